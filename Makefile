@@ -1,0 +1,55 @@
+# Everything that a contributor runs. A machine needs make and Python 3.11 or newer; uv is used where there is one.
+#   make test ARGS="-k schema"    passes arguments to pytest
+#   make test PYTHON=python3.13   chooses the Python of a new .venv
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+export PYTHON
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench torture torture-short fix lock clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.test ## show what toolwire does
+	@$(BIN)/python examples/demo.py
+
+test: .venv/.test ## run the fast suite
+	$(PYTEST) --timeout 60 $(ARGS)
+
+check: .venv/.check ## run all that a pull request must pass: format, lint, types, imports, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) --timeout 60 $(ARGS)
+
+bench: .venv-bench/.bench ## compare with peers, in one run
+	.venv-bench/bin/python bench/run.py $(ARGS)
+
+torture: .venv/.test ## run the slow tests, and every law over many generated values
+	$(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
+
+torture-short: .venv/.test ## run the slow tests over few generated values
+	$(PYTEST) --timeout 300 -m slow $(ARGS)
+
+fix: .venv/.check ## format, and mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
+	@scripts/lock $(ARGS)
+
+clean: ## remove what the other targets made
+	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.%: requirements/%.txt pyproject.toml scripts/environment
+	@scripts/environment .venv requirements/$*.txt
+	@touch $@
+
+.venv-bench/.%: requirements/%.txt pyproject.toml scripts/environment
+	@scripts/environment .venv-bench requirements/$*.txt
+	@touch $@

@@ -1,0 +1,87 @@
+"""The argument text of a call: read to an object, or kept with the reason why it is none.
+
+Rule: nothing is repaired. Text that two readers could understand differently (a key given twice) is an error, because
+what is shown for approval must be what runs.
+"""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+_decode = msgspec.json.Decoder().decode
+_SPACED = re.compile(r"[\t\n\r]:")
+_encode = msgspec.json.Encoder().encode
+
+
+def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
+    """Read argument text; empty text and `null` are no arguments."""
+    try:
+        value = _decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as problem:
+        if not raw.strip():
+            return {}, None
+        return {}, f"not JSON: {problem}"
+    if type(value) is not dict:
+        if value is None:
+            return {}, None
+        return {}, f"an object was expected, not {kind_of(value)}"
+    if raw.count('":') == len(value) and " :" not in raw and _SPACED.search(raw) is None:
+        return value, None  # every key takes one `":`, so none stands twice
+    twice = _key_given_twice(raw)
+    return (value, None) if twice is None else ({}, f"the key {twice!r} is given twice")
+
+
+def format_arguments(arguments: dict[str, Any]) -> str:
+    """Write arguments as the shortest text that reads back to them."""
+    try:
+        return _encode(arguments).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+        return json.dumps(arguments, separators=(",", ":"))
+
+
+def kind_of(value: object) -> str:
+    """Name a JSON value's kind for an error message."""
+    return KINDS.get(type(value), type(value).__name__)
+
+
+KINDS = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+class _Twice(Exception):  # noqa: N818 - a signal, never seen outside
+    pass
+
+
+def _key_given_twice(raw: str) -> str | None:
+    try:
+        json.loads(raw, object_pairs_hook=_distinct)
+    except _Twice as signal:
+        return str(signal.args[0])
+    return None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        raise _Twice(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+    return made
+
+
+def argument_text(call: Any) -> str:
+    """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
+    raw = call.raw
+    if raw is not None:
+        arguments, error = parse_arguments(raw)
+        if call.arguments == arguments and (error is None) == (call.error is None):
+            return str(raw)
+    return format_arguments(call.arguments)

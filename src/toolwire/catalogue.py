@@ -1,0 +1,399 @@
+"""What is known of models, their prices and their providers: dated data, with the words of its sources.
+
+Rules of this file:
+- Every entry says where it comes from (`source`) and of when that is (`as_of`). Nothing claims to be current.
+- A name is matched whole: as name, alias or `provider/name`. What is not known is None, never a near guess.
+- A flag that is None is one that the source does not speak of.
+- Of two entries with one name the later wins; the earlier stays reachable by its `as_of`.
+- Money is a float in USD: `tokens / 1e6 * price`, summed over the kinds of tokens.
+- The data file is read on first use, not on import.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from functools import cache
+from pathlib import Path
+from re import fullmatch
+from sys import float_info
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
+
+from toolwire.errors import InvalidField
+
+if TYPE_CHECKING:
+    from toolwire.types import Usage
+
+BUILT_IN = Path(__file__).with_name("catalogue.json")
+CONTEXT_FOR_TOOLS = 32_000
+MILLION = 1e6
+
+Amount = Annotated[float, Meta(ge=0, le=float_info.max)]
+Count = Annotated[int, Meta(ge=1)]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Price(Struct, frozen=True, forbid_unknown_fields=True):
+    """USD per million tokens; `until` is the last day of this price, `after` the one announced to follow."""
+
+    input: Amount
+    output: Amount
+    cache_read: Amount | None = None
+    cache_write: Amount | None = None
+    currency: Literal["USD"] = "USD"
+    as_of: str = ""
+    source: str = ""
+    until: date | None = None
+    after: "Price | None" = None
+
+    def on(self, day: date) -> "Price | None":
+        """Find the price of a day; None after the last known one."""
+        if self.until is None or day <= self.until:
+            return self
+        return self.after.on(day) if self.after else None
+
+
+class Model(Struct, frozen=True, forbid_unknown_fields=True):
+    """One model as one source describes it; `words` are the source's own, by heading or column."""
+
+    name: Text
+    providers: tuple[Text, ...] = ()
+    aliases: tuple[Text, ...] = ()
+    label: str | None = None
+    tags: tuple[str, ...] = ()
+    purpose: str | None = None
+    context_window: Count | None = None
+    max_output: Count | None = None
+    price: Price | None = None
+    local: bool = False
+    tools: bool | None = None
+    parallel_tool_calls: bool | None = None
+    streaming: bool | None = None
+    structured_output: bool | None = None
+    reasoning: bool | None = None
+    multimodal: bool | None = None
+    small_model_may_struggle: bool | None = None
+    recommended: bool = False
+    parameter_sizes: tuple[str, ...] = ()
+    size_gb: Amount | None = None
+    ram_gb: Amount | None = None
+    note: str | None = None
+    words: dict[str, str] = {}
+    as_of: str = ""
+    source: str = ""
+    third_party: bool = False
+
+
+class ProviderTraits(Struct, frozen=True, forbid_unknown_fields=True):
+    """How one provider speaks of tools, as one source compares it with others."""
+
+    name: Text
+    label: str
+    standard: Literal["industry standard", "proprietary", "openai-compatible"]
+    schema_key: str
+    tool_call_structure: str
+    arguments: str
+    tool_result_role: str
+    parallel_tool_calls: bool
+    streaming: bool
+    fine_grained_streaming: bool
+    local: bool
+    default_max_tokens: Annotated[int, Meta(ge=1024)] | None = None
+    words: dict[str, str] = {}
+    as_of: str = ""
+    source: str = ""
+
+
+class Retirement(Struct, frozen=True, forbid_unknown_fields=True):
+    """The day on which a provider is said to shut a model down."""
+
+    model: Text
+    provider: Text
+    on: date
+    as_of: str = ""
+    source: str = ""
+
+
+class Layer(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one source said at one time; both hold for each entry that states none of its own."""
+
+    as_of: Text
+    source: Text
+    third_party: bool = False
+    models: tuple[Model, ...] = ()
+    providers: tuple[ProviderTraits, ...] = ()
+    retirements: tuple[Retirement, ...] = ()
+
+
+class Document(Struct, frozen=True, forbid_unknown_fields=True):
+    """A catalogue file: its layers, oldest first."""
+
+    layers: tuple[Layer, ...]
+
+
+Entry = TypeVar("Entry", Model, Price, ProviderTraits, Retirement)
+Overrides = Mapping[str, Model | Mapping[str, Any]]
+
+
+class Catalogue:
+    """Models, providers and retirements that can be asked for; the later entry wins."""
+
+    __slots__ = ("_models", "_providers", "_retirements", "entries")
+
+    def __init__(
+        self,
+        entries: Iterable[Model] = (),
+        providers: Iterable[ProviderTraits] = (),
+        retirements: Iterable[Retirement] = (),
+    ) -> None:
+        self.entries = tuple(entries)
+        self._providers = tuple(providers)
+        self._retirements = tuple(retirements)
+        dates = {entry.as_of for entry in self.entries}
+        self._models: dict[str | None, dict[str, Model]] = {
+            day: _by_name(entry for entry in self.entries if entry.as_of == day) for day in dates
+        }
+        self._models[None] = _by_name(self.entries)
+
+    @classmethod
+    def load(cls, given: str | Path | Mapping[str, Any] | None = None) -> Self:
+        """Read a JSON file, or a map of the same shape; the built-in data when given none."""
+        if isinstance(given, Mapping):
+            layers = _convert(given, Document, "catalogue").layers
+        else:
+            layers = _read(BUILT_IN if given is None else Path(given)).layers
+        return cls(
+            [_model_of(layer, entry) for layer in layers for entry in layer.models],
+            [_dated(entry, layer.as_of, layer.source) for layer in layers for entry in layer.providers],
+            [_dated(entry, layer.as_of, layer.source) for layer in layers for entry in layer.retirements],
+        )
+
+    def with_models(
+        self, overrides: Overrides, *, as_of: str = "undated", source: str = "override"
+    ) -> "Catalogue":
+        """Return a catalogue in which these win: a map changes the fields that it names, a Model all."""
+        if not isinstance(overrides, Mapping):
+            raise InvalidField("overrides", "must be a map of model names to fields")
+        layer = Layer(as_of, source)
+        added = [self._overridden(layer, name, given) for name, given in overrides.items()]
+        return Catalogue((*self.entries, *added), self._providers, self._retirements)
+
+    def _overridden(self, layer: Layer, name: str, given: Model | Mapping[str, Any]) -> Model:
+        path = f"overrides[{name!r}]"
+        fields = _plain(given, path)
+        base = None if isinstance(given, Model) else self.model(name)
+        known = {"name": name} if base is None else msgspec.to_builtins(base) | {"as_of": "", "source": ""}
+        if fields.get("name", name) not in (name, known["name"]):
+            raise InvalidField("name", f"must be {known['name']!r}, as its key says", path=path)
+        entry = _model_of(layer, _convert(known | fields, Model, path))
+        return entry if base is None else replace(entry, source=f"{entry.source}; otherwise {base.source}")
+
+    def model(self, name: str | None, as_of: str | None = None) -> Model | None:
+        """Find the entry of a name, an alias or `provider/name`; None when there is none."""
+        if not name:
+            return None
+        known = self._models.get(as_of, {})
+        provider, _, bare = name.partition("/")
+        found = known.get(bare)
+        return known.get(name) or (found if found and provider in found.providers else None)
+
+    def models(self, provider: str | None = None, as_of: str | None = None) -> tuple[Model, ...]:
+        """List the entries that are not superseded, all or those of a provider, oldest first."""
+        unique = {entry.name: entry for entry in self.entries if as_of is None or entry.as_of == as_of}
+        return tuple(entry for entry in unique.values() if provider is None or provider in entry.providers)
+
+    def provider(self, name: str, as_of: str | None = None) -> ProviderTraits | None:
+        """Find the traits of a provider; None when there are none."""
+        return next((traits for traits in reversed(self.providers(as_of)) if traits.name == name), None)
+
+    def providers(self, as_of: str | None = None) -> tuple[ProviderTraits, ...]:
+        """List the traits of every provider, oldest first."""
+        return tuple(traits for traits in self._providers if as_of is None or traits.as_of == as_of)
+
+    def cost(
+        self,
+        usage: "Usage | None",
+        model: str | Model | None,
+        *,
+        overrides: Overrides | None = None,
+        on: date | None = None,
+    ) -> float | None:
+        """Price a usage in USD; None when model, price or usage is unknown, 0.0 when it is free.
+
+        `on` chooses the price of a day; without it the price is that of the entry's `as_of`.
+        """
+        found = self._priced(model, overrides)
+        if found is None:
+            return None
+        if found.price is None:
+            return 0.0 if found.local else None
+        price = found.price if on is None else found.price.on(on)
+        return None if price is None else _charge(usage, price)
+
+    def _priced(self, model: str | Model | None, overrides: Overrides | None) -> Model | None:
+        if not overrides:
+            return model if isinstance(model, Model) else self.model(model)
+        if isinstance(model, Model):
+            return self.with_models({model.name: model}).with_models(overrides).model(model.name)
+        return self.with_models(overrides).model(model)
+
+    def hints(self, model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
+        """Say what to mind when this model calls tools within this context; nothing when nothing is known."""
+        found = model if isinstance(model, Model) else self.model(model)
+        name = found.name if found else str(model)
+        traits = self.provider(name.partition("/")[0]) if found is None and "/" in name else None
+        hints = _model_hints(found) if found else []
+        local = found.local if found else traits is not None and traits.local
+        if local and context_window is not None and context_window < CONTEXT_FOR_TOOLS:
+            least = f"{CONTEXT_FOR_TOOLS // 1000}k"
+            hints.insert(
+                0, f"a context of {context_window} tokens is below {least}, too small for local tool use"
+            )
+        return (*hints, *self._retirement_hints(name))
+
+    def _retirement_hints(self, name: str) -> list[str]:
+        named = [end for end in self._retirements if name in (end.model, f"{end.provider}/{end.model}")]
+        return [f"{end.model} is to be shut down on {end.on} ({end.source}; {end.as_of})" for end in named]
+
+
+@cache
+def built_in() -> Catalogue:
+    """Return the built-in catalogue, read once."""
+    return Catalogue.load()
+
+
+def models(provider: str | None = None, as_of: str | None = None) -> tuple[Model, ...]:
+    """List the built-in models, all or those of a provider."""
+    return built_in().models(provider, as_of)
+
+
+def model(name: str | None, as_of: str | None = None) -> Model | None:
+    """Find a built-in model by its name, an alias or `provider/name`; None when it is unknown."""
+    return built_in().model(name, as_of)
+
+
+def provider(name: str, as_of: str | None = None) -> ProviderTraits | None:
+    """Find the built-in traits of a provider; None when it is unknown."""
+    return built_in().provider(name, as_of)
+
+
+def providers(as_of: str | None = None) -> tuple[ProviderTraits, ...]:
+    """List the built-in traits of every provider."""
+    return built_in().providers(as_of)
+
+
+def cost(
+    usage: "Usage | None",
+    model: str | Model | None,
+    *,
+    overrides: Overrides | None = None,
+    on: date | None = None,
+) -> float | None:
+    """Price a usage in USD by the built-in catalogue; None when model, price or usage is unknown."""
+    return built_in().cost(usage, model, overrides=overrides, on=on)
+
+
+def hints(model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
+    """Say what to mind when this model calls tools within this context."""
+    return built_in().hints(model, context_window)
+
+
+def _charge(usage: "Usage | None", price: Price) -> float | None:
+    if not (price.input or price.output or price.cache_read or price.cache_write):
+        return 0.0
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    fresh = usage.input_tokens - read - write
+    if min(fresh, read, write, usage.output_tokens) < 0:
+        return None
+    apart = [(read, price.cache_read), (write, price.cache_write)]
+    fresh += sum(tokens for tokens, rate in apart if rate is None)
+    total = fresh / MILLION * price.input + usage.output_tokens / MILLION * price.output
+    return total + sum(tokens / MILLION * rate for tokens, rate in apart if rate is not None)
+
+
+def _model_hints(entry: Model) -> list[str]:
+    name, price = entry.name, entry.price
+    hints = []
+    if entry.small_model_may_struggle:
+        which = "models of 8B to 13B parameters, of which it has one," if entry.parameter_sizes[1:] else "it"
+        hints.append(f"{name}: {which} may struggle with complex tool schemas")
+    if entry.ram_gb is not None:
+        hints.append(f"{name} needs {entry.ram_gb:g} GB of RAM or more")
+    if entry.note is not None:
+        hints.append(f"{name}: {entry.note}")
+    if price is not None and price.until is not None:
+        then = f"${price.after.input:g}/${price.after.output:g}" if price.after else "unknown"
+        hints.append(f"{name}: ${price.input:g}/${price.output:g} holds until {price.until}, then {then}")
+    return hints
+
+
+def _by_name(entries: Iterable[Model]) -> dict[str, Model]:
+    listed = list(entries)
+    named = {entry.name: entry for entry in listed}
+    return {alias: named[entry.name] for entry in listed for alias in entry.aliases} | named
+
+
+def _model_of(layer: Layer, entry: Model) -> Model:
+    dated = _dated(entry, layer.as_of, layer.source)
+    return replace(
+        dated,
+        third_party=entry.third_party or layer.third_party,
+        price=entry.price and _dated_price(entry.price, dated.as_of, dated.source),
+    )
+
+
+def _dated_price(price: Price, as_of: str, source: str) -> Price:
+    after = price.after and _dated_price(price.after, as_of, source)
+    return replace(_dated(price, as_of, source), after=after)
+
+
+def _dated(entry: Entry, as_of: str, source: str) -> Entry:
+    return replace(entry, as_of=entry.as_of or as_of, source=entry.source or source)
+
+
+def _plain(given: Model | Mapping[str, Any], path: str) -> dict[str, Any]:
+    if not isinstance(given, Model | Mapping):
+        raise InvalidField("value", f"must be a Model or a map, not {type(given).__name__}", path=path)
+    fields = asdict(given) if isinstance(given, Model) else given
+    return {str(field): _plain_value(value, str(field), path) for field, value in fields.items()}
+
+
+def _plain_value(value: object, field: str, path: str) -> Any:
+    try:
+        return msgspec.to_builtins(value)
+    except TypeError as problem:
+        raise InvalidField(field, f"must be plain data: {problem}", path=path) from problem
+
+
+Kind = TypeVar("Kind", Model, Document)
+
+
+def _convert(given: Mapping[str, Any], kind: type[Kind], path: str) -> Kind:
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as problem:
+        raise _invalid(problem, path) from problem
+
+
+def _read(file: Path) -> Document:
+    data = file.read_bytes()
+    try:
+        return msgspec.json.decode(data, type=Document)
+    except msgspec.ValidationError as problem:
+        raise _invalid(problem, str(file)) from problem
+    except msgspec.DecodeError as problem:
+        raise InvalidField("catalogue", f"must be a JSON document: {problem}", path=str(file)) from problem
+
+
+def _invalid(problem: msgspec.ValidationError, path: str) -> InvalidField:
+    reason, _, place = str(problem).partition(" - at `$")
+    named = fullmatch(r"Object (?:missing required|contains unknown) field `(.*)`", reason)
+    steps = [place.rstrip("`").lstrip("."), named[1] if named else ""]
+    field = ".".join(step for step in steps if step) or "value"
+    if named:
+        return InvalidField(field, "is missing" if "missing" in reason else "is not a known field", path=path)
+    return InvalidField(field, f"is wrong: {reason}", path=path)

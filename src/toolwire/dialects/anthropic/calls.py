@@ -1,0 +1,126 @@
+"""Calls and results of a Messages conversation.
+
+Rule: arguments are an object here; text that is none cannot be said and is a loss.
+"""
+
+from typing import Any
+
+from toolwire.dialects.anthropic.parts import (
+    DIALECT,
+    WIRE,
+    decode_parts,
+    encode_document,
+    encode_image,
+    encode_text,
+    finish,
+    take_cache,
+)
+from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.names import made_id
+from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
+
+
+def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
+    """Read a `tool_use` block."""
+    name, arguments, call_id = block.get("name"), block.get("input"), block.get("id")
+    if type(name) is not str or type(arguments) is not dict:
+        return Opaque(DIALECT, block)
+    rest, form = block.copy(), {}
+    del rest["type"], rest["name"], rest["input"]
+    if type(call_id) is str:
+        del rest["id"]
+        call_id = WIRE.read_id(call_id, form)
+    else:
+        call_id = made_id(place, index)
+        form["no_id"] = True
+    return ToolCall(
+        call_id,
+        WIRE.read_name(name, form),
+        arguments,
+        index,
+        cache=take_cache(rest),
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
+    """Write a `tool_use` block."""
+    opaque = call.opaque
+    form = form_of(opaque, DIALECT)
+    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form
+    call_id = ledger.ids.call(call.id, own=verbatim)
+    name = call.name if verbatim else ledger.names.write(call.name)
+    body: dict[str, Any] = {"type": "tool_use", "id": call_id, "name": name, "input": call.arguments}
+    if "no_id" in form:
+        del body["id"]
+    if call.custom:
+        body["input"] = {"input": call.raw or ""}
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
+    elif call.error is not None and not call.arguments:
+        ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+    if not call.complete:
+        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+    return finish(body, call, ledger)
+
+
+def decode_result(block: dict[str, Any]) -> Part:
+    """Read a `tool_result` block."""
+    call_id = block.get("tool_use_id")
+    if type(call_id) is not str:
+        return Opaque(DIALECT, block)
+    rest, form = block.copy(), {}
+    del rest["type"], rest["tool_use_id"]
+    content: str | list[Part] = []
+    given = rest.get("content")
+    if type(given) is str:
+        content = rest.pop("content")
+    elif type(given) is list and given:
+        content = decode_parts(rest.pop("content"))
+    is_error = rest.get("is_error") is True
+    if is_error:
+        del rest["is_error"]
+    call_id = WIRE.read_id(call_id, form)
+    return ToolResult(call_id, None, content, is_error, cache=take_cache(rest), opaque=WIRE.own(rest, form))
+
+
+def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
+    """Write a `tool_result` block."""
+    form = form_of(part.opaque, DIALECT)
+    verbatim = made_by(part.opaque, DIALECT) and "escaped" not in form
+    call_id = ledger.ids.result(part.tool_call_id, own=verbatim)
+    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
+    content = part.content
+    if type(content) is str:
+        if content or verbatim:
+            body["content"] = content
+    elif content:
+        body["content"] = _encode_content(content, ledger)
+    if part.is_error:
+        body["is_error"] = True
+    return finish(body, part, ledger)
+
+
+def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
+    blocks = []
+    base, outer = ledger.at, ledger.part
+    ledger.at = base if outer is None else (*base, "content", outer)
+    for place, part in enumerate(parts):
+        ledger.part = place
+        match part:
+            case Text():
+                block: dict[str, Any] | None = encode_text(part, ledger)
+            case Image():
+                block = encode_image(part, ledger)
+            case Document():
+                block = encode_document(part, ledger)
+            case Opaque() if part.dialect == DIALECT:
+                block = part.value
+            case _:
+                ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
+                continue
+        if block is not None and (made_by(getattr(part, "opaque", None), DIALECT) or block.get("text") != ""):
+            blocks.append(block)
+    ledger.at, ledger.part = base, outer
+    return blocks

@@ -1,0 +1,281 @@
+"""The content blocks of a Messages conversation."""
+
+from collections.abc import Callable
+from typing import Any
+
+from toolwire.ledger import Ledger, made_by, take
+from toolwire.names import WORDS, Grammar
+from toolwire.types import (
+    Cache,
+    Citation,
+    Document,
+    Image,
+    Opaque,
+    Part,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+)
+from toolwire.wire import Wire
+
+DIALECT = "anthropic"
+WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar(WORDS, 256, distinct=True))
+TTLS = frozenset({"5m", "1h"})
+QUOTED = "cited_text"
+
+
+def decode_parts(blocks: list[Any]) -> list[Part]:
+    """Read a list of blocks."""
+    return [decode_part(block) for block in blocks]
+
+
+def decode_part(block: Any) -> Part:
+    """Read one block; a block that is not understood is kept whole."""
+    if type(block) is not dict:
+        return Opaque(DIALECT, block)
+    kind = block.get("type")
+    decode = DECODERS.get(kind) if type(kind) is str else None
+    if decode is None and type(kind) is str and kind.endswith("_tool_result"):
+        decode = _decode_server_result
+    part = None if decode is None else decode(block)
+    return Opaque(DIALECT, block) if part is None else part
+
+
+def _decode_text(block: dict[str, Any]) -> Part | None:
+    text = block.get("text")
+    if type(text) is not str:
+        return None
+    if len(block) == 2:
+        return Text(text, opaque=WIRE.plain)
+    rest = block.copy()
+    del rest["type"], rest["text"]
+    cache = take_cache(rest)
+    return Text(text, _take_citations(rest), cache=cache, opaque=WIRE.own(rest))
+
+
+def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write a text block."""
+    body: dict[str, Any] = {"type": "text", "text": part.text}
+    if part.citations:
+        citations = [encode_citation(citation, ledger) for citation in part.citations]
+        if said := [citation for citation in citations if citation is not None]:
+            body["citations"] = said
+    return finish(body, part, ledger)
+
+
+def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
+    notes = rest.get("citations")
+    if type(notes) is not list or not notes or not all(type(note) is dict for note in notes):
+        return None
+    del rest["citations"]
+    return [_decode_citation(note) for note in notes]
+
+
+def _decode_citation(note: dict[str, Any]) -> Citation:
+    rest = note.copy()
+    url, title, quote = take(rest, "url", str), take(rest, "title", str), take(rest, QUOTED, str)
+    return Citation(url, title, quote, opaque=WIRE.own(rest))
+
+
+def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a citation; one from elsewhere has no place in the sources of this wire."""
+    if not made_by(citation.opaque, DIALECT):
+        ledger.lose("citations", "citation", f"{DIALECT} cites only what it was given to read")
+        return None
+    said = {"url": citation.url, "title": citation.title, QUOTED: citation.quote}
+    body = {key: value for key, value in said.items() if value is not None}
+    if citation.start is not None or citation.end is not None:
+        ledger.lose("citations", "citation", f"{DIALECT} keeps positions in its own terms")
+    return ledger.replay(body, citation.opaque)
+
+
+def _decode_image(block: dict[str, Any]) -> Part | None:
+    match block.get("source"):
+        case {"type": "base64", "media_type": str(media_type), "data": str(data)} as source if (
+            len(source) == 3
+        ):
+            fields: dict[str, Any] = {"data": data, "media_type": media_type}
+        case {"type": "url", "url": str(url)} as source if len(source) == 2:
+            fields = {"url": url}
+        case {"type": "file", "file_id": str(file_id)} as source if len(source) == 2:
+            fields = {"file_id": file_id}
+        case _:
+            return None
+    return _make(Image, block, ("type", "source"), fields)
+
+
+def _make(kind: Any, block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> Any:
+    rest = {key: value for key, value in block.items() if key not in taken}
+    return kind(cache=take_cache(rest), opaque=WIRE.own(rest), **fields)
+
+
+def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an image block."""
+    source = _encode_source(part, "image/png")
+    if source is None:
+        ledger.lose("", "image", "an image needs data, a URL or a file id")
+        return None
+    ledger.lose_fields(part, "image_detail", "detail")
+    return finish({"type": "image", "source": source}, part, ledger)
+
+
+def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
+    if part.data is not None:
+        media_type = default if part.media_type is None else part.media_type
+        return {"type": "base64", "media_type": media_type, "data": part.data}
+    if part.url is not None:
+        return {"type": "url", "url": part.url}
+    if part.file_id is not None:
+        return {"type": "file", "file_id": part.file_id}
+    return None
+
+
+def _decode_document(block: dict[str, Any]) -> Part | None:
+    match block.get("source"):
+        case {"type": "base64", "media_type": str(media_type), "data": str(data)} as source if (
+            len(source) == 3
+        ):
+            fields: dict[str, Any] = {"data": data, "media_type": media_type}
+        case {"type": "text", "media_type": "text/plain", "data": str(text)} as source if len(source) == 3:
+            fields = {"text": text}
+        case {"type": "url", "url": str(url)} as source if len(source) == 2:
+            fields = {"url": url}
+        case {"type": "file", "file_id": str(file_id)} as source if len(source) == 2:
+            fields = {"file_id": file_id}
+        case _:
+            return None
+    taken: tuple[str, ...] = ("type", "source")
+    if type(block.get("title")) is str:
+        fields["name"] = block["title"]
+        taken = ("type", "source", "title")
+    return _make(Document, block, taken, fields)
+
+
+def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a document block."""
+    if part.text is not None:
+        source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
+    else:
+        source = _encode_source(part, "application/pdf")
+    mine = made_by(part.opaque, DIALECT)
+    if source is None or (
+        part.data is not None and part.media_type not in (None, "application/pdf") and not mine
+    ):
+        ledger.lose("", "document", f"{DIALECT} reads PDF and plain text, not {part.media_type}")
+        return None
+    body: dict[str, Any] = {"type": "document", "source": source}
+    if part.name is not None:
+        body["title"] = part.name
+    return finish(body, part, ledger)
+
+
+def _decode_thinking(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    del rest["type"]
+    text, signature = take(rest, "thinking", str), take(rest, "signature", str)
+    return None if text is None else Thinking(text, signature, opaque=WIRE.own(rest))
+
+
+def _decode_redacted(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    del rest["type"]
+    data = take(rest, "data", str)
+    return None if data is None else Thinking("", data, redacted=True, opaque=WIRE.own(rest))
+
+
+def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
+    """Write thinking that this wire signed; any other would be refused."""
+    mine = made_by(part.opaque, DIALECT)
+    if part.opaque is not None and not mine:
+        ledger.lose("", "thinking", f"thinking of {part.opaque.dialect} cannot be replayed to {DIALECT}")
+        return None
+    if part.redacted:
+        return finish({"type": "redacted_thinking", "data": part.signature}, part, ledger)
+    if part.signature is None and not mine:
+        ledger.lose("", "thinking", f"{DIALECT} refuses thinking without a signature")
+        return None
+    body: dict[str, Any] = {"type": "thinking", "thinking": part.text}
+    if part.signature is not None:
+        body["signature"] = part.signature
+    return finish(body, part, ledger)
+
+
+def _decode_server_call(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    del rest["type"]
+    call_id, name, arguments = take(rest, "id", str), take(rest, "name", str), take(rest, "input", dict)
+    return (
+        None
+        if name is None
+        else ServerToolCall(call_id, name, arguments, cache=take_cache(rest), opaque=WIRE.own(rest))
+    )
+
+
+def encode_server_call(part: ServerToolCall, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a call of a tool that this provider runs."""
+    if not made_by(part.opaque, DIALECT):
+        ledger.lose("", "server_tool_call", "another provider ran this tool")
+        return None
+    said = {"id": part.id, "name": part.name, "input": part.arguments}
+    body = {"type": "server_tool_use", **{key: value for key, value in said.items() if value is not None}}
+    return finish(body, part, ledger)
+
+
+def _decode_server_result(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    kind = rest.pop("type")
+    call_id = take(rest, "tool_use_id", str)
+    if call_id is None or "content" not in rest:
+        return None
+    content = rest.pop("content")
+    return ServerToolResult(call_id, kind, content, cache=take_cache(rest), opaque=WIRE.own(rest))
+
+
+def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
+    """Write what a tool of this provider gave."""
+    if not made_by(part.opaque, DIALECT):
+        ledger.lose("", "server_tool_result", "another provider ran this tool")
+        return None
+    return finish(
+        {"type": part.name, "tool_use_id": part.tool_call_id, "content": part.content}, part, ledger
+    )
+
+
+DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+    "text": _decode_text,
+    "image": _decode_image,
+    "document": _decode_document,
+    "thinking": _decode_thinking,
+    "redacted_thinking": _decode_redacted,
+    "server_tool_use": _decode_server_call,
+}
+
+
+def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add a part's cache mark and what its own wire had left."""
+    if part.cache is not None:
+        _encode_cache(body, part, ledger)
+    return body if part.opaque is None else ledger.replay(body, part.opaque)
+
+
+def take_cache(rest: dict[str, Any]) -> Cache | None:
+    """Take a cache mark out of what is left of a block."""
+    mark = rest.get("cache_control")
+    match mark:
+        case {"type": "ephemeral", "ttl": str(ttl)} if len(mark) == 2:
+            del rest["cache_control"]
+            return Cache(ttl)
+        case {"type": "ephemeral"} if len(mark) == 1:
+            del rest["cache_control"]
+            return Cache()
+    return None
+
+
+def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
+    mark = {"type": "ephemeral"}
+    if part.cache.ttl is not None and (part.cache.ttl in TTLS or made_by(part.opaque, DIALECT)):
+        mark["ttl"] = part.cache.ttl
+    elif part.cache.ttl is not None:
+        ledger.lose("cache.ttl", "cache_mark", f"{DIALECT} keeps marks for 5m or 1h", severity="minor")
+    body["cache_control"] = mark

@@ -1,0 +1,275 @@
+"""Requests of the Messages API, in both versions: 2023-06-01 and 2026-10-21.
+
+A request that was read here is written as it was, unless a version is asked for; any other is written for the newest.
+"""
+
+from typing import Any
+
+from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts
+from toolwire.dialects.anthropic.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.repair import repair
+from toolwire.schema import fit
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.types import Context, Encoded, Output, Request
+
+PATH = "/v1/messages"
+NEWEST = "2026-10-21"
+EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
+
+
+def decode_request(body: dict[str, Any], path: str = "") -> Request:
+    """Read a request's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a request's body must be a JSON object", path="$")
+    rest = body.copy()
+    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
+    messages = decode_messages(rest.pop("messages")) if type(rest.get("messages")) is list else None
+    if messages is None:
+        form["no_messages"] = True
+    system = rest.get("system")
+    if type(system) is list and system:
+        system = decode_parts(rest.pop("system"))
+    elif type(system) is str:
+        del rest["system"]
+    else:
+        system = None
+    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    fields, spelled = SETTINGS.decode(rest)
+    context = Context(system, messages or [], tools)
+    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+
+
+def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a request's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(request.opaque, DIALECT)
+    form = form_of(request.opaque, DIALECT)
+    tools = encode_tools(request.tools, ledger)
+    body: dict[str, Any] = {}
+    SETTINGS.encode(request, ledger, body)
+    if not mine:
+        _default_max_tokens(request, body, ledger)
+    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    first = _encode_system(request, messages, body, ledger)
+    if tools:
+        body["tools"] = tools
+    encoded = encode_messages(messages, ledger, first)
+    if encoded or "no_messages" not in form:
+        body["messages"] = encoded
+    ledger.at = ()
+    for key in request.provider_state or ():
+        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+    ledger.replay(body, request.opaque)
+    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+def _default_max_tokens(request: Request, body: dict[str, Any], ledger: Ledger) -> None:
+    if "max_tokens" not in body:
+        body["max_tokens"] = ledger.quirks.default_max_tokens
+        ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted", "minor")
+    thinking = body.get("thinking") or {}
+    budget = thinking.get("budget_tokens", 0)
+    if budget >= body["max_tokens"]:
+        body["max_tokens"] = budget + ledger.quirks.default_max_tokens
+        ledger.lose("max_tokens", "max_tokens", "must be larger than the thinking budget", "approximated")
+
+
+def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Ledger) -> int:
+    """Write the system prompt: the context's and every system message before the conversation begins."""
+    system = request.system
+    first = 0
+    while first < len(messages) and messages[first].role in ("system", "developer"):
+        if made_by(messages[first].opaque, DIALECT):
+            break
+        first += 1
+    if not first:
+        if type(system) is str:
+            body["system"] = system
+        elif system:
+            ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+            body["system"] = encode_blocks(system, ledger, "system")
+        return 0
+    blocks: list[dict[str, Any]] = (
+        [{"type": "text", "text": system}] if type(system) is str and system else []
+    )
+    ledger.own = False
+    if system and type(system) is not str:
+        ledger.at = ("system",)
+        blocks += encode_blocks(system, ledger, "system")
+    strings = type(system) is not list
+    for place in range(first):
+        message = messages[place]
+        ledger.at = ("messages", place)
+        strings = strings and type(message.content) is str
+        ledger.lose_opaque(message.opaque)
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
+        if message.role == "developer":
+            ledger.lose("role", "developer", f"{DIALECT} has one system prompt", "merged", "minor")
+        blocks += encode_blocks(message.parts, ledger, "system")
+    blocks = [block for block in blocks if block.get("text") != ""]
+    if blocks:
+        body["system"] = blocks[0]["text"] if strings and len(blocks) == 1 else blocks
+    return first
+
+
+def _sampling(field: str) -> Setting:
+    def encode(request: Request, ledger: Ledger) -> Any:
+        version = ledger.quirks.api_version
+        if version is None and not made_by(request.opaque, DIALECT):
+            version = NEWEST
+        if version is None or version < NEWEST:
+            return getattr(request, field)
+        ledger.lose(field, field, f"{DIALECT} {version} refuses it")
+        return ABSENT
+
+    return Setting(field, (field,), plain(field, field, *NUMBER).decode, encode)
+
+
+def _decode_thinking(value: Any) -> Understood | None:
+    match value:
+        case {"type": "enabled" | "adaptive" | "disabled" | "between_tools" as mode}:
+            left = value.copy()
+            fields = {"thinking": left.pop("type")}
+            for key, field, kind in (
+                ("budget_tokens", "thinking_budget", int),
+                ("display", "thinking_display", str),
+            ):
+                if type(left.get(key)) is kind:
+                    fields[field] = left.pop(key)
+            return Understood(fields, left or ABSENT) if mode else None
+    return None
+
+
+def _encode_thinking(request: Request, ledger: Ledger) -> Any:
+    mine = made_by(request.opaque, DIALECT)
+    mode, budget, display = request.thinking, request.thinking_budget, request.thinking_display
+    if mode is None and budget is not None:
+        mode = "disabled" if budget == 0 else "adaptive" if budget < 0 else "enabled"
+        budget = budget if budget > 0 else None
+    elif mode is None and display is not None:
+        mode = "adaptive"
+    if mode is None:
+        return ABSENT
+    body: dict[str, Any] = {"type": mode}
+    if mode == "enabled" and budget is None and not mine:
+        body["type"] = mode = "adaptive"
+    if budget is not None and (mode == "enabled" or mine):
+        body["budget_tokens"] = budget if mine else max(budget, 1024)
+    elif budget is not None:
+        ledger.lose("thinking_budget", "thinking_budget", f"only enabled thinking has a budget, not {mode}")
+    if display is not None:
+        shown = DISPLAYS.get(display, display if mine else None)
+        if shown is not None and (mine or mode in {"enabled", "adaptive"}):
+            body["display"] = shown
+        else:
+            ledger.lose(
+                "thinking_display", "thinking_display", f"{DIALECT} shows thinking summarized or omitted"
+            )
+    return body
+
+
+DISPLAYS = {
+    "summarized": "summarized",
+    "omitted": "omitted",
+    "auto": "summarized",
+    "concise": "summarized",
+    "detailed": "summarized",
+}
+
+
+def _decode_output_config(value: Any) -> Understood | None:
+    if type(value) is not dict:
+        return None
+    left, fields = value.copy(), {}
+    if type(left.get("effort")) is str:
+        fields["effort"] = left.pop("effort")
+    match left.get("format"):
+        case {"type": "json_schema", "schema": dict(schema)} as given if len(given) == 2:
+            fields["output"] = Output("schema", schema)
+            del left["format"]
+    return Understood(fields, left or ABSENT) if fields else None
+
+
+def _encode_output_config(request: Request, ledger: Ledger) -> Any:
+    mine = made_by(request.opaque, DIALECT)
+    body: dict[str, Any] = {}
+    if request.effort is not None:
+        effort = request.effort if mine else EFFORTS.get(request.effort)
+        if effort is None:
+            ledger.lose("effort", "effort", f"{DIALECT} has no effort {request.effort}")
+        else:
+            body["effort"] = effort
+            if effort != request.effort:
+                ledger.lose("effort", "effort", f"the lowest here is {effort}", "approximated", "minor")
+    output = request.output
+    if output is not None and output.schema is not None:
+        body["format"] = {
+            "type": "json_schema",
+            "schema": output.schema if mine else _fit(output.schema, ledger),
+        }
+        for field in ("name", "description", "strict"):
+            if getattr(output, field) is not None:
+                ledger.lose(
+                    f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor"
+                )
+    elif output is not None:
+        severity = "minor" if output.kind == "text" else "semantic"
+        ledger.lose(
+            "output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity
+        )  # type: ignore[arg-type]
+    return body or ABSENT
+
+
+def _fit(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    fitted = fit(schema, "anthropic-strict")
+    ledger.note_schema(fitted.notes)
+    return fitted.schema
+
+
+def _decode_metadata(value: Any) -> Understood | None:
+    if type(value) is not dict or type(value.get("user_id")) is not str:
+        return None
+    left = value.copy()
+    return Understood({"user": left.pop("user_id")}, left or ABSENT)
+
+
+def _encode_metadata(request: Request, ledger: Ledger) -> Any:
+    user = request.user if request.user is not None else request.safety_identifier
+    if request.user is not None and request.safety_identifier is not None:
+        ledger.lose("safety_identifier", "user", f"{DIALECT} takes one identifier of the user")
+    return {"user_id": user}
+
+
+def _encode_tier(request: Request, ledger: Ledger) -> Any:
+    tier = request.service_tier or ""
+    if made_by(request.opaque, DIALECT) or tier in TIERS:
+        return TIERS.get(tier, tier)
+    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
+    return ABSENT
+
+
+def _decode_stop(value: Any) -> Understood | None:
+    listed = type(value) is list and value and all(type(word) is str for word in value)
+    return Understood({"stop": value}) if listed else None
+
+
+SETTINGS = Settings(
+    plain("model", "model", str),
+    plain("max_tokens", "max_tokens", int),
+    plain("stream", "stream", bool),
+    _sampling("temperature"),
+    _sampling("top_p"),
+    _sampling("top_k"),
+    Setting("stop_sequences", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
+    Setting(
+        "thinking", ("thinking", "thinking_budget", "thinking_display"), _decode_thinking, _encode_thinking
+    ),
+    Setting("output_config", ("effort", "output"), _decode_output_config, _encode_output_config),
+    Setting("tool_choice", ("tool_choice", "parallel_tool_calls"), decode_choice, encode_choice),
+    Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
+    Setting("service_tier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
+)

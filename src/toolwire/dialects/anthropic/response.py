@@ -1,0 +1,150 @@
+"""Responses of the Messages API."""
+
+from typing import Any
+
+from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take
+from toolwire.names import fingerprint, number_of
+from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
+
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_calls",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_window",
+}
+FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
+CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def decode_response(body: dict[str, Any]) -> Response:
+    """Read a response's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a response's body must be a JSON object", path="$")
+    rest = body.copy()
+    said = {key: rest.pop(key) for key, word in CONSTANTS.items() if rest.get(key) == word}
+    content, raw = rest.get("content"), take(rest, "stop_reason", str)
+    choices: list[Choice] = []
+    if type(content) is list:
+        parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
+        message = Message("assistant", parts, opaque=WIRE.own({}))
+        reason: Any = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+        if message.tool_calls and reason in {"stop", None}:
+            reason = "tool_calls"
+        choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.own({}))]
+    elif raw is not None:
+        rest["stop_reason"] = raw
+    return Response(
+        choices=choices,
+        id=take(rest, "id", str),
+        model=take(rest, "model", str),
+        usage=decode_usage(rest.pop("usage")) if type(rest.get("usage")) is dict else None,
+        opaque=WIRE.own(rest, {"said": said} if said else None),
+    )
+
+
+CONSTANTS = {"type": "message", "role": "assistant"}
+
+
+def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a response's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(response.opaque, DIALECT)
+    body: dict[str, Any] = {} if mine else {**CONSTANTS, "stop_sequence": None}
+    if response.id is not None or not mine:
+        body["id"] = response.id or f"msg_{fingerprint(response)}"
+    if response.model is not None or not mine:
+        body["model"] = response.model or ""
+    for place, choice in enumerate(response.choices):
+        ledger.at = ("choices", place)
+        if place:
+            ledger.lose("", "choices", f"{DIALECT} gives one answer")
+        else:
+            _encode_choice(choice, body, ledger)
+    ledger.at = ()
+    if not mine:
+        body.setdefault("content", [])
+        body.setdefault("stop_reason", None)
+    if response.usage is not None or not mine:
+        body["usage"] = encode_usage(response.usage or Usage(), ledger)
+    if response.created is not None:
+        ledger.lose("created", "created", f"{DIALECT} does not say when", severity="minor")
+    if response.service_tier is not None:
+        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage", severity="minor")
+    for key in response.provider_state or ():
+        ledger.lose(
+            f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state", severity="minor"
+        )
+    ledger.replay(body, response.opaque)
+    return Encoded("", body, tuple(ledger.losses))
+
+
+def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+    ledger.at = ("choices", 0, "message")
+    message = choice.message
+    ledger.own = made_by(message.opaque, DIALECT)
+    blocks = encode_blocks(message.parts, ledger, "assistant")
+    body["content"] = blocks if ledger.own else [block for block in blocks if block.get("text") != ""]
+    if message.opaque is not None:
+        ledger.lose_opaque(message.opaque)
+    if message.name is not None:
+        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
+    ledger.at = ("choices", 0)
+    raw, reason = choice.raw_finish_reason, choice.finish_reason
+    mine = made_by(choice.opaque, DIALECT)
+    if mine and (raw is None or reason in {FINISH_REASONS.get(raw, "unknown"), "tool_calls"}):
+        if raw is not None:
+            body["stop_reason"] = raw
+    elif reason is not None:
+        body["stop_reason"] = FINISH_WORDS.get(reason, "end_turn")
+        if reason not in FINISH_WORDS:
+            ledger.lose(
+                "finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated"
+            )
+    if choice.stop_sequence is not None:
+        body["stop_sequence"] = choice.stop_sequence
+    ledger.lose_opaque(choice.opaque)
+
+
+def decode_usage(body: dict[str, Any]) -> Usage:
+    """Read the counts. This wire's input excludes what was cached; ours includes it."""
+    counts = {key: value for key, value in body.items() if type(value) is int}
+    fresh = counts.get("input_tokens")
+    details = body.get("output_tokens_details")
+    thought = details.get("thinking_tokens") if type(details) is dict else None
+    return Usage(
+        None if fresh is None else fresh + sum(counts.get(key, 0) for key in CACHED),
+        counts.get("output_tokens"),
+        counts.get("cache_read_input_tokens"),
+        counts.get("cache_creation_input_tokens"),
+        thought if type(thought) is int else None,
+        Opaque(DIALECT, body),
+    )
+
+
+def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
+    """Write the counts: the wire's own, for as long as they mean the same."""
+    mine = made_by(usage.opaque, DIALECT)
+    body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
+    if mine and usage == decode_usage(body):
+        return body
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    body["input_tokens"] = max((usage.input_tokens or 0) - (read or 0) - (written or 0), 0)
+    body["output_tokens"] = usage.output_tokens or 0
+    if read is not None or not mine:
+        body["cache_read_input_tokens"] = read or 0
+    if written is not None or not mine:
+        body["cache_creation_input_tokens"] = written or 0
+    if usage.reasoning_tokens is not None:
+        body["output_tokens_details"] = {
+            **(body.get("output_tokens_details") or {}),
+            "thinking_tokens": usage.reasoning_tokens,
+        }
+    if not mine and usage.opaque is not None:
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+    return body

@@ -1,0 +1,141 @@
+"""Tool declarations and the choice among them, in Messages."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE, finish, take_cache
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.schema import fit
+from toolwire.settings import ABSENT, Understood
+from toolwire.types import Request, ServerTool, Tool, ToolChoice
+
+FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+ALWAYS_THINKING = ("claude-opus-5-5", "claude-fable-5", "claude-mythos-5")
+
+
+def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
+    """Read the declarations of a request."""
+    return [decode_tool(body) for body in bodies]
+
+
+def decode_tool(body: Any) -> Tool | ServerTool:
+    """Read one declaration; one with a type of its own is run by the provider."""
+    kind = body.get("type", "custom") if type(body) is dict else None
+    if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
+        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+    rest, form = body.copy(), {}
+    if rest.get("type") == "custom":
+        form["said"] = {"type": rest.pop("type")}
+    return Tool(
+        WIRE.read_name(rest.pop("name"), form),
+        take(rest, "description", str),
+        take(rest, "input_schema", dict),
+        strict=take(rest, "strict", bool),
+        cache=take_cache(rest),
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
+    """Write the declarations of a request."""
+    bodies = []
+    for place, tool in enumerate(tools):
+        ledger.at = ("tools", place)
+        if not isinstance(tool, ServerTool):
+            bodies.append(encode_tool(tool, ledger))
+        elif tool.dialect == DIALECT:
+            bodies.append(tool.value)
+        else:
+            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+    ledger.at = ()
+    return bodies
+
+
+def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
+    mine = made_by(tool.opaque, DIALECT)
+    verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
+    body: dict[str, Any] = {
+        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
+    }
+    if tool.description is not None:
+        body["description"] = tool.description
+    if tool.custom:
+        body["input_schema"] = FREE_TEXT
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
+        ledger.lose_fields(tool, "custom_tool", "format")
+    elif tool.parameters is not None:
+        body["input_schema"] = tool.parameters if mine else _fit(tool, ledger)
+    elif not mine:
+        body["input_schema"] = {"type": "object", "properties": {}}
+    if tool.strict is not None:
+        body["strict"] = tool.strict
+    if tool.metadata:
+        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    return finish(body, tool, ledger)
+
+
+def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    schema = tool.parameters or {}
+    if tool.strict:
+        fitted = fit(schema, "anthropic-strict")
+        ledger.note_schema(fitted.notes)
+        return fitted.schema
+    return schema if schema.get("type") == "object" else {"type": "object", **schema}
+
+
+def decode_choice(value: Any) -> Understood | None:
+    """Read a `tool_choice` with its parallel-call flag."""
+    match value:
+        case {"type": "auto" | "none" as mode}:
+            choice = ToolChoice(mode)  # type: ignore[arg-type]
+        case {"type": "any"}:
+            choice = ToolChoice("required")
+        case {"type": "tool", "name": str(name)}:
+            choice = ToolChoice("required", [name])
+        case _:
+            return None
+    fields: dict[str, Any] = {"tool_choice": choice}
+    left = {key: given for key, given in value.items() if key not in {"type", "name"}}
+    if type(left.get("disable_parallel_tool_use")) is bool:
+        fields["parallel_tool_calls"] = not left.pop("disable_parallel_tool_use")
+    return Understood(fields, left or ABSENT)
+
+
+def encode_choice(request: Request, ledger: Ledger) -> Any:
+    """Write the choice and the parallel-call flag, which this wire keeps in it."""
+    mine = made_by(request.opaque, DIALECT)
+    if not mine and not request.tools:
+        ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
+        return ABSENT
+    choice = request.tool_choice or ToolChoice("auto")
+    body = {"type": "any" if choice.mode == "required" else choice.mode}
+    if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
+        body = {"type": "tool", "name": ledger.names.write(choice.names[0])}
+    elif choice.names is not None:
+        ledger.lose(
+            "tool_choice.names",
+            "tool_choice",
+            f"{DIALECT} cannot narrow the choice to some tools",
+            "approximated",
+        )
+    if choice.mode == "required" and not mine and _thinks(request):
+        ledger.lose(
+            "tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated"
+        )
+        body = {"type": "auto"}
+    if request.parallel_tool_calls is not None:
+        if choice.mode != "none" or (mine and request.parallel_tool_calls):
+            body["disable_parallel_tool_use"] = not request.parallel_tool_calls  # type: ignore[assignment]
+        else:
+            ledger.lose(
+                "parallel_tool_calls", "parallel_tool_calls", "no tool may be called at all", severity="minor"
+            )
+    return body
+
+
+def _thinks(request: Request) -> bool:
+    model = (request.model or "").rpartition("/")[2]
+    return request.thinking in {"enabled", "adaptive"} or model.startswith(ALWAYS_THINKING)

@@ -1,0 +1,227 @@
+"""Calls and results of Chat Completions.
+
+Rules of this file:
+- Argument text goes out byte for byte as it came in, for as long as it still means the arguments.
+- A call without an id gets one made from its place, which is never sent back here.
+"""
+
+from typing import Any
+
+from toolwire.arguments import argument_text, parse_arguments
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, finish
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.names import made_id, was_made
+from toolwire.standins import SEE_BELOW, STARTS, mark_error, read_error
+from toolwire.types import Message, Opaque, Part, ToolCall, ToolResult
+
+
+NO_IDS = frozenset({"", "null"})
+
+
+def decode_calls(entries: list[Any], place: int) -> list[Part]:
+    """Read the calls of an answer; an entry that is none is kept whole among them."""
+    return [decode_call(entry, place, index) for index, entry in enumerate(entries)]
+
+
+def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
+    """Read one call, of a function (JSON) or of a custom tool (free text)."""
+    if type(entry) is dict and len(entry) == 3 and entry.get("type") == "function":
+        inner, call_id = entry.get("function"), entry.get("id")
+        if type(inner) is dict and len(inner) == 2 and type(call_id) is str and call_id not in NO_IDS:
+            name, raw = inner.get("name"), inner.get("arguments")
+            if type(name) is str and type(raw) is str and "__tw" not in name and "__tw" not in call_id:
+                arguments, error = parse_arguments(raw)
+                return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)  # noqa: FBT003
+    return _decode_odd_call(entry, place, index)
+
+
+def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
+    match entry:
+        case {"function": {"name": str(name)} as inner}:
+            key = "function"
+        case {"type": "custom", "custom": {"name": str(name), "input": str()} as inner}:
+            key = "custom"
+        case _:
+            return Opaque(DIALECT, entry, {"key": "tool_calls"})
+    rest, left = entry.copy(), inner.copy()
+    del rest[key], left["name"]
+    form: dict[str, Any] = {}
+    if rest.get("type") == key:
+        del rest["type"]
+    else:
+        form["untyped"] = True
+    call_id, name = _take_id(rest, form, made_id(place, index)), WIRE.read_name(name, form)
+    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else _take_arguments(left, form)
+    if left:
+        rest[key] = left
+    return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+
+
+def _take_id(rest: dict[str, Any], form: dict[str, Any], made: str) -> str:
+    given = rest.get("id")
+    if type(given) is not str or given in NO_IDS:
+        form["no_id"] = True
+        return made
+    del rest["id"]
+    return WIRE.read_id(given, form)
+
+
+def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    given = left.get("arguments")
+    match given:
+        case str():
+            del left["arguments"]
+            arguments, error = parse_arguments(given)
+            return {"arguments": arguments, "raw": given, "error": error}
+        case dict():
+            del left["arguments"]
+            return {"arguments": given}
+    form["no_arguments"] = True
+    return {} if given is None else {"error": "arguments must be JSON text"}
+
+
+def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
+    """Take the one call of the deprecated `function_call` out of what is left of an answer."""
+    left = rest["function_call"].copy()
+    name, raw = take(left, "name", str), take(left, "arguments", str)
+    if name is None or raw is None:
+        return None
+    del rest["function_call"]
+    return ToolCall.parse(
+        made_id(place, 0), name, raw, opaque=Opaque(DIALECT, left, {"key": "function_call"})
+    )
+
+
+def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
+    """Add one call to an answer."""
+    form = form_of(call.opaque, DIALECT)
+    if form.get("key") == "function_call":
+        legacy = {"name": call.name, "arguments": argument_text(call)}
+        body["function_call"] = ledger.replay(legacy, call.opaque)
+        return
+    mine = made_by(call.opaque, DIALECT)
+    verbatim = mine and "escaped" not in form
+    key = "custom" if call.custom else "function"
+    inner: dict[str, Any] = {"name": call.name if verbatim else ledger.names.write(call.name)}
+    if call.custom:
+        inner["input"] = call.raw or ""
+    elif (mine and call.raw is None) or ledger.quirks.arguments_object:
+        if call.arguments or "no_arguments" not in form:
+            inner["arguments"] = call.arguments
+    else:
+        inner["arguments"] = argument_text(call)
+    entry: dict[str, Any] = {}
+    call_id = ledger.ids.call(call.id, own=verbatim)
+    if not ("no_id" in form and was_made(call.id)):
+        entry["id"] = call_id
+    if "untyped" not in form:
+        entry["type"] = key
+    entry[key] = inner
+    if mine and call.opaque is not WIRE.plain and isinstance(left := call.opaque.value.get(key), dict):  # type: ignore[union-attr]
+        entry[key] = {**left, **inner}
+    if not call.complete:
+        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+    body.setdefault("tool_calls", []).append(finish(entry, call, ledger))
+
+
+def decode_result(body: dict[str, Any]) -> Message:
+    """Read a tool message: its one result."""
+    if len(body) == 3:
+        call_id, content = body.get("tool_call_id"), body.get("content")
+        if type(call_id) is str and type(content) is str and "__tw" not in call_id:
+            words, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
+            return Message("tool", [ToolResult(call_id, None, words, is_error)], None, call_id, WIRE.plain)
+    rest = body.copy()
+    del rest["role"]
+    form: dict[str, Any] = {}
+    call_id = take(rest, "tool_call_id", str)
+    call_id = None if call_id is None else WIRE.read_id(call_id, form)
+    name = rest.get("name") if type(rest.get("name")) is str else None
+    content = rest.get("content")
+    is_error = False
+    words: str | list[Part] = []
+    if type(content) is str:
+        del rest["content"]
+        words, is_error = read_error(content)
+    elif type(content) is list and content:
+        del rest["content"]
+        words = decode_parts(content)
+    result = ToolResult(call_id, name, words, is_error)
+    return Message("tool", [result], name, call_id, WIRE.own(rest, form))
+
+
+def decode_legacy_result(body: dict[str, Any], legacy: list[ToolCall]) -> Message:
+    """Read a message of the deprecated function role; it answers the first open call of its name."""
+    rest = body.copy()
+    del rest["role"]
+    name, content = take(rest, "name", str), take(rest, "content", str)
+    call = next((call for call in legacy if call.name == name), None)
+    if call is not None:
+        legacy.remove(call)
+    words, is_error = ([], False) if content is None else read_error(content)
+    result = ToolResult(None if call is None else call.id, name, words, is_error)
+    return Message("tool", [result], name, result.tool_call_id, Opaque(DIALECT, rest, {"role": "function"}))
+
+
+def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
+    """Write one result as a message; what is no text goes below."""
+    if type(part) is not ToolResult:
+        if type(part) is Opaque and part.dialect == DIALECT:
+            return
+        ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
+        return
+    body: dict[str, Any] = {"role": form_of(message.opaque, DIALECT).get("role", "tool")}
+    legacy = body["role"] == "function"
+    escaped = "escaped" in form_of(message.opaque, DIALECT)
+    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and not escaped)
+    if call_id is not None and not legacy:
+        body["tool_call_id"] = call_id
+    if part.name is not None and (legacy or "name" in (message.opaque.value if ledger.own else {})):  # type: ignore[union-attr]
+        body["name"] = part.name
+    body |= _result_content(part, ledger, below)
+    if message.role == "tool":
+        _close_result(body, part, message, ledger)
+    bodies.append(finish(body, part, ledger))
+
+
+def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledger: Ledger) -> None:
+    for field in ("tool_call_id", "name"):
+        if getattr(message, field) not in (None, getattr(part, field)):
+            ledger.part = None
+            ledger.lose(field, "tool_result", "the result in the message says otherwise")
+    if made_by(message.opaque, DIALECT):
+        ledger.replay(body, message.opaque)
+    elif message.opaque is not None:
+        ledger.lose_opaque(message.opaque)
+
+
+def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
+    content = part.content
+    if type(content) is str:
+        return {"content": mark_error(content, is_error=part.is_error)}
+    if not content and ledger.own:
+        return {}
+    blocks: list[dict[str, Any]] = []
+    base, outer = ledger.at, ledger.part
+    ledger.at = base if outer is None else (*base, "content", outer)
+    for place, inner in enumerate(content):
+        ledger.part = place
+        block = encode_part(inner, ledger, "user")
+        if block is None:
+            continue
+        if "text" in block or (ledger.own and made_by(getattr(inner, "opaque", inner), DIALECT)):  # type: ignore[arg-type]
+            blocks.append(block)
+            continue
+        below.append(block)
+        kind = str(type(inner).__struct_config__.tag)
+        stub = SEE_BELOW.format(kind=kind, number=len(below))
+        blocks.append({"type": "text", "text": stub})
+        ledger.lose(
+            "", f"tool_result_{kind}", f"{DIALECT} results hold text only; moved below", "moved", "minor"
+        )
+    ledger.at, ledger.part = base, outer
+    if part.is_error:
+        blocks.insert(0, {"type": "text", "text": mark_error("", is_error=True)})
+    if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
+        return {"content": blocks[0]["text"]}
+    return {"content": blocks or ""}

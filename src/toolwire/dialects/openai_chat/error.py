@@ -1,0 +1,89 @@
+"""Errors of Chat Completions and of the servers that imitate it."""
+
+from typing import Any
+
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
+from toolwire.faults import excerpt, kind_of_status, status_of
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.types import Error, ErrorKind, ErrorReply
+
+KIND_OF_CODE: dict[object, ErrorKind] = {
+    "insufficient_quota": "billing",
+    "context_length_exceeded": "context_length",
+    "rate_limit_exceeded": "rate_limit",
+    "invalid_api_key": "authentication",
+    "model_not_found": "not_found",
+    "server_error": "server",
+}
+TYPE_OF_KIND: dict[ErrorKind, str] = {
+    "authentication": "authentication_error",
+    "permission": "permission_error",
+    "billing": "insufficient_quota",
+    "not_found": "not_found_error",
+    "rate_limit": "rate_limit_error",
+    "server": "server_error",
+    "overloaded": "server_error",
+    "timeout": "timeout_error",
+}
+CODE_OF_KIND: dict[ErrorKind, str] = {
+    "context_length": "context_length_exceeded",
+    "billing": "insufficient_quota",
+}
+
+
+def decode_error(status: int | None, body: Any) -> Error:
+    """Read an error's body, whatever the server made of it."""
+    inner = body.get("error") if type(body) is dict else None
+    if type(inner) is dict and type(inner.get("message")) is str:
+        rest, left = body.copy(), inner.copy()
+        del rest["error"]
+        message = left.pop("message")
+        fields = {"type": take(left, "type", str), "param": take(left, "param", str)}
+        code = left.pop("code") if type(left.get("code")) in (str, int) else None
+        kind = (
+            KIND_OF_CODE.get(code)
+            or KIND_OF_CODE.get(fields["type"])
+            or kind_of_status(_status(status, code))
+        )
+        if left:
+            rest["error"] = left
+        return Error(kind, message, status, code=code, opaque=WIRE.own(rest), **fields)
+    if type(inner) is str:
+        rest = body.copy()
+        del rest["error"]
+        return Error(kind_of_status(status), inner, status, opaque=WIRE.own(rest, {"key": "error"}))
+    if type(body) is dict and type(body.get("message")) is str:
+        rest = body.copy()
+        return Error(
+            kind_of_status(status), rest.pop("message"), status, opaque=WIRE.own(rest, {"key": "message"})
+        )
+    return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
+
+
+def _status(status: int | None, code: object) -> int | None:
+    return code if (status is None or status < 400) and isinstance(code, int) else status
+
+
+def encode_error(error: Error) -> ErrorReply:
+    """Write an error as a server of this dialect answers it."""
+    ledger = Ledger(WIRE)
+    form = form_of(error.opaque, DIALECT)
+    if "whole" in form and error.message == excerpt(form["whole"]):
+        return ErrorReply(status_of(error), form["whole"])
+    if "key" in form:
+        return ErrorReply(status_of(error), ledger.replay({form["key"]: error.message}, error.opaque))
+    mine = made_by(error.opaque, DIALECT)
+    inner: dict[str, Any] = {"message": error.message}
+    for field in ("type", "param", "code"):
+        if (value := getattr(error, field)) is not None:
+            inner[field] = value
+    if mine:
+        left = error.opaque.value.get("error") if error.opaque else None
+        inner = {**left, **inner} if isinstance(left, dict) else inner
+    else:
+        inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
+        inner = {"param": None, "code": CODE_OF_KIND.get(error.kind), **inner}
+    body = ledger.replay({"error": inner}, error.opaque)
+    if error.request_id is not None:
+        ledger.lose("request_id", "request_id", f"{DIALECT} gives it in a header", severity="minor")
+    return ErrorReply(status_of(error), body, tuple(ledger.losses))

@@ -1,0 +1,339 @@
+"""Messages of Chat Completions: one canonical message for each message of the wire.
+
+The places where this wire stores what the model keeps as ordered parts:
+- thinking stands in a key of the assistant's message (`reasoning_content`, `reasoning`), by the servers that have any;
+- calls stand in `tool_calls` (one legacy call in `function_call`), after all words;
+- a result is a message of its own, with text only: its media go into a user's message after the last result.
+"""
+
+from typing import Any
+
+from toolwire.dialects.openai_chat.calls import (
+    decode_calls,
+    decode_legacy_call,
+    decode_legacy_result,
+    decode_result,
+    encode_call,
+    encode_result,
+)
+from toolwire.dialects.openai_chat.parts import (
+    DIALECT,
+    WIRE,
+    decode_citation,
+    decode_parts,
+    encode_citation,
+    encode_part,
+    encode_refusal,
+    encode_text,
+    encode_thinking,
+    finish,
+)
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.types import (
+    Audio,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
+REASONING_KEYS = ("reasoning_content", "reasoning")
+
+
+def decode_messages(bodies: list[Any]) -> list[Message]:
+    """Read the messages of a request; results that carry no id are linked by name and order."""
+    messages: list[Message] = []
+    legacy: list[ToolCall] = []
+    for place, body in enumerate(bodies):
+        message = decode_message(body, place, legacy)
+        messages.append(message)
+    return messages
+
+
+def decode_message(body: Any, place: int = 0, legacy: list[ToolCall] | None = None) -> Message:
+    """Read one message; one that is not understood is kept whole."""
+    role = body.get("role") if type(body) is dict else None
+    match role:
+        case "assistant":
+            return decode_answer(body, place, legacy)
+        case "tool":
+            return decode_result(body)
+        case "function" if legacy is not None:
+            return decode_legacy_result(body, legacy)
+        case "user" | "system" | "developer":
+            return _decode_words(body, role)
+    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+
+
+def _decode_words(body: dict[str, Any], role: Any) -> Message:
+    content = body.get("content")
+    if len(body) == 2 and type(content) is str:
+        return Message(role, content, None, None, WIRE.plain)
+    rest = body.copy()
+    del rest["role"]
+    name = take(rest, "name", str)
+    if type(content) is str:
+        del rest["content"]
+        return Message(role, content, name, None, WIRE.own(rest))
+    if type(content) is list and content:
+        del rest["content"]
+        return Message(role, decode_parts(content), name, None, WIRE.own(rest))
+    return Message(role, [], name, None, WIRE.own(rest))
+
+
+def decode_answer(body: dict[str, Any], place: int = 0, legacy: list[ToolCall] | None = None) -> Message:
+    """Read an assistant's message, in a request or in a response."""
+    content = body.get("content")
+    if len(body) == 2 and type(content) is str:
+        return Message("assistant", content, None, None, WIRE.plain)
+    calls = body.get("tool_calls")
+    if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
+        return Message("assistant", decode_calls(calls, place), None, None, NO_WORDS)
+    return _decode_odd_answer(body, place, legacy)
+
+
+NO_WORDS = Opaque(DIALECT, {"content": None})
+
+
+def _decode_odd_answer(body: dict[str, Any], place: int, legacy: list[ToolCall] | None) -> Message:
+    content = body.get("content")
+    rest = body.copy()
+    form = None
+    if rest.get("role") == "assistant":
+        del rest["role"]
+    else:
+        form = {"odd_role": True}
+    parts: list[Part] = _take_thinking(rest)
+    if type(content) is str:
+        del rest["content"]
+        parts.append(Text(content, _take_citations(rest)))
+    elif type(content) is list and content:
+        del rest["content"]
+        parts += decode_parts(content)
+    if (refusal := take(rest, "refusal", str)) is not None:
+        parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
+    if type(rest.get("audio")) is dict:
+        parts += _take_audio(rest)
+    calls = rest.get("tool_calls")
+    if type(calls) is list and calls:
+        del rest["tool_calls"]
+        parts += decode_calls(calls, place)
+    if type(rest.get("function_call")) is dict:
+        call = decode_legacy_call(rest, place)
+        if call is not None:
+            parts.append(call)
+            if legacy is not None:
+                legacy.append(call)
+    name = take(rest, "name", str)
+    if len(parts) == 1 and type(content) is str and type(parts[0]) is Text and parts[0].citations is None:
+        return Message("assistant", content, name, None, WIRE.own(rest, form))
+    return Message("assistant", parts, name, None, WIRE.own(rest, form))
+
+
+def _take_thinking(rest: dict[str, Any]) -> list[Part]:
+    details = rest.get("reasoning_details")
+    left = {"reasoning_details": rest.pop("reasoning_details")} if type(details) is list and details else {}
+    for key in REASONING_KEYS:
+        text = rest.get(key)
+        if type(text) is str and (text or left):
+            del rest[key]
+            return [Thinking(text, opaque=Opaque(DIALECT, left, {"key": key}))]
+    if not left:
+        return []
+    texts = [detail.get("text") for detail in left["reasoning_details"] if type(detail) is dict]
+    words = "".join(text for text in texts if type(text) is str)
+    return [Thinking(words, opaque=Opaque(DIALECT, left, {"key": "reasoning_details", "texts": [words]}))]
+
+
+def _take_citations(rest: dict[str, Any]) -> Any:
+    notes = rest.get("annotations")
+    if type(notes) is not list or not notes:
+        return None
+    citations = [decode_citation(note) for note in notes]
+    if None in citations:
+        return None
+    del rest["annotations"]
+    return citations
+
+
+def _take_audio(rest: dict[str, Any]) -> list[Part]:
+    left = rest["audio"].copy()
+    file_id, data, words = take(left, "id", str), take(left, "data", str), take(left, "transcript", str)
+    if file_id is None:
+        return []
+    del rest["audio"]
+    return [Audio(data, file_id=file_id, transcript=words, opaque=Opaque(DIALECT, left, {"key": "audio"}))]
+
+
+def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
+    """Write the messages of a request; media of results follow the last result of their group."""
+    bodies: list[dict[str, Any]] = []
+    below: list[dict[str, Any]] = []
+    for place, message in enumerate(messages):
+        ledger.at = ("messages", place)
+        ledger.own = made_by(message.opaque, DIALECT)
+        if message.role != "tool" and below:
+            bodies.append({"role": "user", "content": below})
+            below = []
+        encode_message(message, ledger, bodies, below)
+    if below:
+        bodies.append({"role": "user", "content": below})
+    return bodies
+
+
+def encode_message(
+    message: Message, ledger: Ledger, bodies: list[dict[str, Any]], below: list[dict[str, Any]]
+) -> None:
+    """Write one message, as the messages that this wire needs for it."""
+    content, opaque, role = message.content, message.opaque, message.role
+    if type(content) is str and role != "tool":
+        body: dict[str, Any] = {"role": _role(role, ledger), "content": content}
+        bodies.append(
+            body if opaque is WIRE.plain and message.name is None else _close(body, message, ledger)
+        )
+    elif form_of(opaque, DIALECT).get("whole"):
+        bodies.append(content[0].value)  # type: ignore[union-attr,index]
+    elif role == "tool":
+        for place, part in enumerate(message.parts):
+            ledger.part = place
+            encode_result(part, message, ledger, bodies, below)
+        ledger.part = None
+    elif role == "assistant":
+        bodies.append(encode_answer(message, ledger))
+    else:
+        _encode_words(message, ledger, bodies, below)
+
+
+def _role(role: str, ledger: Ledger) -> str:
+    return "system" if role == "developer" and not ledger.quirks.developer_role and not ledger.own else role
+
+
+def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
+    if message.name is not None:
+        body["name"] = message.name
+    if message.tool_call_id is not None:
+        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+    return ledger.replay(body, message.opaque)
+
+
+def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
+    blocks: list[dict[str, Any]] = []
+    for place, part in enumerate(message.parts):
+        ledger.part = place
+        if type(part) is ToolResult:
+            encode_result(part, message, ledger, bodies, below)
+        elif (block := encode_part(part, ledger, message.role)) is not None:
+            blocks.append(block)
+    ledger.part = None
+    if below:
+        blocks, below[:] = [*below, *blocks], []
+    body: dict[str, Any] = {"role": _role(message.role, ledger)}
+    if blocks:
+        alone = len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0] and not ledger.own
+        body["content"] = blocks[0]["text"] if alone else blocks
+    elif not ledger.own and message.parts:
+        return
+    elif not ledger.own:
+        body["content"] = ""
+    bodies.append(_close(body, message, ledger))
+
+
+def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
+    """Write an assistant's message, in a request or (its text as one string) in a response."""
+    body: dict[str, Any] = {} if "odd_role" in form_of(message.opaque, DIALECT) else {"role": "assistant"}
+    blocks: list[dict[str, Any]] = []
+    bare = False
+    for place, part in enumerate(message.parts):
+        ledger.part = place
+        match part:
+            case Text():
+                bare = bare or part.opaque is None
+                blocks.append(encode_text(part, ledger))
+                _note_order(body, ledger)
+                _encode_citations(part, body, ledger)
+            case ToolCall():
+                encode_call(part, body, ledger)
+            case Thinking():
+                _encode_thinking(part, body, blocks, ledger)
+            case Refusal():
+                _encode_refusal(part, body, blocks, ledger)
+            case Audio() if part.file_id is not None:
+                _encode_audio_answer(part, body, ledger, as_string=as_string)
+            case Opaque() if part.dialect == DIALECT and part.form:
+                body.setdefault(part.form["key"], []).append(part.value)
+            case _:
+                if (block := encode_part(part, ledger, "assistant")) is not None:
+                    blocks.append(block)
+    ledger.part = None
+    _place_words(body, blocks, bare=bare, as_string=as_string, own_wire=ledger.own)
+    return _close(body, message, ledger)
+
+
+def _place_words(
+    body: dict[str, Any], blocks: list[dict[str, Any]], *, bare: bool, as_string: bool, own_wire: bool
+) -> None:
+    if not blocks:
+        if not own_wire:
+            body["content"] = None
+    elif (as_string and not own_wire) or (bare and len(blocks) == 1):
+        body["content"] = "".join(block["text"] for block in blocks if "text" in block)
+    elif len(blocks) == 1 and not own_wire and len(blocks[0]) == 2 and "text" in blocks[0]:
+        body["content"] = blocks[0]["text"]
+    else:
+        body["content"] = blocks
+
+
+def _note_order(body: dict[str, Any], ledger: Ledger) -> None:
+    if "tool_calls" in body and not ledger.own:
+        ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved", "minor")
+
+
+def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger) -> None:
+    notes = [encode_citation(citation, ledger) for citation in part.citations or ()]
+    if notes:
+        body["annotations"] = body.get("annotations", []) + [note for note in notes if note is not None]
+
+
+def _encode_thinking(
+    part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger
+) -> None:
+    form = form_of(part.opaque, DIALECT)
+    key = form.get("key", ledger.quirks.reasoning_key)
+    if key == "content":
+        blocks.append(encode_thinking(part, form["texts"], ledger))
+        return
+    if part.signature is not None:
+        ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry it")
+    if key == "reasoning_details":
+        key = None if form["texts"] == [part.text] else "reasoning"
+    elif key is None and (part.text or not part.signature):
+        ledger.lose("text", "thinking", f"{DIALECT} has no field for thinking")
+    if key is not None:
+        body[key] = body.get(key, "") + part.text
+    ledger.lose_fields(part, "thinking", "redacted", "cache")
+    ledger.replay(body, part.opaque)
+
+
+def _encode_refusal(
+    part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger
+) -> None:
+    if "key" in form_of(part.opaque, DIALECT) or not made_by(part.opaque, DIALECT):
+        body["refusal"] = body.get("refusal", "") + part.text
+        finish({}, part, ledger)
+    else:
+        blocks.append(encode_refusal(part, ledger))
+
+
+def _encode_audio_answer(part: Audio, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
+    said = {"id": part.file_id, "data": part.data, "transcript": part.transcript}
+    body["audio"] = {key: value for key, value in said.items() if value is not None}
+    if as_string or ledger.own:
+        ledger.replay(body["audio"], part.opaque)
+    else:
+        ledger.lose_fields(part, "audio", "data", "transcript")
+        ledger.lose_opaque(part.opaque)

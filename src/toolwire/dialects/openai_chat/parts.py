@@ -1,0 +1,323 @@
+"""The parts of a Chat Completions message."""
+
+from collections.abc import Callable
+from typing import Any
+
+from toolwire.ledger import Ledger, take
+from toolwire.media import data_url, split_data_url
+from toolwire.names import WORDS, Grammar
+from toolwire.types import Audio, Cache, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
+from toolwire.wire import Wire
+
+DIALECT = "openai-chat"
+WIRE = Wire(DIALECT, names=Grammar(WORDS, 64), ids=Grammar("!-~", 40))
+AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+FORMATS_OF_AUDIO = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+
+
+def decode_parts(blocks: list[Any]) -> list[Part]:
+    """Read the list form of a message's content."""
+    return [decode_part(block) for block in blocks]
+
+
+def decode_part(block: Any) -> Part:
+    """Read one part; a part that is not understood is kept whole."""
+    if type(block) is not dict:
+        return Opaque(DIALECT, block)
+    kind = block.get("type")
+    decode = DECODERS.get(kind) if type(kind) is str else None
+    part = None if decode is None else decode(block)
+    return Opaque(DIALECT, block) if part is None else part
+
+
+def _decode_text(block: dict[str, Any]) -> Part | None:
+    text = block.get("text")
+    if type(text) is not str:
+        return None
+    if len(block) == 2:
+        return Text(text, opaque=WIRE.plain)
+    rest = block.copy()
+    del rest["type"], rest["text"]
+    return Text(text, cache=take_cache(rest), opaque=WIRE.own(rest))
+
+
+def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write a text part."""
+    body: dict[str, Any] = {"type": "text", "text": part.text}
+    return finish(body, part, ledger)
+
+
+def _decode_refusal(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    del rest["type"]
+    text = take(rest, "refusal", str)
+    return None if text is None else Refusal(text, opaque=WIRE.own(rest))
+
+
+def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
+    """Write a refusal part."""
+    return finish({"type": "refusal", "refusal": part.text}, part, ledger)
+
+
+def _decode_image(block: dict[str, Any]) -> Part | None:
+    rest, source = block.copy(), block.get("image_url")
+    del rest["type"]
+    form = None
+    if type(source) is str:
+        form, source = {"flat": True}, {"url": source}
+    if type(source) is not dict or type(source.get("url")) is not str:
+        return None
+    inner = dict(source)
+    url = inner.pop("url")
+    detail = take(inner, "detail", str)
+    rest.pop("image_url")
+    if inner:
+        rest["image_url"] = inner
+    cache = take_cache(rest)
+    media_type, data = split_data_url(url)
+    if data is not None:
+        return Image(None, data, media_type, detail=detail, cache=cache, opaque=WIRE.own(rest, form))
+    return Image(url, detail=detail, cache=cache, opaque=WIRE.own(rest, form))
+
+
+def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an image; one that stands only in another provider's store cannot be written."""
+    url = data_url(part.data, part.media_type, "image/png") if part.data is not None else part.url
+    if url is None:
+        ledger.lose("file_id", "image", f"{DIALECT} has no images by file id")
+        return None
+    inner = {"url": url} if part.detail is None else {"url": url, "detail": part.detail}
+    return nest({"type": "image_url"}, "image_url", inner, part, ledger, flat="url")
+
+
+def _decode_audio(block: dict[str, Any]) -> Part | None:
+    rest, inner = block.copy(), block.get("input_audio")
+    if type(inner) is not dict or type(inner.get("data")) is not str:
+        return None
+    del rest["type"], rest["input_audio"]
+    left = inner.copy()
+    data, media_type = left.pop("data"), AUDIO_FORMATS.get(left.get("format"))
+    if media_type is not None:
+        del left["format"]
+    if left:
+        rest["input_audio"] = left
+    return Audio(data, media_type, cache=take_cache(rest), opaque=WIRE.own(rest))
+
+
+def encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a sound that the user gives."""
+    if part.data is None:
+        ledger.lose("", "audio", f"{DIALECT} takes audio only as data")
+        return None
+    inner = {"data": part.data}
+    form = FORMATS_OF_AUDIO.get(part.media_type or "")
+    if form is not None:
+        inner["format"] = form
+    elif part.opaque is None or part.opaque.dialect != DIALECT:
+        inner["format"] = (part.media_type or "audio/wav").rpartition("/")[2]
+    ledger.lose_fields(part, "audio", "transcript")
+    return nest({"type": "input_audio"}, "input_audio", inner, part, ledger)
+
+
+def _decode_file(block: dict[str, Any]) -> Part | None:
+    rest, inner = block.copy(), block.get("file")
+    if type(inner) is not dict:
+        return None
+    del rest["type"], rest["file"]
+    left = inner.copy()
+    raw, file_id, name = take(left, "file_data", str), take(left, "file_id", str), take(left, "filename", str)
+    if raw is None and file_id is None:
+        return None
+    media_type, data = split_data_url(raw) if raw is not None else (None, None)
+    form = {"bare": True} if raw is not None and data is None else None
+    if left:
+        rest["file"] = left
+    return Document(
+        None,
+        data if form is None else raw,
+        media_type,
+        file_id,
+        None,
+        name,
+        cache=take_cache(rest),
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a file; text becomes a text part, a URL cannot be said."""
+    if part.text is not None:
+        ledger.lose_fields(part, "document", "name")
+        return finish({"type": "text", "text": part.text}, part, ledger)
+    inner: dict[str, Any] = {}
+    if part.data is not None:
+        bare = part.opaque is not None and bool(part.opaque.form) and part.opaque.dialect == DIALECT
+        inner["file_data"] = part.data if bare else data_url(part.data, part.media_type, "application/pdf")
+    if part.file_id is not None:
+        inner["file_id"] = part.file_id
+    if not inner:
+        ledger.lose("url", "document", f"{DIALECT} takes files as data or by id, not by URL")
+        return None
+    if part.name is not None:
+        inner["filename"] = part.name
+    elif "file_data" in inner and part.opaque is None:
+        inner["filename"] = "document"
+    return nest({"type": "file"}, "file", inner, part, ledger)
+
+
+def _decode_thinking(block: dict[str, Any]) -> Part | None:
+    """Read the thinking chunk of servers that put their reasoning into the content (Mistral)."""
+    rest, chunks = block.copy(), block.get("thinking")
+    if type(chunks) is not list or not all(
+        type(chunk) is dict and set(chunk) == {"type", "text"} for chunk in chunks
+    ):
+        return None
+    texts = [chunk["text"] for chunk in chunks if chunk["type"] == "text" and type(chunk["text"]) is str]
+    if len(texts) != len(chunks):
+        return None
+    del rest["type"], rest["thinking"]
+    return Thinking("".join(texts), opaque=WIRE.own(rest, {"key": "content", "texts": texts}))
+
+
+def encode_thinking(part: Thinking, texts: list[str], ledger: Ledger) -> dict[str, Any]:
+    """Write a thinking chunk, cut as it was for as long as the text is the same."""
+    pieces = texts if "".join(texts) == part.text else [part.text]
+    chunks = [{"type": "text", "text": text} for text in pieces]
+    return finish({"type": "thinking", "thinking": chunks}, part, ledger)
+
+
+DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+    "text": _decode_text,
+    "refusal": _decode_refusal,
+    "image_url": _decode_image,
+    "input_audio": _decode_audio,
+    "file": _decode_file,
+    "thinking": _decode_thinking,
+}
+
+
+def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
+    """Write a part that stands in a message's content, or lose it by name."""
+    if type(part) is Opaque:
+        if part.dialect == DIALECT:
+            return part.value  # type: ignore[no-any-return]
+        ledger.lose_opaque(part)
+        ledger.lose("", "opaque", f"only {part.dialect} understands this part")
+        return None
+    encode = ENCODERS.get(type(part)) if role == "user" or ledger.own else WORDS.get(type(part))
+    if encode is None:
+        ledger.lose("", type(part).__struct_config__.tag, f"a {role} message of {DIALECT} cannot hold it")  # type: ignore[arg-type]
+        return None
+    return encode(part, ledger)
+
+
+WORDS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: encode_text}
+ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
+    **WORDS,
+    Refusal: encode_refusal,
+    Image: encode_image,
+    Document: encode_file,
+    Audio: encode_audio,
+}
+
+
+def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add a part's cache mark and what its own wire had left."""
+    if part.cache is not None:
+        _encode_cache(body, part, ledger)
+    return body if part.opaque is None else ledger.replay(body, part.opaque)
+
+
+def nest(
+    body: dict[str, Any],
+    key: str,
+    inner: dict[str, Any],
+    part: Any,
+    ledger: Ledger,
+    *,
+    flat: str | None = None,
+) -> dict[str, Any]:
+    """Put the inner object of a part in place, with what its own wire had left of it."""
+    opaque = part.opaque
+    if opaque is not None and opaque.dialect == DIALECT:
+        if flat is not None and opaque.form is not None and len(inner) == 1:
+            body[key] = inner[flat]
+            return finish(body, part, ledger)
+        left = opaque.value.get(key)
+        if isinstance(left, dict):
+            inner = {**left, **inner}
+    body[key] = inner
+    return finish(body, part, ledger)
+
+
+def take_cache(rest: dict[str, Any]) -> Cache | None:
+    """Take a cache mark out of what is left of a part."""
+    mark = rest.get("prompt_cache_breakpoint")
+    match mark:
+        case {"mode": "explicit", "ttl": str(ttl)} if len(mark) == 2:
+            del rest["prompt_cache_breakpoint"]
+            return Cache(ttl)
+        case {"mode": "explicit"} if len(mark) == 1:
+            del rest["prompt_cache_breakpoint"]
+            return Cache()
+    return None
+
+
+def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
+    own_mark = part.opaque is not None and part.opaque.dialect == DIALECT
+    if not own_mark and not ledger.quirks.cache_marks:
+        ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
+        return
+    mark: dict[str, Any] = {"mode": "explicit"}
+    if part.cache.ttl is not None and (own_mark or part.cache.ttl in {"30m", "12h"}):
+        mark["ttl"] = part.cache.ttl
+    elif part.cache.ttl is not None:
+        ledger.lose("cache.ttl", "cache_mark", f"{DIALECT} keeps marks for 30m or 12h", severity="minor")
+    body["prompt_cache_breakpoint"] = mark
+
+
+def decode_citation(note: Any) -> Citation | None:
+    """Read one annotation of an answer."""
+    match note:
+        case {"type": "url_citation", "url_citation": dict(inner)}:
+            left = inner.copy()
+            url, title = take(left, "url", str), take(left, "title", str)
+            start, end = take(left, "start_index", int), take(left, "end_index", int)
+            rest = {key: value for key, value in note.items() if key not in {"type", "url_citation"}}
+            return Citation(
+                url, title, None, start, end, WIRE.own(rest | ({"url_citation": left} if left else {}))
+            )
+    return None
+
+
+def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
+    """Write one annotation of an answer; only a URL can be cited."""
+    mine = citation.opaque is not None and citation.opaque.dialect == DIALECT
+    if citation.url is None and not mine:
+        ledger.lose("citations", "citation", f"{DIALECT} cites only URLs")
+        return None
+    said = {
+        "url": citation.url,
+        "title": citation.title,
+        "start_index": citation.start,
+        "end_index": citation.end,
+    }
+    if mine:
+        inner = {key: value for key, value in said.items() if value is not None}
+        left = citation.opaque.value.get("url_citation")  # type: ignore[union-attr]
+        inner = {**left, **inner} if isinstance(left, dict) else inner
+    else:
+        inner = {
+            "url": citation.url,
+            "title": citation.title or "",
+            "start_index": citation.start or 0,
+            "end_index": citation.end or 0,
+        }
+    ledger.lose_fields(citation, "citation", "quote")
+    return ledger.replay({"type": "url_citation", "url_citation": inner}, citation.opaque)

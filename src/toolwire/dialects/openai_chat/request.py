@@ -1,0 +1,157 @@
+"""Requests of Chat Completions."""
+
+from typing import Any
+
+from toolwire.dialects.openai_chat.messages import decode_messages, encode_messages
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
+from toolwire.dialects.openai_chat.tools import (
+    TOOL_LIMIT,
+    decode_choice,
+    decode_functions,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+)
+from toolwire.errors import InvalidBody, UnsayableRequest
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.repair import repair
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.types import Context, Encoded, Message, Output, Request
+
+PATH = "/v1/chat/completions"
+
+
+def decode_request(body: dict[str, Any], path: str = "") -> Request:
+    """Read a request's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a request's body must be a JSON object", path="$")
+    rest = body.copy()
+    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
+    messages = rest.get("messages")
+    decoded = decode_messages(rest.pop("messages")) if type(messages) is list else None
+    if decoded is None:
+        form["no_messages"] = True
+    tools = rest.get("tools")
+    declared = list(decode_tools(rest.pop("tools"))) if type(tools) is list and tools else []
+    legacy = decode_functions(rest["functions"]) if type(rest.get("functions")) is list else None
+    if legacy:
+        del rest["functions"]
+        declared += legacy
+    if "max_completion_tokens" not in rest and "max_tokens" in rest:
+        form["max_tokens_key"] = "max_tokens"
+        rest["max_completion_tokens"] = rest.pop("max_tokens")
+    fields, spelled = SETTINGS.decode(rest)
+    if "max_tokens_key" in form and "max_completion_tokens" in rest:
+        rest["max_tokens"] = rest.pop("max_completion_tokens")
+    context = Context(None, decoded or [], declared)
+    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+
+
+def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a request's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(request.opaque, DIALECT)
+    form = form_of(request.opaque, DIALECT)
+    tools = encode_tools(request.tools, ledger)
+    body: dict[str, Any] = {}
+    SETTINGS.encode(request, ledger, body)
+    if "max_completion_tokens" in body and (key := form.get("max_tokens_key", quirks.max_tokens_key)):
+        body[key] = body.pop("max_completion_tokens")
+    body |= tools
+    if not mine and len(tools.get("tools", ())) > TOOL_LIMIT:
+        raise UnsayableRequest(f"{DIALECT} takes at most {TOOL_LIMIT} tools", path="tools")
+    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    encoded = encode_system(request, ledger) + encode_messages(messages, ledger)
+    if encoded or "no_messages" not in form:
+        body["messages"] = encoded
+    ledger.at = ()
+    for key in request.provider_state or ():
+        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state")
+    ledger.replay(body, request.opaque)
+    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
+    """Write the system prompt as the first message."""
+    if not request.system:
+        return []
+    bodies = encode_messages([Message("system", request.system)], ledger)
+    return bodies
+
+
+def _decode_stop(value: Any) -> Understood | None:
+    if type(value) is str:
+        return Understood({"stop": [value]}, keep=True)
+    if type(value) is list and value and all(type(word) is str for word in value):
+        return Understood({"stop": value})
+    return None
+
+
+def _encode_stop(request: Request, ledger: Ledger) -> Any:
+    words = request.stop or []
+    if len(words) > 4 and not made_by(request.opaque, DIALECT):
+        ledger.lose("stop", "stop", f"{DIALECT} takes at most 4 stop sequences", "approximated")
+        return words[:4]
+    return words
+
+
+def _decode_output(value: Any) -> Understood | None:
+    match value:
+        case {"type": "text"} if len(value) == 1:
+            return Understood({"output": Output("text")})
+        case {"type": "json_object"} if len(value) == 1:
+            return Understood({"output": Output("json")})
+        case {"type": "json_schema", "json_schema": {"name": str(name)} as inner} if len(value) == 2:
+            left = inner.copy()
+            del left["name"]
+            fields = {
+                key: left.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(left.get(key)) is kind
+            }
+            output = Output("schema", name=name, **fields)
+            return Understood({"output": output}, {"json_schema": left} if left else ABSENT)
+    return None
+
+
+_SCHEMA_FIELDS = {"schema": dict, "description": str, "strict": bool}
+
+
+def _encode_output(request: Request, _ledger: Ledger) -> Any:
+    output = request.output
+    if output is None:
+        return ABSENT
+    if output.kind == "schema":
+        said = {"schema": output.schema, "strict": output.strict, "description": output.description}
+        inner = {"name": output.name or "response"}
+        return {
+            "type": "json_schema",
+            "json_schema": inner | {k: v for k, v in said.items() if v is not None},
+        }
+    return {"type": "json_object" if output.kind == "json" else "text"}
+
+
+SETTINGS = Settings(
+    plain("model", "model", str),
+    plain("stream", "stream", bool),
+    Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
+    plain("parallel_tool_calls", "parallel_tool_calls", bool),
+    plain("max_completion_tokens", "max_tokens", int),
+    plain("temperature", "temperature", *NUMBER),
+    plain("top_p", "top_p", *NUMBER),
+    plain("frequency_penalty", "frequency_penalty", *NUMBER),
+    plain("presence_penalty", "presence_penalty", *NUMBER),
+    plain("seed", "seed", int),
+    plain("n", "n", int),
+    plain("logprobs", "logprobs", bool),
+    plain("top_logprobs", "top_logprobs", int),
+    plain("logit_bias", "logit_bias", dict),
+    Setting("stop", ("stop",), _decode_stop, _encode_stop),
+    plain("reasoning_effort", "effort", str),
+    Setting("response_format", ("output",), _decode_output, _encode_output),
+    plain("verbosity", "verbosity", str),
+    plain("metadata", "metadata", dict),
+    plain("user", "user", str),
+    plain("safety_identifier", "safety_identifier", str),
+    plain("service_tier", "service_tier", str),
+    plain("store", "store", bool),
+    plain("prompt_cache_key", "cache_key", str),
+)

@@ -1,0 +1,85 @@
+"""Every exception that toolwire raises on its own account.
+
+    ToolwireError
+    +-- UserError            what the caller gave cannot be used
+    |   +-- MissingFields    a constructor lacks required fields (code "missing_keys")
+    |   +-- InvalidField     a field has the wrong kind of value (code "invalid_field")
+    |   +-- InvalidBody      a body is not an object, or is not JSON
+    |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
+    |   |   +-- SchemaRecursive
+    |   +-- UnknownDialect   lists the known ones
+    |   +-- UnsayableRequest a request that the target is known to refuse whole
+    +-- LossyTranslation     a strict translation would lose something; carries the losses
+
+Rule: a message says what was wrong, `path` says where, and the message says what would be right.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class ToolwireError(Exception):
+    """The root of every exception of this package."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+class UserError(ToolwireError, ValueError):
+    """What the caller gave cannot be used."""
+
+
+class MissingFields(UserError):
+    """A constructor lacks required fields."""
+
+    code = "missing_keys"
+
+    def __init__(self, kind: str, fields: Sequence[str]) -> None:
+        super().__init__(f"{kind} needs {', '.join(fields)}")
+        self.fields = list(fields)
+
+
+class InvalidField(UserError):
+    """A field has the wrong kind of value."""
+
+    code = "invalid_field"
+
+    def __init__(self, field: str, reason: str, *, path: str = "") -> None:
+        super().__init__(f"{field} {reason}", path=path)
+        self.field = field
+        self.reason = reason
+
+
+class InvalidBody(UserError):
+    """A body that is not a JSON object at all."""
+
+
+class InvalidSchema(UserError):
+    """A JSON Schema that cannot describe a tool's parameters."""
+
+
+class SchemaRecursive(InvalidSchema):
+    """A schema refers to itself where the target needs every reference inlined."""
+
+
+class UnknownDialect(UserError, LookupError):
+    """A dialect or provider name that nobody registered."""
+
+    def __init__(self, name: object, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"unknown dialect {name!r}; known: {', '.join(self.known)}")
+
+
+class UnsayableRequest(UserError):
+    """A request that the target is known to refuse whole, found before anything is sent."""
+
+
+class LossyTranslation(ToolwireError):
+    """A strict translation would lose something."""
+
+    def __init__(self, losses: Sequence[Any]) -> None:
+        self.losses = tuple(losses)
+        lines = "\n".join(f"  {loss}" for loss in self.losses)
+        super().__init__(f"{len(self.losses)} thing(s) cannot be said in the target:\n{lines}")

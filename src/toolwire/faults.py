@@ -1,0 +1,57 @@
+"""Kinds of provider errors and their HTTP statuses, which all dialects share."""
+
+from typing import Any
+
+from toolwire.types import Error, ErrorKind
+
+KIND_OF_STATUS: dict[int, ErrorKind] = {
+    400: "invalid_request",
+    401: "authentication",
+    402: "billing",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid_request",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+STATUS_OF_KIND: dict[ErrorKind, int] = {
+    "invalid_request": 400,
+    "context_length": 400,
+    "authentication": 401,
+    "billing": 402,
+    "permission": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "rate_limit": 429,
+    "server": 500,
+    "overloaded": 503,
+    "timeout": 504,
+    "unknown": 500,
+}
+
+
+def kind_of_status(status: int | None) -> ErrorKind:
+    """Name the kind of error that a status means when the body says nothing better."""
+    if status is None:
+        return "unknown"
+    known = KIND_OF_STATUS.get(status)
+    if known is not None:
+        return known
+    return "server" if status >= 500 else "invalid_request" if status >= 400 else "unknown"
+
+
+def status_of(error: Error) -> int:
+    """Give the status to answer with: the error's own, or the usual one of its kind."""
+    return error.status if error.status is not None else STATUS_OF_KIND[error.kind]
+
+
+def excerpt(body: Any, limit: int = 500) -> str:
+    """Say what an error body was when it is not one of the dialect's."""
+    text = body if isinstance(body, str) else "" if body is None else repr(body)
+    return text[:limit]

@@ -1,0 +1,139 @@
+"""The state of one encode: what could not be said, what is replayed, which names and ids were given.
+
+Rules of this file:
+- What a wire said and nobody understood comes back only to that wire; elsewhere it is a loss.
+- A value that was read from a wire is written to it as it was; what comes from elsewhere is made legal there.
+- Where the encode stands is `at`, and `part` within a message's content; a path is written only for a loss.
+- `form["said"]` holds keys that a wire always says and that mean nothing elsewhere (its constants): no loss.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.names import Grammar, Ids, Names
+from toolwire.types import Action, Loss, Opaque, Severity
+from toolwire.wire import Wire
+
+
+class Quirks(Struct, frozen=True, kw_only=True):
+    """How a server deviates from its dialect, or which version of it the server speaks."""
+
+    api_version: str | None = None
+    reasoning_key: str | None = None
+    developer_role: bool = True
+    mid_system: bool = False
+    cache_marks: bool = False
+    arguments_object: bool = False
+    id_grammar: Grammar | None = None
+    max_tokens_key: str | None = None
+    default_max_tokens: int = 8192
+    skip_signature: bool = True
+
+
+PLAIN = Quirks()
+
+
+class Ledger:
+    """What one encode has lost so far, where it stands, and what it has named."""
+
+    __slots__ = ("at", "dialect", "ids", "losses", "names", "own", "part", "quirks")
+
+    def __init__(self, wire: Wire, quirks: Quirks = PLAIN) -> None:
+        self.dialect = wire.dialect
+        self.quirks = quirks
+        self.losses: list[Loss] = []
+        self.at: tuple[str | int, ...] = ()
+        self.part: int | None = None
+        self.own = False
+        self.names = Names(wire.names)
+        self.ids = Ids(quirks.id_grammar or wire.ids)
+
+    def lose(
+        self,
+        field: str,
+        concept: str,
+        detail: str,
+        action: Action = "dropped",
+        severity: Severity = "semantic",
+    ) -> None:
+        """Record one loss at the place where the encode stands."""
+        place = self.at if self.part is None else (*self.at, "content", self.part)
+        place = (*place, field) if field else place
+        self.losses.append(Loss(join_path(place), concept, action, detail, severity))
+
+    def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
+        """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
+        if opaque is None:
+            return body
+        if opaque.dialect != self.dialect:
+            self.lose_opaque(opaque)
+            return body
+        for key, value in opaque.value.items():
+            if key not in body:
+                body[key] = value
+        if opaque.form is not None and "said" in opaque.form:
+            for key, value in opaque.form["said"].items():
+                if key not in body:
+                    body[key] = value
+        return body
+
+    def lose_opaque(self, opaque: Opaque | None) -> None:
+        """Name everything of another dialect that cannot go along; null and empty say nothing."""
+        if opaque is None or not opaque.value or opaque.dialect == self.dialect:
+            return
+        if not isinstance(opaque.value, Mapping):
+            self.lose("opaque", "opaque", f"only {opaque.dialect} understands this")
+            return
+        for key, value in opaque.value.items():
+            if value is not None and value != [] and value != {}:
+                self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this")
+
+    def note_schema(self, notes: Iterable[Any]) -> None:
+        """Record what a schema could not say in the target's schema dialect."""
+        for note in notes:
+            path = f"parameters.{note.path}" if note.path else "parameters"
+            action: Action = "moved" if note.action == "described" else note.action
+            self.lose(
+                path,
+                f"schema_{note.keyword}",
+                note.detail,
+                action,
+                "minor" if action == "moved" else "semantic",
+            )
+
+    def lose_fields(self, value: Any, concept: str, *fields: str) -> None:
+        """Lose each of these fields that is set."""
+        for field in fields:
+            if getattr(value, field):
+                self.lose(field, concept, f"{self.dialect} has no place for it")
+
+
+def join_path(steps: tuple[str | int, ...]) -> str:
+    """Write steps as a path: names joined by dots, positions in brackets."""
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path
+
+
+def made_by(opaque: Opaque | None, dialect: str) -> bool:
+    """Whether a value was read from this dialect's wire."""
+    return opaque is not None and opaque.dialect == dialect
+
+
+def form_of(opaque: Opaque | None, dialect: str) -> Mapping[str, Any]:
+    """How this dialect's wire spelled a value; nothing when it came from elsewhere."""
+    if opaque is None or opaque.form is None or opaque.dialect != dialect:
+        return {}
+    return opaque.form
+
+
+def take(rest: dict[str, Any], key: str, kind: type) -> Any:
+    """Take a field out of what is left of a body if it is of its kind; anything else stays, to be replayed."""
+    value = rest.get(key)
+    if type(value) is kind:
+        del rest[key]
+        return value
+    return None

@@ -1,0 +1,178 @@
+"""Tool names and call ids in the grammar of each target: reversible, free of collisions, the same every time.
+
+Rules of this file:
+- A name that is legal at the target stays as it is.
+- One that is not gets each illegal character replaced by "_", and a suffix that says where and which: "srv/list"
+  becomes "srv_list__tw3-2f". `restore` reads the suffix back, so no table has to be kept.
+- Only what is too long for its target is shortened with a hash; the mapping of the request (`Names.given`) reverses that.
+- An id that nobody gave is made from its position; its form tells it from a given one, so that it is never sent back to
+  a wire that gave none.
+"""
+
+import hashlib
+import re
+import zlib
+from functools import lru_cache
+
+from msgspec import Struct
+
+_SUFFIX = re.compile(r"__tw(|[0-9]+-[0-9a-f]+(?:_[0-9]+-[0-9a-f]+)*)$")
+_MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
+_DIGEST = 8
+
+
+class Grammar(Struct, frozen=True):
+    """Which names a target takes: `legal` and `first` are character classes, `distinct` ids are used once."""
+
+    legal: str
+    limit: int
+    first: str = ""
+    distinct: bool = False
+
+
+WORDS = "A-Za-z0-9_-"
+
+
+@lru_cache(maxsize=32)
+def _patterns(grammar: Grammar) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    first = grammar.first or grammar.legal
+    whole = re.compile(rf"[{first}][{grammar.legal}]{{0,{grammar.limit - 1}}}", re.ASCII)
+    illegal = re.compile(rf"^[^{first}]|[^{grammar.legal}]", re.ASCII)
+    return whole, illegal
+
+
+def escape(name: str, grammar: Grammar) -> str:
+    """Write a name in a target's grammar."""
+    whole, illegal = _patterns(grammar)
+    if whole.fullmatch(name) and ("__tw" not in name or _SUFFIX.search(name) is None):
+        return name
+    swaps = [f"{match.start()}-{ord(match.group()):x}" for match in illegal.finditer(name)]
+    written = f"{illegal.sub('_', name)}__tw{'_'.join(swaps)}"
+    return written if name and whole.fullmatch(written) else shorten(name, grammar)
+
+
+def restore(written: str, grammar: Grammar | None) -> str:
+    """Read back what `escape` wrote; anything else is a name of its own."""
+    if "__tw" not in written or grammar is None:
+        return written
+    match = _SUFFIX.search(written)
+    if match is None:
+        return written
+    letters = list(written[: match.start()])
+    for swap in match.group(1).split("_") if match.group(1) else ():
+        place, code = swap.split("-")
+        if int(place) >= len(letters) or int(code, 16) > 0x10FFFF:
+            return written
+        letters[int(place)] = chr(int(code, 16))
+    name = "".join(letters)
+    return name if escape(name, grammar) == written else written
+
+
+def shorten(name: str, grammar: Grammar, turn: int = 0) -> str:
+    """Cut a name to its target's length, with a digest of the whole that keeps it apart from others."""
+    digest = hashlib.sha256(f"{name}\0{turn}".encode(errors="surrogatepass")).hexdigest()
+    _, illegal = _patterns(grammar)
+    if illegal.search("x_"):
+        return digest[: grammar.limit]
+    return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST - 1]}_{digest[:_DIGEST]}".lstrip("_") or digest
+
+
+def made_id(*places: int) -> str:
+    """Make the id of a call that came without one, from where it stands."""
+    return f"toolwire_{'_'.join(map(str, places))}"
+
+
+def was_made(call_id: str | None) -> bool:
+    """Whether an id was made here rather than given by a wire."""
+    return call_id is None or _MADE.fullmatch(call_id) is not None
+
+
+def number_of(text: object) -> int:
+    """Derive a number from a response's id, so that ids made from it differ from turn to turn."""
+    return zlib.crc32(text.encode(errors="surrogatepass")) if isinstance(text, str) else 0
+
+
+def fingerprint(value: object) -> str:
+    """Derive an id from a whole value, for a wire that wants one where there is none."""
+    return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+class Names:
+    """The tool names of one request at its target."""
+
+    __slots__ = ("given", "grammar", "taken")
+
+    def __init__(self, grammar: Grammar | None) -> None:
+        self.grammar = grammar
+        self.given: dict[str, str] = {}
+        self.taken: dict[str, str] = {}
+
+    def keep(self, name: str) -> str:
+        """Use a name as it stands: it was read from this wire."""
+        self.given[name] = name
+        self.taken[name] = name
+        return name
+
+    def write(self, name: str) -> str:
+        """Give a name at the target; the same name always gets the same one."""
+        written = self.given.get(name)
+        if written is not None:
+            return written
+        written = name if self.grammar is None else escape(name, self.grammar)
+        turn = 0
+        while self.grammar is not None and self.taken.get(written, name) != name:
+            turn += 1
+            written = shorten(name, self.grammar, turn)
+        self.given[name] = written
+        self.taken[written] = name
+        return written
+
+
+class Ids:
+    """The call ids of one conversation at its target; a result gets the id of the call that it answers."""
+
+    __slots__ = ("_count", "_legal", "_open", "grammar", "taken")
+
+    def __init__(self, grammar: Grammar | None) -> None:
+        self.grammar = grammar
+        self.taken: set[str] = set()
+        self._legal = None if grammar is None else _patterns(grammar)[0].fullmatch
+        self._open: dict[str | None, str | list[str]] = {}
+        self._count = 0
+
+    def call(self, call_id: str | None, *, own: bool = False) -> str:
+        """Give the id of a call at the target."""
+        self._count += 1
+        written = made_id(self._count) if call_id is None else call_id
+        if not own and self._legal is not None:
+            written = self._write(written)
+        self.taken.add(written)
+        waiting = self._open.get(call_id)
+        if waiting is None:
+            self._open[call_id] = written
+        else:
+            self._open[call_id] = [*([waiting] if isinstance(waiting, str) else waiting), written]
+        return written
+
+    def _write(self, call_id: str) -> str:
+        if "__tw" not in call_id and self._legal(call_id) and call_id not in self.taken:  # type: ignore[misc]
+            return call_id
+        grammar = self.grammar or Grammar(WORDS, 64)
+        written = escape(call_id, grammar)
+        turn = 0
+        while grammar.distinct and written in self.taken:
+            turn += 1
+            written = shorten(call_id, grammar, turn)
+        return written
+
+    def result(self, call_id: str | None, *, own: bool = False) -> str | None:
+        """Give the id that a result refers to."""
+        waiting = self._open.pop(call_id, None)
+        if isinstance(waiting, str):
+            return waiting
+        if waiting:
+            self._open[call_id] = waiting[1:] if len(waiting) > 2 else waiting[1]
+            return waiting[0]
+        if call_id is None or own or self.grammar is None:
+            return call_id
+        return escape(call_id, self.grammar)

@@ -1,0 +1,143 @@
+"""One pass that makes any history legal: every call has one result, right after it, in the order of the calls.
+
+Rules of this file:
+- A history that is legal already comes back as the very same list.
+- Calls and their order are never touched. A result that answers no call becomes words of the user; a call without a
+  result gets one that says so; a late result moves up to its call. Each is a loss by name.
+- What a target wants of roles and of empty text is the matter of its dialect.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from toolwire.standins import NO_RESULT
+from toolwire.types import Loss, Message, Part, Text, ToolCall, ToolResult
+
+
+def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
+    """Give a history in which every call is followed by its result, and say in `losses` what it took."""
+    return messages if _is_legal(messages) else _Repair(messages, [] if losses is None else losses).run()
+
+
+def _is_legal(messages: Sequence[Message]) -> bool:
+    waiting: list[str | None] = []
+    for message in messages:
+        content = message.content
+        if type(content) is str:
+            if waiting:
+                return False
+            continue
+        if message.role == "assistant":
+            if waiting:
+                return False
+            waiting = [part.id for part in content if type(part) is ToolCall]  # type: ignore[union-attr]
+            if len(waiting) > 1 and len(set(waiting)) != len(waiting):
+                return False
+            continue
+        for part in content:  # type: ignore[union-attr]
+            if type(part) is ToolResult:
+                if not waiting or waiting[0] != part.tool_call_id or part.tool_call_id is None:
+                    return False
+                del waiting[0]
+            elif waiting:
+                return False
+    return not waiting
+
+
+class _Repair:
+    """The slow way: take every result out, and put it back where it belongs."""
+
+    def __init__(self, messages: Sequence[Message], losses: list[Loss]) -> None:
+        self.messages = messages
+        self.losses = losses
+        self.answers: dict[tuple[int, int], tuple[int, Message, ToolResult]] = {}
+        self.orphans: set[tuple[int, int]] = set()
+
+    def run(self) -> list[Message]:
+        """Match results to calls, then write the history anew."""
+        self._match()
+        repaired: list[Message] = []
+        for place, message in enumerate(self.messages):
+            repaired += self._without_results(place, message)
+            if message.role == "assistant":
+                repaired += self._results_of(place, message)
+        return repaired
+
+    def _match(self) -> None:
+        waiting: list[tuple[int, int, ToolCall]] = []
+        for place, message in enumerate(self.messages):
+            for index, part in enumerate(message.parts):
+                if type(part) is ToolCall and message.role == "assistant":
+                    waiting.append((place, index, part))
+                elif type(part) is ToolResult:
+                    found = _answered(part, waiting)
+                    if found is None:
+                        self.orphans.add((place, index))
+                    else:
+                        waiting.remove(found)
+                        self.answers[found[:2]] = (place, message, part)
+
+    def _without_results(self, place: int, message: Message) -> list[Message]:
+        parts = message.parts
+        if not any(type(part) is ToolResult for part in parts):
+            return [message]
+        kept: list[Part] = []
+        for index, part in enumerate(parts):
+            if type(part) is not ToolResult:
+                kept.append(part)
+            elif (place, index) in self.orphans:
+                kept += _as_words(part)
+                self._lose(
+                    place, "orphan_result", f"no call {part.tool_call_id!r} came before it; said by the user"
+                )
+        if not kept:
+            return []
+        return [Message("user", kept)] if message.role == "tool" else [replace(message, content=kept)]
+
+    def _results_of(self, place: int, message: Message) -> list[Message]:
+        results = []
+        latest = place
+        for index, part in enumerate(message.parts):
+            if type(part) is not ToolCall:
+                continue
+            answer = self.answers.get((place, index))
+            if answer is None:
+                self._lose(place, "missing_result", f"the call {part.id!r} has no result; one says so")
+                results.append(Message("tool", [ToolResult(part.id, part.name, NO_RESULT, is_error=True)]))
+                continue
+            at, source, result = answer
+            if at < latest or self._interrupted(place, at):
+                self._lose(
+                    at, "order_of_results", f"the result of {part.id!r} belongs right after its call", "moved"
+                )
+            latest = max(latest, at)
+            result = replace(result, tool_call_id=part.id, name=result.name or part.name)
+            opaque = source.opaque if source.role == "tool" else None
+            results.append(Message("tool", [result], opaque=opaque))
+        return results
+
+    def _interrupted(self, start: int, end: int) -> bool:
+        between = self.messages[start + 1 : end]
+        return any(type(part) is not ToolResult for message in between for part in message.parts)
+
+    def _lose(self, place: int, concept: str, detail: str, action: str = "repaired") -> None:
+        severity = "minor" if action == "moved" else "semantic"
+        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, severity))  # type: ignore[arg-type]
+
+
+def _answered(
+    result: ToolResult, waiting: list[tuple[int, int, ToolCall]]
+) -> tuple[int, int, ToolCall] | None:
+    """Find the call that a result answers: by id, else by name, else by order."""
+    if result.tool_call_id is not None:
+        return next((entry for entry in waiting if entry[2].id == result.tool_call_id), None)
+    named = next((entry for entry in waiting if entry[2].name == result.name), None)
+    return named or (waiting[0] if waiting and result.name is None else None)
+
+
+def _as_words(result: ToolResult) -> list[Part]:
+    told = f"[result of {result.name or 'a tool'}]"
+    if isinstance(result.content, str):
+        return [Text(f"{told} {result.content}")]
+    return [Text(told), *result.content]

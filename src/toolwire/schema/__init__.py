@@ -1,0 +1,8 @@
+"""JSON Schemas as each target understands them, and the nulls that strictness brings, taken out again."""
+
+from toolwire.schema.fitting import fit
+from toolwire.schema.nulls import prune_nulls
+from toolwire.schema.site import Fitted, Note
+from toolwire.schema.targets import TARGETS
+
+__all__ = ["TARGETS", "Fitted", "Note", "fit", "prune_nulls"]

@@ -1,0 +1,203 @@
+"""Types, literals and bounds in the form that a target understands; each step takes a subschema and gives a subschema.
+
+Rules of this file:
+- A type that is missing where a target insists on one is read off the literals or the keywords beside it; where there are
+  none, the value is narrowed to a scalar.
+- `const` becomes an `enum` of one, a bound that excludes an integer the next integer, a tuple a list of its members' types.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from toolwire.schema.conjunction import as_list, exact
+from toolwire.schema.draft import is_number, present, replace
+from toolwire.schema.site import Site
+from toolwire.schema.targets import ANY_SCALAR, COMBINERS, KEYWORDS_OF, Schema
+
+_READ_OFF = ("object", "array", "string", "number")
+_FORMAT_OF: Mapping[str, str] = {
+    "int32": "integer",
+    "int64": "integer",
+    "float": "number",
+    "double": "number",
+}
+
+
+def kind_of(value: Any) -> str:
+    """The JSON type of a value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def is_kind(value: Any, kind: str) -> bool:
+    """Whether a value is of a JSON type; an integer is a number."""
+    actual = kind_of(value)
+    return actual == kind or (kind == "number" and actual == "integer")
+
+
+def _read_off(view: Schema) -> str | None:
+    for kind in _READ_OFF:
+        if view.keys() & KEYWORDS_OF[kind]:
+            return _FORMAT_OF.get(view.get("format", ""), kind)
+    return None
+
+
+def infer_type(view: Schema, site: Site) -> Schema:
+    """Add the type that a target insists on."""
+    target = site.target
+    if not target.typed or view.keys() & {"type", "anyOf", "$ref"}:
+        return view
+    literals = [view["const"]] if "const" in view else view.get("enum")
+    if literals is not None:
+        if not target.typed_literals:
+            return view
+        kinds = list(dict.fromkeys(map(kind_of, literals)))
+        if "number" in kinds and "integer" in kinds:
+            kinds.remove("integer")
+        return {"type": kinds if len(kinds) > 1 else kinds[0], **view}
+    if kind := _read_off(view):
+        site.note("type", "approximated", f"no type was given; its keywords make it {kind}")
+        return {"type": kind, **view}
+    site.note("type", "approximated", "any value was allowed; narrowed to a scalar")
+    return {"type": list(ANY_SCALAR), **view}
+
+
+def is_null(raw: Any) -> bool:
+    """Whether a subschema accepts null alone."""
+    node = present(raw, "")
+    return node.get("type") == "null" or node.get("const", 0) is None or node.get("enum") == [None]
+
+
+def spell_null(view: Schema, site: Site) -> Schema:
+    """Say null as `nullable`, where the target says it so."""
+    if not site.target.nullable:
+        return view
+    rest: Schema = {}
+    if isinstance(kinds := view.get("type"), list) and "null" in kinds:
+        others = [kind for kind in kinds if kind != "null"]
+        rest["type"] = others if len(others) > 1 else others[0]
+    if "anyOf" in view:
+        branches = [branch for branch in view["anyOf"] if not is_null(branch)]
+        if 0 < len(branches) < len(view["anyOf"]):
+            rest["anyOf"] = branches
+    if not rest and not view.get("nullable"):
+        return view
+    if "enum" in view:
+        rest["enum"] = [value for value in view["enum"] if value is not None] or view["enum"]
+    return {**view, **rest, "nullable": True}
+
+
+def split_types(view: Schema, site: Site) -> Schema:
+    """Say a list of types as alternatives, each with the keywords and the literals of its type."""
+    kinds = view.get("type")
+    if not isinstance(kinds, list) or site.target.type_lists:
+        return view
+    own = {kind: _part(view, kind) for kind in kinds}
+    possible = [part for part in own.values() if part is not None]
+    taken = {"enum", "const"}.union(*(part.keys() for part in possible))
+    outer = {key: value for key, value in view.items() if key == "type" or key not in taken}
+    if not possible:
+        possible = [{**view, "type": kind} for kind in kinds]
+    return replace(outer, "type", possible[0] if len(possible) == 1 else {"anyOf": possible})
+
+
+def _part(view: Schema, kind: str) -> Schema | None:
+    """One type of several, with what belongs to it; none when no literal is of it."""
+    part: Schema = {"type": kind}
+    part |= {key: value for key, value in view.items() if key in KEYWORDS_OF[kind]}
+    if "enum" in view:
+        part["enum"] = [value for value in view["enum"] if is_kind(value, kind)]
+        if not part["enum"]:
+            return None
+    if "const" in view:
+        part["const"] = view["const"]
+        if not is_kind(view["const"], kind):
+            return None
+    return {"type": "null"} if kind == "null" else part
+
+
+def settle_const(view: Schema, site: Site) -> Schema:
+    """Say the one literal where several would stand, for a target that knows `enum` alone."""
+    if "const" not in view:
+        return view
+    if "enum" in view and exact(view["const"]) in set(map(exact, view["enum"])):
+        view = {key: value for key, value in view.items() if key != "enum"}
+    if "const" in site.target.keywords or "enum" in view:
+        return view
+    return replace(view, "const", {"enum": [view["const"]]})
+
+
+def settle_texts(view: Schema, site: Site) -> Schema:
+    """Write literals as strings, where the target takes no others."""
+    if not site.target.text_literals or "enum" not in view:
+        return view
+    values = view["enum"]
+    if values == [None] and view.get("type") == "null":
+        return {key: value for key, value in view.items() if key != "enum"}
+    if all(isinstance(value, str) for value in values) or not site.target.limits["enum"](values):
+        return view
+    site.note("enum", "approximated", "the values are written as strings")
+    return {**view, "enum": [value if isinstance(value, str) else json.dumps(value) for value in values]}
+
+
+def settle_bounds(view: Schema, site: Site) -> Schema:
+    """Say a bound that excludes an integer by the next integer."""
+    if "exclusiveMinimum" in site.target.keywords or "minimum" not in site.target.keywords:
+        return view
+    if set(as_list(view.get("type"))) <= {"integer", "null"}:
+        view = _inclusive(view, "exclusiveMinimum", "minimum", 1)
+        view = _inclusive(view, "exclusiveMaximum", "maximum", -1)
+    return view
+
+
+def _inclusive(view: Schema, excluding: str, including: str, step: int) -> Schema:
+    bound: Any = view.get(excluding)
+    if not is_number(bound) or not math.isfinite(bound):
+        return view
+    nearest = (math.floor(bound) if step > 0 else math.ceil(bound)) + step
+    if including in view:
+        nearest = max(nearest, view[including]) if step > 0 else min(nearest, view[including])
+    return replace(view, excluding, {including: nearest})
+
+
+def settle_items(view: Schema, site: Site) -> Schema:
+    """Say what an array holds: a tuple by the types of its members, an array of anything where items are insisted on."""
+    view = _ended(view)
+    if "prefixItems" in view and "prefixItems" not in site.target.keywords:
+        rest = view.get("items")
+        members = _distinct(
+            [*view["prefixItems"], rest] if isinstance(rest, dict) and rest else view["prefixItems"]
+        )
+        return {**view, "items": members[0] if len(members) == 1 else {"anyOf": members}}
+    if site.target.typed and "items" not in view and "array" in as_list(view.get("type")):
+        return {**view, "items": {}}
+    return view
+
+
+def _ended(view: Schema) -> Schema:
+    """Say that nothing may follow the members of a tuple by their number."""
+    if view.get("items") is not False:
+        return view
+    most = min(len(view.get("prefixItems", ())), view.get("maxItems", math.inf))
+    return replace(view, "items", {"maxItems": most})
+
+
+def _distinct(schemas: list[Any]) -> list[Any]:
+    return list({exact(schema): schema for schema in schemas}.values())
+
+
+def settle_evaluated(view: Schema, _site: Site) -> Schema:
+    """Say `unevaluatedProperties` as `additionalProperties`, where nothing else could have evaluated one."""
+    others = view.keys() & (COMBINERS | {"additionalProperties", "dependentSchemas"}) - {"not"}
+    if "unevaluatedProperties" not in view or others:
+        return view
+    return replace(view, "unevaluatedProperties", {"additionalProperties": view["unevaluatedProperties"]})

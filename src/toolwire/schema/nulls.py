@@ -1,0 +1,199 @@
+"""Taking out the nulls by which a strict model says that an argument is absent.
+
+Rules of this file:
+- A null goes where the original schema declares the property, does not require it and does not accept null.
+- Of several alternatives the one counts that fits the arguments as they are; else the first that fits without such nulls.
+- What fits is judged by types, literals, names and bounds; patterns and the like are left to validation.
+- Nulls deeper than `MAX_DEPTH` levels stay; validation will see them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolwire.schema.conjunction import as_list, same
+from toolwire.schema.document import MAX_DEPTH, Document
+from toolwire.schema.draft import is_number, present
+from toolwire.schema.kinds import is_kind
+from toolwire.schema.targets import Schema
+
+_BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] = {
+    "minimum": (is_number, lambda value, bound: value >= bound),
+    "maximum": (is_number, lambda value, bound: value <= bound),
+    "exclusiveMinimum": (is_number, lambda value, bound: value > bound),
+    "exclusiveMaximum": (is_number, lambda value, bound: value < bound),
+    "minLength": (lambda value: isinstance(value, str), lambda value, bound: len(value) >= bound),
+    "maxLength": (lambda value: isinstance(value, str), lambda value, bound: len(value) <= bound),
+    "minItems": (lambda value: isinstance(value, list), lambda value, bound: len(value) >= bound),
+    "maxItems": (lambda value: isinstance(value, list), lambda value, bound: len(value) <= bound),
+}
+
+
+def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Delete the nulls that mean "absent" under the original schema; the same object where there are none."""
+    if not _holds_null(arguments):
+        return arguments
+    pruned: dict[str, Any] = _Pruning(schema).pruned(arguments, schema, 0)
+    return pruned
+
+
+def _holds_null(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            if item is None:
+                return True
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+        if not below:
+            return False
+        level = below
+    return False
+
+
+class _Pruning:
+    """One pruning: what has been found out about which value under which subschema."""
+
+    __slots__ = ("_document", "_fits", "_views")
+
+    def __init__(self, schema: Schema) -> None:
+        self._document = Document(schema)
+        self._views: dict[int, tuple[Any, Schema]] = {}
+        self._fits: dict[tuple[int, int, bool], bool] = {}
+
+    def pruned(self, value: Any, raw: Any, depth: int) -> Any:
+        """The value without the nulls that mean "absent"."""
+        if depth > MAX_DEPTH or not isinstance(value, dict | list):
+            return value
+        nodes = self._applying(value, raw)
+        if isinstance(value, list):
+            items = [self._pruned_by(item, _of_item(nodes, index), depth) for index, item in enumerate(value)]
+            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        out = {
+            name: self._pruned_by(item, _of_property(nodes, name), depth)
+            for name, item in value.items()
+            if item is not None or not self._means_absent(name, nodes)
+        }
+        unchanged = len(out) == len(value) and all(out[name] is value[name] for name in out)
+        return value if unchanged else out
+
+    def _pruned_by(self, value: Any, schemas: list[Any], depth: int) -> Any:
+        for raw in schemas:
+            value = self.pruned(value, raw, depth + 1)
+        return value
+
+    def _means_absent(self, name: str, nodes: list[Schema]) -> bool:
+        declared = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
+        if any(name in node.get("required", ()) for node in nodes):
+            return False
+        return any(not self._accepts(None, raw, False, 0) for raw in declared)
+
+    def _view(self, raw: Any) -> Schema:
+        key = id(raw)
+        if key not in self._views:
+            self._views[key] = (raw, present(raw, ""))
+        return self._views[key][1]
+
+    def _applying(self, value: Any, raw: Any) -> list[Schema]:
+        """Every subschema that speaks about a value: what holds at once, and the alternative that fits."""
+        nodes: list[Schema] = []
+        seen: set[str] = set()
+        pending = [raw]
+        while pending:
+            node = self._view(pending.pop())
+            nodes.append(node)
+            if (ref := node.get("$ref")) is not None and ref not in seen:
+                seen.add(ref)
+                pending.append(self._document.find(ref))
+            pending += node.get("allOf", ())
+            for keyword in ("anyOf", "oneOf"):
+                pending += self._chosen(value, node.get(keyword, ()))
+        return nodes
+
+    def _chosen(self, value: Any, branches: list[Any]) -> list[Any]:
+        for lenient in (False, True):
+            for branch in branches:
+                if self._accepts(value, branch, lenient, 0):
+                    return [branch]
+        return []
+
+    def _accepts(self, value: Any, raw: Any, lenient: bool, depth: int) -> bool:
+        """Whether a value fits a subschema; leniently, a null may stand for an absent property."""
+        if depth > MAX_DEPTH:
+            return True
+        node = self._view(raw)
+        key = (id(value), id(node), lenient)
+        if key not in self._fits:
+            self._fits[key] = True
+            self._fits[key] = (
+                _fits_alone(value, node)
+                and self._fits_combined(value, node, lenient, depth + 1)
+                and self._fits_inside(value, node, lenient, depth + 1)
+            )
+        return self._fits[key]
+
+    def _fits_combined(self, value: Any, node: Schema, lenient: bool, depth: int) -> bool:
+        if "$ref" in node and not self._accepts(value, self._document.find(node["$ref"]), lenient, depth):
+            return False
+        if not all(self._accepts(value, raw, lenient, depth) for raw in node.get("allOf", ())):
+            return False
+        unions = [node[keyword] for keyword in ("anyOf", "oneOf") if keyword in node]
+        return all(any(self._accepts(value, raw, lenient, depth) for raw in union) for union in unions)
+
+    def _fits_inside(self, value: Any, node: Schema, lenient: bool, depth: int) -> bool:
+        if isinstance(value, list):
+            return all(
+                self._accepts(item, raw, lenient, depth)
+                for index, item in enumerate(value)
+                for raw in _of_item([node], index)
+            )
+        if not isinstance(value, dict):
+            return True
+        required = node.get("required", ())
+        if any(name not in value for name in required):
+            return False
+        return all(
+            (lenient and item is None and name not in required) or self._accepts(item, raw, lenient, depth)
+            for name, item in value.items()
+            for raw in _of_property([node], name)
+        )
+
+
+def _of_property(nodes: list[Schema], name: str) -> list[Any]:
+    """What subschemas say of a property, by its name or as an extra one."""
+    said = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
+    return said + [
+        node["additionalProperties"]
+        for node in nodes
+        if "additionalProperties" in node
+        and name not in node.get("properties", ())
+        and "patternProperties" not in node
+    ]
+
+
+def _of_item(nodes: list[Schema], index: int) -> list[Any]:
+    """What subschemas say of an item, by its place in a tuple or as one of the rest."""
+    said: list[Any] = []
+    for node in nodes:
+        members = node.get("prefixItems", ())
+        if index < len(members):
+            said.append(members[index])
+        elif "items" in node:
+            said.append(node["items"])
+    return said
+
+
+def _fits_alone(value: Any, node: Schema) -> bool:
+    """Whether a value fits what a subschema says without further subschemas."""
+    if "type" in node and not any(is_kind(value, kind) for kind in as_list(node["type"])):
+        return False
+    if "const" in node and not same(value, node["const"]):
+        return False
+    if "enum" in node and not any(same(value, other) for other in node["enum"]):
+        return False
+    if node.get("not") in ({}, True):
+        return False
+    bounded = [(check, node[keyword]) for keyword, check in _BOUNDS.items() if keyword in node]
+    return all(within(value, bound) for (applies, within), bound in bounded if applies(value))

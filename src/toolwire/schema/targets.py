@@ -1,0 +1,182 @@
+"""What each target can say in a JSON Schema, as tables; nothing here looks at a schema.
+
+Rules of this file:
+- A keyword that is in no table constrains nothing that we know of: it is an annotation.
+- A limit is about the value of a keyword that the target takes otherwise (a format that it knows, a bound of 0 or 1).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Schema = dict[str, Any]
+Action = Literal["dropped", "described", "approximated"]
+
+TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+SCALARS = ("string", "number", "integer", "boolean", "null")
+ANY_SCALAR = ["string", "number", "boolean", "null"]
+
+STRING_KEYWORDS = frozenset(
+    {"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}
+)
+NUMBER_KEYWORDS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"}
+)
+ARRAY_KEYWORDS = frozenset(
+    {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"}
+    | {"unevaluatedItems"}
+)
+OBJECT_KEYWORDS = frozenset(
+    {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"}
+    | {"maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "propertyOrdering"}
+)
+KEYWORDS_OF: Mapping[str, frozenset[str]] = {
+    "string": STRING_KEYWORDS,
+    "number": NUMBER_KEYWORDS,
+    "integer": NUMBER_KEYWORDS,
+    "boolean": frozenset(),
+    "null": frozenset(),
+    "array": ARRAY_KEYWORDS,
+    "object": OBJECT_KEYWORDS,
+}
+COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
+CONSTRAINTS = frozenset({"type", "enum", "const"}).union(COMBINERS, *KEYWORDS_OF.values())
+SPOKEN = CONSTRAINTS | {"default", "example", "examples"}
+IDENTIFIERS = frozenset(
+    {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
+    | {"$defs", "definitions"}
+)
+CONSTRAINS_NOTHING: Mapping[str, Any] = {
+    "additionalProperties": True,
+    "default": None,
+    "minItems": 0,
+    "minLength": 0,
+    "minProperties": 0,
+    "unevaluatedItems": True,
+    "unevaluatedProperties": True,
+    "uniqueItems": False,
+}
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """What one place for a schema understands, and what it insists on.
+
+    `typed`: every schema says its type and every array its items. `typed_literals`: also beside `enum` and `const`.
+    `closed` and `all_required` are the two halves of strictness. `pure_unions`: nothing constrains beside `anyOf`.
+    `inlined`: no references. `nullable`: null is said by that keyword. `text_literals`: every literal is a string.
+    `cycle_through`: where a cycle of references must pass, so that it is understood.
+    """
+
+    name: str
+    keywords: frozenset[str]
+    root_keywords: frozenset[str]
+    spelling: Mapping[str, str]
+    spelled: tuple[str, ...]
+    scalars: tuple[str, ...]
+    type_lists: bool = False
+    typed: bool = False
+    typed_literals: bool = False
+    closed: bool = False
+    all_required: bool = False
+    pure_unions: bool = False
+    inlined: bool = False
+    nullable: bool = False
+    text_literals: bool = False
+    cycle_through: frozenset[str] = frozenset()
+    limits: Mapping[str, Callable[[Any], bool]] = {}
+
+
+def _is_primitive(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _all_primitive(values: Any) -> bool:
+    return all(map(_is_primitive, values))
+
+
+_LOWER = {name: name for name in TYPES}
+_UPPER = {name: name.upper() for name in TYPES}
+_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+_COMMON = frozenset({"type", "title", "description", "enum", "items", "properties", "required", "anyOf"})
+_STRICT = _COMMON | {"const", "format", "minItems", "additionalProperties", "$ref"}
+_NUMERIC = NUMBER_KEYWORDS - {"format"}
+
+
+def _known_to(formats: set[str]) -> Callable[[Any], bool]:
+    return lambda value: value in formats
+
+
+def _target(
+    name: str, keywords: frozenset[str], spelling: Mapping[str, str] = _LOWER, **rules: Any
+) -> Target:
+    defs = frozenset() if rules.get("inlined") else {"$defs"}
+    root = (rules.pop("root", keywords) - {"anyOf", "$ref"}) | defs
+    return Target(
+        name=name,
+        keywords=keywords,
+        root_keywords=root,
+        spelling=spelling,
+        spelled=tuple(spelling.values()),
+        scalars=tuple(spelling[kind] for kind in SCALARS),
+        **rules,
+    )
+
+
+_TABLE = (
+    _target(
+        "openai-strict",
+        _STRICT | {"pattern", "maxItems"} | _NUMERIC,
+        type_lists=True,
+        typed=True,
+        typed_literals=True,
+        closed=True,
+        all_required=True,
+        pure_unions=True,
+        cycle_through=frozenset({"property", "optional", "items"}),
+        limits={"format": _known_to(_FORMATS), "enum": _all_primitive, "const": _is_primitive},
+    ),
+    _target(
+        "anthropic-strict",
+        _STRICT,
+        typed=True,
+        closed=True,
+        pure_unions=True,
+        limits={
+            "format": _known_to(_FORMATS | {"uri"}),
+            "minItems": lambda value: value in (0, 1),
+            "enum": _all_primitive,
+            "const": _is_primitive,
+        },
+    ),
+    _target(
+        "gemini",
+        _COMMON
+        | {"$id", "$ref", "$anchor", "format", "prefixItems", "minItems", "maxItems", "minimum", "maximum"}
+        | {"additionalProperties", "propertyOrdering"},
+        cycle_through=frozenset({"optional"}),
+    ),
+    _target(
+        "gemini-openapi",
+        _COMMON
+        | {"default", "example", "format", "maxItems", "maxLength", "maxProperties", "maximum", "minItems"}
+        | {"minLength", "minProperties", "minimum", "nullable", "pattern", "propertyOrdering"},
+        _UPPER,
+        typed=True,
+        typed_literals=True,
+        pure_unions=True,
+        inlined=True,
+        nullable=True,
+        text_literals=True,
+        limits={"enum": _all_primitive},
+    ),
+    _target(
+        "ollama",
+        _COMMON - {"title"},
+        root=frozenset({"type", "items", "required", "properties"}),
+        type_lists=True,
+        inlined=True,
+    ),
+)
+BY_NAME: Mapping[str, Target] = {target.name: target for target in _TABLE}
+TARGETS: tuple[str, ...] = tuple(BY_NAME)

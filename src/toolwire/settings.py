@@ -1,0 +1,121 @@
+"""The settings of a request as a table that is read in both directions.
+
+Rules of this file:
+- Only what is understood becomes a canonical field; everything else stays in the body's rest, to be replayed.
+- A spelling is kept, under its key in `Opaque.form`, only for as long as it still means the canonical value.
+- A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.types import Opaque, Request
+
+ABSENT: Any = object()
+NUMBER = (int, float)
+NOT_SETTINGS = frozenset({"context", "opaque"})
+FIELDS = Request.__struct_fields__
+
+
+class Understood(Struct):
+    """What a setting's value means: canonical fields, what is left of it, and whether its spelling is worth keeping."""
+
+    fields: dict[str, Any]
+    left: Any = ABSENT
+    keep: bool = False
+
+
+class Setting(Struct, frozen=True):
+    """One key of a request's body and the canonical fields that it carries."""
+
+    key: str
+    fields: tuple[str, ...]
+    decode: Callable[[Any], Understood | None]
+    encode: Callable[[Request, Ledger], Any]
+    kinds: tuple[type, ...] = ()
+
+
+def plain(key: str, field: str, *kinds: type) -> Setting:
+    """Make a setting whose value is the same on the wire and in the model."""
+
+    def decode(value: Any) -> Understood | None:
+        return Understood({field: value}) if type(value) in kinds else None
+
+    def encode(request: Request, _ledger: Ledger) -> Any:
+        return getattr(request, field)
+
+    return Setting(key, (field,), decode, encode, kinds)
+
+
+class Settings:
+    """A dialect's table of settings, indexed for both directions."""
+
+    def __init__(self, *settings: Setting) -> None:
+        self.by_key: Mapping[str, Setting] = {setting.key: setting for setting in settings}
+        self.by_field: dict[str, list[Setting]] = {}
+        for setting in settings:
+            for field in setting.fields:
+                self.by_field.setdefault(field, []).append(setting)
+
+    def decode(self, rest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take the understood settings out of what is left of a body: canonical fields, and spellings to keep."""
+        fields: dict[str, Any] = {}
+        form: dict[str, Any] = {}
+        by_key = self.by_key
+        for key in [key for key in rest if key in by_key]:
+            value = rest[key]
+            setting = by_key[key]
+            if setting.kinds:
+                field = setting.fields[0]
+                if type(value) in setting.kinds and field not in fields:
+                    fields[field] = value
+                    del rest[key]
+                continue
+            understood = setting.decode(value)
+            if understood is None or not fields.keys().isdisjoint(understood.fields):
+                continue
+            fields.update(understood.fields)
+            if understood.keep:
+                form[key] = value
+            if understood.left is ABSENT:
+                del rest[key]
+            else:
+                rest[key] = understood.left
+        return fields, form
+
+    def encode(self, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
+        """Write every setting that is set; what the dialect has no key for is a loss."""
+        written: set[str] = set()
+        opaque = request.opaque if made_by(request.opaque, ledger.dialect) else None
+        for field, given in zip(FIELDS, astuple(request), strict=True):
+            if given is None or field in NOT_SETTINGS:
+                continue
+            settings = self.by_field.get(field)
+            if settings is None:
+                ledger.lose(field, field, f"{ledger.dialect} has no such setting")
+                continue
+            for setting in settings:
+                if setting.kinds:
+                    body[setting.key] = given
+                elif setting.key not in written:
+                    written.add(setting.key)
+                    value = setting.encode(request, ledger)
+                    if value is not ABSENT:
+                        body[setting.key] = value if opaque is None else _as_spelled(setting, value, request, opaque)
+
+
+def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
+    key = setting.key
+    spelling = form_of(opaque, opaque.dialect).get(key, ABSENT)
+    if spelling is not ABSENT:
+        meant = setting.decode(spelling)
+        if meant is not None and all(
+            getattr(request, field) == meant.fields.get(field) for field in setting.fields
+        ):
+            return spelling
+    left = opaque.value.get(key)
+    return {**left, **value} if isinstance(left, dict) and isinstance(value, dict) else value

@@ -1,0 +1,135 @@
+"""What comes back from a model: a response of one or several choices, its usage, or an error.
+
+Rule: a count or a word of the wire that has no canonical place stays beside the canonical one, never instead of it.
+"""
+
+from typing import Any, Literal, Self
+
+from msgspec import Struct
+
+from toolwire.types.conversation import Message
+from toolwire.types.parts import Opaque, Part, ToolCall
+
+FinishReason = Literal[
+    "stop",
+    "length",
+    "tool_calls",
+    "stop_sequence",
+    "content_filter",
+    "refusal",
+    "pause",
+    "context_window",
+    "malformed_tool_call",
+    "error",
+    "incomplete",
+    "unknown",
+]
+
+ErrorKind = Literal[
+    "invalid_request",
+    "authentication",
+    "billing",
+    "permission",
+    "not_found",
+    "conflict",
+    "too_large",
+    "context_length",
+    "rate_limit",
+    "server",
+    "timeout",
+    "overloaded",
+    "unknown",
+]
+RETRYABLE = frozenset({"rate_limit", "server", "timeout", "overloaded", "conflict"})
+
+
+class Usage(Struct, frozen=True):
+    """Tokens of one exchange: `input_tokens` includes what was cached, `output_tokens` what was thought."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    opaque: Opaque | None = None
+
+    @property
+    def total_tokens(self) -> int:
+        """Everything that was read and written."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+class Choice(Struct, frozen=True):
+    """One answer of several; the wire's own word for its end stands beside ours."""
+
+    message: Message
+    finish_reason: FinishReason | None = None
+    raw_finish_reason: str | None = None
+    stop_sequence: str | None = None
+    opaque: Opaque | None = None
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    """What came back. The first choice is the answer; the properties speak of it."""
+
+    choices: list[Choice] = []
+    model: str | None = None
+    id: str | None = None
+    created: float | None = None
+    usage: Usage | None = None
+    service_tier: str | None = None
+    provider_state: dict[str, Any] | None = None
+    opaque: Opaque | None = None
+
+    @classmethod
+    def of(cls, message: Message, finish_reason: FinishReason | None = None, **fields: Any) -> Self:
+        """Make a response of one choice."""
+        return cls(choices=[Choice(message, finish_reason)], **fields)
+
+    @property
+    def message(self) -> Message:
+        """The answer; an empty one where there is no choice."""
+        return self.choices[0].message if self.choices else Message("assistant", [])
+
+    @property
+    def content(self) -> str | None:
+        """The final text, or None where there is none."""
+        return self.message.text or None
+
+    @property
+    def parts(self) -> list[Part]:
+        """The answer's parts, in order."""
+        return self.message.parts
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls that the model wants run, in order."""
+        return self.message.tool_calls
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the answer ended, in canonical words."""
+        return self.choices[0].finish_reason if self.choices else None
+
+    @property
+    def raw_finish_reason(self) -> str | None:
+        """Why the answer ended, in the wire's own word."""
+        return self.choices[0].raw_finish_reason if self.choices else None
+
+
+class Error(Struct, frozen=True):
+    """What went wrong at the provider."""
+
+    kind: ErrorKind
+    message: str
+    status: int | None = None
+    type: str | None = None
+    code: str | int | None = None
+    param: str | None = None
+    request_id: str | None = None
+    opaque: Opaque | None = None
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.kind in RETRYABLE

@@ -1,0 +1,317 @@
+"""The canonical model: one conversation with tools, in values that no wire format owns (the parts are in `parts`).
+
+Rules of this file:
+- Every value is frozen; what is absent is None, never a default of some provider.
+- Strings and OpenAI-format maps are accepted where a message or a tool is, because they are the best known spelling.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import force_setattr
+
+from toolwire.errors import InvalidField, MissingFields
+from toolwire.types.parts import (
+    PARTS,
+    Cache,
+    Image,
+    Opaque,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+    build,
+    check_fields,
+    check_kind,
+)
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+ROLES: frozenset[str] = frozenset(get_args(Role))
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
+
+
+class Tool(Struct, frozen=True):
+    """A tool as the model sees it: pure data, nothing to run. A custom tool takes free text (of a `format`)."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
+    strict: bool | None = None
+    custom: bool = False
+    format: dict[str, Any] | None = None
+    cache: Cache | None = None
+    opaque: Opaque | None = None
+
+    REQUIRED: ClassVar = ("name", "description", "parameters")
+
+    @classmethod
+    def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
+        """Make a tool from a map or from keywords, naming each missing or invalid field."""
+        given = check_fields("Tool", attrs, fields, cls.REQUIRED)
+        check_kind(given, "name", str, "must be a string")
+        check_kind(given, "description", str, "must be a string")
+        check_kind(given, "parameters", dict, "must be a map")
+        check_kind(given, "metadata", dict, "must be a map")
+        check_kind(given, "strict", bool, "must be a boolean")
+        return build(cls, given)
+
+    @classmethod
+    def from_map(cls, attrs: Mapping[str, Any]) -> Self:
+        """Make a tool from a map as configuration files, MCP listings and OpenAI requests spell it."""
+        if not isinstance(attrs, Mapping):
+            raise InvalidField("attributes", "must be a map", path="Tool")
+        inner = attrs.get("function")
+        given = {str(key): value for key, value in (inner if isinstance(inner, Mapping) else attrs).items()}
+        schemas = [given.pop(key) for key in SCHEMA_KEYS if given.get(key) is not None]
+        if any(schema != schemas[0] for schema in schemas):
+            raise InvalidField(
+                "parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several"
+            )
+        return cls.new(given, **({"parameters": schemas[0]} if schemas else {}))
+
+    def to_openai_format(self) -> dict[str, Any]:
+        """Write the tool in the most widely known spelling."""
+        said = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+            "strict": self.strict,
+        }
+        return {
+            "type": "function",
+            "function": {key: value for key, value in said.items() if value is not None},
+        }
+
+
+class ServerTool(Struct, frozen=True):
+    """A tool that the provider runs: declared in its own words, understood by `dialect` alone."""
+
+    type: str
+    dialect: str
+    value: dict[str, Any]
+
+
+class ToolChoice(Struct, frozen=True):
+    """Whether the model may, must or must not call; `names` narrows it to some tools."""
+
+    mode: Literal["auto", "none", "required"]
+    names: list[str] | None = None
+
+
+class Output(Struct, frozen=True):
+    """The form of the answer: free text, any JSON, or JSON of a schema."""
+
+    kind: Literal["text", "json", "schema"]
+    schema: dict[str, Any] | None = None
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Message(Struct, frozen=True):
+    """One turn. `Message("Hello")` is the user's; a tool message holds the result of one call."""
+
+    role: Role
+    content: str | list[Part] | UnsetType = UNSET
+    name: str | None = None
+    tool_call_id: str | None = None
+    opaque: Opaque | None = None
+
+    def __post_init__(self) -> None:
+        if self.content is UNSET:
+            force_setattr(self, "content", self.role)
+            force_setattr(self, "role", "user")
+        elif self.role == "tool":
+            self._hold_result()
+        elif self.role not in ROLES:
+            raise InvalidField(
+                "role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message"
+            )
+
+    def _hold_result(self) -> None:
+        content = self.content
+        if isinstance(content, list) and any(type(part) is ToolResult for part in content):
+            if self.tool_call_id is None and len(content) == 1:
+                force_setattr(self, "tool_call_id", content[0].tool_call_id)
+                force_setattr(self, "name", self.name or content[0].name)
+        elif self.tool_call_id is None and content != []:
+            raise MissingFields("a tool message", ["tool_call_id"])
+        elif content != []:
+            force_setattr(self, "content", [ToolResult(self.tool_call_id, self.name, content)])
+
+    @classmethod
+    def new(cls, *args: Any, **fields: Any) -> Self:
+        """Make a message from `(content)` or `(role, content)`."""
+        return cls(*args, **fields)
+
+    @classmethod
+    def from_map(cls, given: Mapping[str, Any]) -> Self:
+        """Make a message from an OpenAI-format map; what has no canonical field stays opaque."""
+        rest = dict(given)
+        role, content = rest.pop("role", "user"), rest.pop("content", None)
+        calls = rest.pop("tool_calls", None) or []
+        name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
+        if not isinstance(calls, list):
+            raise InvalidField("tool_calls", "must be a list", path="Message")
+        if calls or not isinstance(content, str):
+            content = [
+                *_read_content(content),
+                *(_read_call(call, index) for index, call in enumerate(calls)),
+            ]
+        return cls(role, content, name, call_id, Opaque("openai-chat", rest) if rest else None)
+
+    @classmethod
+    def of(cls, value: "Message | str | Mapping[str, Any]") -> "Message":
+        """Make a message of whatever may stand for one."""
+        match value:
+            case Message():
+                return value
+            case str():
+                return cls("user", value)
+            case Mapping():
+                return cls.from_map(value)
+        raise InvalidField(
+            "message", f"must be a Message, a string or a map, not {type(value).__name__}", path="Context"
+        )
+
+    @property
+    def parts(self) -> list[Part]:
+        """The content as parts: a string is one text."""
+        content = self.content
+        return [Text(content)] if isinstance(content, str) else content  # type: ignore[return-value]
+
+    @property
+    def text(self) -> str:
+        """The words of the message, without thinking, calls and media."""
+        return "".join(part.text for part in self.parts if type(part) is Text)
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls in the message, in order."""
+        return [part for part in self.parts if type(part) is ToolCall]
+
+
+def _read_content(content: object) -> list[Part]:
+    match content:
+        case None:
+            return []
+        case str():
+            return [Text(content)]
+        case list():
+            return [_read_part(part) for part in content]
+    raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
+
+
+def _read_part(part: object) -> Part:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return Text(text)
+        case {"type": "image_url", "image_url": {"url": str(url)}}:
+            return Image(url)
+        case str():
+            return Text(part)
+        case _ if isinstance(part, PARTS):
+            return part
+    return Opaque("openai-chat", part)
+
+
+def _read_call(call: object, index: int) -> ToolCall:
+    match call:
+        case ToolCall():
+            return call
+        case {"function": {"name": str(name), "arguments": str(raw)}}:
+            return ToolCall.parse(call.get("id"), name, raw, index=index)
+        case {"function": {"name": str(name), "arguments": dict(arguments)}}:
+            return ToolCall(call.get("id"), name, arguments, index)
+    raise InvalidField(
+        f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message"
+    )
+
+
+class Context(Struct, frozen=True):
+    """A conversation: what is said to the model, and with which tools."""
+
+    system: str | list[Part] | None = None
+    messages: Sequence[Message] = []
+    tools: list[Tool | ServerTool] = []
+    provider_state: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for message in self.messages:
+            if type(message) is not Message:
+                force_setattr(self, "messages", [Message.of(message) for message in self.messages])
+                break
+        for tool in self.tools:
+            if type(tool) is not Tool and type(tool) is not ServerTool:
+                force_setattr(self, "tools", [_tool_of(tool) for tool in self.tools])
+                break
+
+    @classmethod
+    def new(cls, **fields: Any) -> Self:
+        """Make a context from any of `system`, `messages`, `tools`, `provider_state`."""
+        return cls(**fields)
+
+
+def _tool_of(value: Any) -> Tool | ServerTool:
+    if isinstance(value, Tool | ServerTool):
+        return value
+    declared = getattr(value, "definition", None)
+    return declared() if callable(declared) else Tool.from_map(value)
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A context, a model and its settings."""
+
+    context: Context
+    model: str | None = None
+    stream: bool | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: float | None = None
+    stop: list[str] | None = None
+    seed: int | None = None
+    n: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    logit_bias: dict[str, Any] | None = None
+    thinking: Literal["enabled", "adaptive", "between_tools", "disabled"] | None = None
+    thinking_budget: int | None = None
+    thinking_display: str | None = None
+    effort: Effort | None = None
+    output: Output | None = None
+    verbosity: str | None = None
+    metadata: dict[str, Any] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    cache_key: str | None = None
+    opaque: Opaque | None = None
+
+    @property
+    def system(self) -> str | list[Part] | None:
+        """The context's system prompt."""
+        return self.context.system
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The context's messages."""
+        return self.context.messages
+
+    @property
+    def tools(self) -> list[Tool | ServerTool]:
+        """The context's tools."""
+        return self.context.tools
+
+    @property
+    def provider_state(self) -> dict[str, Any] | None:
+        """The context's provider state."""
+        return self.context.provider_state

@@ -1,0 +1,48 @@
+"""What an encode gives: a body to send, where to send it, and what could not be said in it."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from toolwire.errors import InvalidBody
+
+Action = Literal["dropped", "approximated", "moved", "renamed", "merged", "defaulted", "repaired"]
+Severity = Literal["semantic", "minor"]
+
+
+class Loss(Struct, frozen=True):
+    """One thing that the target cannot say: where it stood in the canonical value, and what became of it."""
+
+    path: str
+    concept: str
+    action: Action
+    detail: str
+    severity: Severity = "semantic"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail} ({self.action})"
+
+
+class Encoded(Struct, frozen=True):
+    """A body, the path that it is sent to, and the losses."""
+
+    path: str
+    body: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def json(self) -> bytes:
+        """The body as bytes to send."""
+        try:
+            return msgspec.json.encode(self.body)
+        except (UnicodeEncodeError, TypeError, OverflowError, RecursionError, ValueError) as problem:
+            raise InvalidBody(f"cannot be written as JSON: {problem}", path="body") from problem
+
+
+class ErrorReply(Struct, frozen=True):
+    """An error as a dialect's server would answer it."""
+
+    status: int
+    body: Any
+    losses: tuple[Loss, ...] = ()

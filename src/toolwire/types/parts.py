@@ -1,0 +1,225 @@
+"""The parts of a message: what one turn of a conversation is made of.
+
+Rules of this file:
+- Every value is frozen. Order of parts is kept: it carries meaning.
+- `opaque` holds what only the dialect that made it may replay. `Opaque.value` means something that is lost elsewhere;
+  `Opaque.form` is how that wire spelled the value, and means nothing elsewhere.
+- A value with an `opaque` came from a wire; a value without one was made by a user.
+- Media and signatures are text exactly as received: nothing is decoded that would have to be encoded again.
+"""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from toolwire.arguments import parse_arguments
+from toolwire.errors import InvalidField, MissingFields
+
+
+def check_fields(
+    kind: str, attrs: Mapping[str, Any] | None, fields: dict[str, Any], required: tuple[str, ...]
+) -> dict[str, Any]:
+    """Merge a map and keywords, and name every required field that is missing."""
+    if attrs is not None and not isinstance(attrs, Mapping):
+        raise InvalidField("attributes", "must be a map", path=kind)
+    given = {str(key): value for key, value in (attrs or {}).items()} | fields
+    missing = [name for name in required if given.get(name) is None]
+    if missing:
+        raise MissingFields(kind, missing)
+    return given
+
+
+def check_kind(given: dict[str, Any], field: str, kind: type | tuple[type, ...], reason: str) -> None:
+    """Raise InvalidField unless the field is absent or of its kind."""
+    value = given.get(field)
+    if value is not None and not isinstance(value, kind):
+        raise InvalidField(field, reason)
+
+
+def build(kind: type, given: dict[str, Any]) -> Any:
+    """Make the value from the fields that it has; other keys are ignored, absent ones keep their defaults."""
+    return kind(**{name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None})
+
+
+class Opaque(Struct, frozen=True, tag="opaque", tag_field="type"):
+    """Provider data that only `dialect` may replay: a whole part, or what is left of one."""
+
+    dialect: str
+    value: Any
+    form: dict[str, Any] | None = None
+
+
+class Cache(Struct, frozen=True):
+    """A mark: everything up to here is worth keeping in the provider's prompt cache."""
+
+    ttl: str | None = None
+
+
+class Citation(Struct, frozen=True):
+    """Where a text says that it comes from."""
+
+    url: str | None = None
+    title: str | None = None
+    quote: str | None = None
+    start: int | None = None
+    end: int | None = None
+    opaque: Opaque | None = None
+
+
+class _Part(Struct, frozen=True, kw_only=True, tag_field="type"):
+    cache: Cache | None = None
+    opaque: Opaque | None = None
+
+
+class Text(_Part, frozen=True, tag="text"):
+    """Words, of the user or of the model."""
+
+    text: str
+    citations: list[Citation] | None = None
+
+
+class Refusal(_Part, frozen=True, tag="refusal"):
+    """The model's words for not answering."""
+
+    text: str
+
+
+class Image(_Part, frozen=True, tag="image"):
+    """A picture: base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
+
+    url: str | None = None
+    data: str | None = None
+    media_type: str | None = None
+    file_id: str | None = None
+    detail: str | None = None
+
+
+class Document(_Part, frozen=True, tag="document"):
+    """A file to read: base64 `data`, plain `text`, a `url`, or a provider's `file_id`."""
+
+    url: str | None = None
+    data: str | None = None
+    media_type: str | None = None
+    file_id: str | None = None
+    text: str | None = None
+    name: str | None = None
+
+
+class Audio(_Part, frozen=True, tag="audio"):
+    """Sound: base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
+
+    data: str | None = None
+    media_type: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    transcript: str | None = None
+
+
+class Thinking(_Part, frozen=True, tag="thinking"):
+    """Reasoning of the model; `signature` binds it to the provider that made it (`opaque.dialect`).
+
+    Redacted thinking has no text: its signature is the encrypted blob.
+    """
+
+    text: str = ""
+    signature: str | None = None
+    redacted: bool = False
+
+
+class ToolCall(_Part, frozen=True, tag="tool_call", eq=False):
+    """A request of the model to run a tool.
+
+    `raw` is the argument text as it came; `error` says why it is not a JSON object (then `arguments` is empty).
+    A custom tool takes free text: `custom` is true and the text is `raw`.
+    """
+
+    id: str | None
+    name: str
+    arguments: dict[str, Any] = {}
+    index: int = 0
+    complete: bool = True
+    raw: str | None = None
+    error: str | None = None
+    custom: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.arguments) is not dict:
+            raise InvalidField("arguments", "must be a map", path="ToolCall")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolCall):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.name))
+
+    def _identity(self) -> tuple[Any, ...]:
+        free_text = self.raw if self.custom or self.error else None
+        return self.id, self.name, self.arguments, self.complete, self.error is None, self.custom, free_text
+
+    @classmethod
+    def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolCall":
+        """Make a call from a map or from keywords, naming each missing or invalid field."""
+        given = check_fields("ToolCall", attrs, fields, ("name", "arguments"))
+        check_kind(given, "id", str, "must be a string", optional=True)
+        check_kind(given, "name", str, "must be a string")
+        check_kind(given, "arguments", dict, "must be a map")
+        return build(cls, given)
+
+    @classmethod
+    def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
+        """Make a call from the argument text of a wire, keeping the text and saying what is wrong with it."""
+        arguments, error = parse_arguments(raw)
+        return cls(id, name, arguments, raw=raw, error=error, **fields)
+
+
+class ToolResult(_Part, frozen=True, tag="tool_result"):
+    """What came of a call; linked to it by `tool_call_id`."""
+
+    tool_call_id: str | None
+    name: str | None
+    content: "str | list[Part]" = ""
+    is_error: bool = False
+
+    @classmethod
+    def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolResult":
+        """Make a result from a map or from keywords, naming each missing or invalid field."""
+        given = check_fields("ToolResult", attrs, fields, ("name", "content"))
+        check_kind(given, "tool_call_id", str, "must be a string", optional=True)
+        check_kind(given, "name", str, "must be a string")
+        check_kind(given, "content", (str, list), "must be a string or a list of parts")
+        return build(cls, given)
+
+
+class ServerToolCall(_Part, frozen=True, tag="server_tool_call"):
+    """A tool that the provider runs itself; never dispatched here."""
+
+    id: str | None
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+class ServerToolResult(_Part, frozen=True, tag="server_tool_result"):
+    """What the provider's own tool gave; `content` is the provider's."""
+
+    tool_call_id: str | None
+    name: str
+    content: Any = None
+
+
+Part = (
+    Text
+    | Refusal
+    | Image
+    | Document
+    | Audio
+    | Thinking
+    | ToolCall
+    | ToolResult
+    | ServerToolCall
+    | ServerToolResult
+    | Opaque
+)
+PARTS: tuple[type, ...] = get_args(Part)

@@ -1,0 +1,27 @@
+"""What every test may use: hypothesis profiles, and the data that lies outside the repository."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.corpus import Recording, found, recordings, suite_root
+
+# The fast profile is derandomized: a red test is red for everybody. The torture profile seeks new examples.
+settings.register_profile("fast", max_examples=60, deadline=None, derandomize=True)
+settings.register_profile("torture", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile("fast")
+
+
+@pytest.fixture
+def corpus() -> Callable[[str], tuple[Recording, ...]]:
+    """Read the recordings of a format: `corpus("anthropic-messages")`."""
+    found("TOOLWIRE_CORPUS", "corpus")
+    return recordings
+
+
+@pytest.fixture
+def suites() -> Path:
+    """Find the folder of public test suites."""
+    return suite_root()

@@ -1,0 +1,374 @@
+"""The rules of ARCHITECTURE.md, each held by a check that is itself shown to be able to fail."""
+
+import ast
+import importlib
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import toolwire
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SOURCE = REPOSITORY / "src" / "toolwire"
+DIALECTS = SOURCE / "dialects"
+
+# Who may do I/O, read a clock or print. Everything else is pure.
+IMPURE = {"cli"}
+IMPURE_MODULES = (
+    *("aiohttp", "asyncio", "concurrent", "http", "httpx", "httpx2", "multiprocessing", "random", "requests"),
+    *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile"),
+    *("threading", "time", "urllib.request", "uuid"),
+)
+IMPURE_CALLS = {"breakpoint", "input", "open", "print"}
+
+FILES_OF_A_DIALECT = {"__init__.py", "error.py", "messages.py", "request.py", "response.py", "tools.py"}
+VERBS = tuple(f"{verb}_{noun}" for noun in ("request", "response", "error") for verb in ("decode", "encode"))
+
+FILE_LINES = 400
+FUNCTION_LINES = 40
+
+HEAVY = {
+    *("asyncio", "http", "httpx", "httpx2", "socket", "sqlite3", "ssl"),
+    *("anthropic", "google", "ollama", "openai", "pydantic"),
+}
+IMPORT_MILLISECONDS = 60
+IMPORT_MEGABYTES = 15
+
+
+def texts(folder: Path = SOURCE) -> dict[str, str]:
+    """Read every module of the package, by its dotted name; a package ends in `.__init__`."""
+    names = {path: path.relative_to(folder.parent).with_suffix("").parts for path in folder.rglob("*.py")}
+    return {".".join(parts): path.read_text(encoding="utf-8") for path, parts in sorted(names.items())}
+
+
+def shown(found: list[str], reason: str = "") -> str:
+    """Write what a check found, a line each, so that a failure shows all of it."""
+    return "\n".join([reason, *found])
+
+
+def imports(module: str, text: str) -> Iterator[tuple[int, str]]:
+    """Find what a module imports, wherever the import stands: the line, and the full dotted name."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=source, names=names, level=level):
+                above = module.split(".")[: -level or None] if level else []
+                prefix = ".".join([*above, *([source] if source else [])])
+                yield from ((node.lineno, f"{prefix}.{alias.name}") for alias in names)
+
+
+def layers() -> dict[str, int]:
+    """Read the rank of each module of the package, 0 on top, from the table that import-linter reads too."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    table = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    return {name.strip(): rank for rank, layer in enumerate(table) for name in layer.split("|")}
+
+
+def against_layers(modules: dict[str, str], ranks: dict[str, int], dialects: set[str]) -> list[str]:
+    """Name each import that goes up or sideways, and each module that has no layer."""
+    found = []
+    for module, text in modules.items():
+        here = module.split(".")
+        if here[1] == "__init__":
+            continue
+        if here[1] not in ranks:
+            found.append(f"{module} has no layer: place it in [tool.importlinter] of pyproject.toml")
+            continue
+        for line, target in imports(module, text):
+            there = target.split(".")
+            if ".".join(there[:2]) in modules and there[1] not in ranks:
+                continue  # it is named for itself
+            if there[0] == "toolwire" and (why := _why_not(here, there, ranks, dialects)):
+                found.append(f"{module}:{line} imports {target}: {why}")
+    return found
+
+
+def _why_not(here: list[str], there: list[str], ranks: dict[str, int], dialects: set[str]) -> str:
+    if len(there) < 2 or there[1] not in ranks:
+        return "" if here[1] == "cli" else "the root imports everything, so only the command line imports it"
+    if here[1] == there[1] == "dialects":
+        if len(here) > 2 and here[2] in dialects and there[2] in dialects - {here[2]}:
+            return "a dialect never imports another dialect; what two need lies below both"
+        return ""
+    if ranks[there[1]] < ranks[here[1]]:
+        return "imports point down, so that a layer can be read without those above it"
+    if ranks[there[1]] == ranks[here[1]] and there[1] != here[1]:
+        return "siblings do not import each other, so that each can be changed alone"
+    return ""
+
+
+def test_imports_point_down() -> None:
+    found = against_layers(texts(), layers(), dialect_names())
+    assert found == [], shown(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "reason"),
+    [
+        ("toolwire.types.parts", "from toolwire.schema import check", "point down"),
+        ("toolwire.types.parts", "def f():\n    import toolwire.schema", "point down"),
+        ("toolwire.codec", "from toolwire import translate", "siblings"),
+        ("toolwire.codec", "from . import translate", "siblings"),
+        ("toolwire.codec.inner", "from ..translate import request", "siblings"),
+        ("toolwire.schema", "from toolwire import Tool", "the root imports everything"),
+        ("toolwire.schema", "import toolwire", "the root imports everything"),
+        ("toolwire.dialects.gemini.tools", "from toolwire.dialects.ollama import tools", "another dialect"),
+        ("toolwire.dialects.gemini.tools", "from ..ollama.tools import x", "another dialect"),
+        ("toolwire.gadget", "", "has no layer"),
+    ],
+)
+def test_an_import_that_goes_up_or_sideways_is_reported(module: str, text: str, reason: str) -> None:
+    [found] = against_layers({module: text}, layers(), {"gemini", "ollama"})
+    assert reason in found
+
+
+def test_an_import_that_goes_down_is_not_reported() -> None:
+    modules = {
+        "toolwire.cli": "import toolwire\nfrom toolwire import codec, types",
+        "toolwire.dialects.gemini.tools": "import re\nfrom toolwire.types import Tool\nfrom .x import y",
+        "toolwire.dialects.__init__": "from toolwire.dialects import gemini, ollama",
+    }
+    assert against_layers(modules, layers(), {"gemini", "ollama"}) == []
+
+
+def impurities(module: str, text: str) -> list[str]:
+    """Name what a module does that depends on more than its arguments."""
+    found = [
+        f"{module}:{line} imports {target}: without I/O, clock and randomness the core can be replayed"
+        for line, target in imports(module, text)
+        if f"{target}.".startswith(tuple(f"{name}." for name in IMPURE_MODULES))
+    ]
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in IMPURE_CALLS:
+                found.append(f"{module}:{node.lineno} calls {name}(): only the command line reads and prints")
+    return found
+
+
+def test_the_core_is_pure() -> None:
+    pure = {name: text for name, text in texts().items() if name.split(".")[1] not in IMPURE}
+    found = [line for name, text in pure.items() for line in impurities(name, text)]
+    assert found == [], shown(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import time", "imports time"),
+        ("from random import choice", "imports random.choice"),
+        ("def f():\n    import asyncio.events", "imports asyncio.events"),
+        ("import urllib.request", "imports urllib.request"),
+        ("from urllib import request", "imports urllib.request"),
+        ("def f(path):\n    return open(path)", "calls open()"),
+        ("print('x')", "calls print()"),
+    ],
+)
+def test_an_impurity_is_reported(text: str, reason: str) -> None:
+    [found] = impurities("toolwire.types", text)
+    assert reason in found
+
+
+def test_what_is_pure_is_not_reported() -> None:
+    assert (
+        impurities("toolwire.types", "import re, timeit\nfrom urllib.parse import quote\nself.open()") == []
+    )
+
+
+def dialect_names() -> set[str]:
+    return {path.parent.name for path in DIALECTS.glob("*/__init__.py")}
+
+
+def test_dialects_have_the_same_files() -> None:
+    files = {name: {path.name for path in (DIALECTS / name).glob("*.py")} for name in dialect_names()}
+    union = FILES_OF_A_DIALECT.union(*files.values())
+    lacking = {name: sorted(union - own) for name, own in files.items() if union != own}
+    assert lacking == {}, "who knows one dialect knows them all: the same files in each (see ARCHITECTURE.md)"
+    assert len(files) > 1, "there is nothing to compare"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_dialects_have_the_same_functions(verb: str) -> None:
+    packages = {
+        name: importlib.import_module(f"toolwire.dialects.{name}") for name in sorted(dialect_names())
+    }
+    lacking = [name for name, package in packages.items() if not callable(getattr(package, verb, None))]
+    assert lacking == [], f"a dialect has {verb}, or it is not one"
+    signatures = {name: str(inspect.signature(getattr(package, verb))) for name, package in packages.items()}
+    assert len(set(signatures.values())) == 1, f"callers do not know which dialect they hold: {signatures}"
+
+
+def public_names() -> set[str]:
+    """Find what `toolwire` offers: what it lists, and what it holds that is not a module seen in passing."""
+    held = {name: value for name, value in vars(toolwire).items() if not isinstance(value, ModuleType)}
+    return {name for name in {*held, *dir(toolwire)} if not name.startswith("_") and _is_meant(name)}
+
+
+def _is_meant(name: str) -> bool:
+    return name in toolwire.__all__ or not isinstance(getattr(toolwire, name), ModuleType)
+
+
+def test_public_names_are_listed() -> None:
+    assert sorted(toolwire.__all__) == sorted(public_names()), (
+        "__all__ is the promise: all of it, nothing else"
+    )
+    assert [name for name in toolwire.__all__ if not hasattr(toolwire, name)] == []
+
+
+def test_public_names_are_documented() -> None:
+    reference = REPOSITORY / "docs" / "reference.md"
+    if not reference.is_file():
+        pytest.skip("docs/reference.md is not there, so there is nothing to compare the public names with")
+    rows = re.findall(r"(?m)^\| *`(\w+)` *\|", reference.read_text(encoding="utf-8"))
+    reason = (
+        "what is public is what is documented: one row `| `name` | ...` for each public name, and no other"
+    )
+    assert sorted(rows) == sorted(toolwire.__all__), reason
+
+
+def over_the_ceilings(path: str, text: str) -> list[str]:
+    """Name a file that is too long, and each function whose body without its docstring is."""
+    lines = text.count("\n")
+    found = (
+        [f"{path} has {lines} lines, {FILE_LINES} are enough: find its joint"] if lines > FILE_LINES else []
+    )
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            if lines > FUNCTION_LINES:
+                found.append(
+                    f"{path}:{node.lineno} {node.name} has {lines} lines, {FUNCTION_LINES} are enough"
+                )
+    return found
+
+
+def test_files_and_functions_are_short() -> None:
+    paths = [
+        path for name in ("src", "tests", "bench", "examples") for path in (REPOSITORY / name).rglob("*.py")
+    ]
+    named = {str(path.relative_to(REPOSITORY)): path.read_text("utf-8") for path in paths}
+    found = [line for path, text in named.items() for line in over_the_ceilings(path, text)]
+    assert found == [], shown(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("x = 1\n" * 400, []),
+        ("x = 1\n" * 401, ["has 401 lines"]),
+        ("def f():\n" + "    x = 1\n" * 40, []),
+        ("def f():\n" + "    x = 1\n" * 41, ["f has 41 lines"]),
+        ("class C:\n    async def g():\n" + "        x = 1\n" * 41, ["g has 41 lines"]),
+        ('def f():\n    """Do.\n' + "\n" * 50 + '    """\n    x = 1\n', []),
+    ],
+)
+def test_what_is_too_long_is_reported(text: str, reasons: list[str]) -> None:
+    found = over_the_ceilings("x.py", text)
+    assert [reason in line for reason, line in zip(reasons, found, strict=True)] == [True] * len(reasons)
+
+
+# Not ru_maxrss where there is better: Linux hands to a child the peak of the process that started it.
+MEASURE = """
+import sys, time
+spent, modules = time.process_time(), list(sys.modules)
+try:
+    status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+    kilobytes = int(status["VmHWM"].split()[0])
+except OSError:
+    import resource
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+import json
+print(json.dumps([spent, kilobytes, modules]))
+"""
+
+
+def cost(statement: str, runs: int = 6) -> tuple[float, float, set[str]]:
+    """Run a statement in new interpreters: the least milliseconds and megabytes, and the modules."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(SOURCE.parent)
+    command = [sys.executable, "-c", statement + MEASURE]
+    outputs = [subprocess.check_output(command, env=environment, timeout=60) for _ in range(runs)]
+    spent, kilobytes, modules = zip(*map(json.loads, outputs), strict=True)
+    return min(spent) * 1000, min(kilobytes) / 1024, set(modules[0])
+
+
+def heavy(modules: set[str]) -> list[str]:
+    return sorted(name for name in modules if name.split(".")[0] in HEAVY)
+
+
+def test_the_import_is_light() -> None:
+    bare, own = cost("pass"), cost("import toolwire")
+    assert heavy(own[2] - bare[2]) == [], "a client, a database and vendors are loaded when they are used"
+    assert own[0] - bare[0] <= IMPORT_MILLISECONDS, (
+        "milliseconds: every command line and worker pays for the import"
+    )
+    assert own[1] - bare[1] <= IMPORT_MEGABYTES, "megabytes: every worker pays for the import"
+
+
+def test_a_heavy_import_is_reported() -> None:
+    bare, loaded = cost("pass", runs=1), cost("import asyncio, sqlite3\nx = b'x' * 30_000_000", runs=1)
+    assert {"asyncio", "sqlite3", "ssl"} <= set(heavy(loaded[2] - bare[2]))
+    assert loaded[1] - bare[1] > IMPORT_MEGABYTES
+    assert loaded[0] > bare[0]
+
+
+RESIDUE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home/\w+|Users/\w+)/|\b(?:TO[D]O|FIX[M]E|W[I]P)\b")
+
+
+def repository_files() -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    if (REPOSITORY / ".git").exists():
+        listed = subprocess.check_output(command, cwd=REPOSITORY, text=True).split("\0")
+        return [path for name in listed if (path := REPOSITORY / name).is_file()]
+    return [path for path in REPOSITORY.rglob("*") if path.is_file() and ".venv" not in str(path)]
+
+
+def residue(path: str, text: str) -> list[str]:
+    """Name each line that holds a path of a machine, or a promise to do the work later."""
+    lines = enumerate(text.splitlines(), start=1)
+    return [f"{path}:{number} {found[0]}" for number, line in lines if (found := RESIDUE.search(line))]
+
+
+def test_no_residue() -> None:
+    files = {
+        path.relative_to(REPOSITORY): path.read_text("utf-8", errors="replace") for path in repository_files()
+    }
+    assert Path("pyproject.toml") in files
+    found = [line for path, text in files.items() for line in residue(str(path), text)]
+    reason = "a repository says what the project is, not where it was made or what is still missing"
+    assert found == [], shown(found, reason)
+
+
+@pytest.mark.parametrize("text", ["cd /{}/x", "# {}: later", "open('/home/{}/x')"])
+def test_residue_is_reported(text: str) -> None:
+    word = "ODOT"[::-1] if "later" in text else "tmp"
+    assert len(residue("x.md", f"fine\n{text.format(word)}\nhttps://example.org/work/")) == 1
+
+
+def missing_paths(text: str) -> list[str]:
+    """Name each path that a document speaks of and that is not there."""
+    named = re.findall(
+        r"`((?:bench|docs|examples|requirements|scripts|src|tests)/[\w./-]*|\w+\.(?:md|toml|lock))`", text
+    )
+    return [path for path in named if not (REPOSITORY / path).exists()]
+
+
+def test_documents_speak_of_files_that_are_there() -> None:
+    documents = [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")]
+    found = {path.name: missing_paths(path.read_text("utf-8")) for path in documents}
+    assert {name: paths for name, paths in found.items() if paths} == {}
+
+
+def test_a_path_that_is_not_there_is_reported() -> None:
+    assert missing_paths("`src/toolwire/`, `pyproject.toml`, `src/gadget.py`, `utils`") == ["src/gadget.py"]
