@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.names import Grammar, Ids, Names
+from toolwire.schema import fit
 from toolwire.types import Action, Loss, Opaque, Severity
 from toolwire.wire import Wire
 
@@ -90,18 +91,21 @@ class Ledger:
             if value is not None and value != [] and value != {}:
                 self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this")
 
-    def note_schema(self, notes: Iterable[Any]) -> None:
+    def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
+        """Fit a schema to the target's schema dialect, and record what it could not say."""
+        fitted = fit(schema, target)
+        if fitted.schema is not schema and not fitted.notes:
+            self.lose(field, "schema_form", f"said in the form that {target} wants", "approximated", "minor")
+        self.note_schema(fitted.notes, field)
+        return fitted.schema
+
+    def note_schema(self, notes: Iterable[Any], field: str = "parameters") -> None:
         """Record what a schema could not say in the target's schema dialect."""
         for note in notes:
-            path = f"parameters.{note.path}" if note.path else "parameters"
             action: Action = "moved" if note.action == "described" else note.action
-            self.lose(
-                path,
-                f"schema_{note.keyword}",
-                note.detail,
-                action,
-                "minor" if action == "moved" else "semantic",
-            )
+            severity: Severity = "minor" if action == "moved" else "semantic"
+            path = f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
+            self.lose(path, f"schema_{note.keyword}", note.detail, action, severity)
 
     def lose_fields(self, value: Any, concept: str, *fields: str) -> None:
         """Lose each of these fields that is set."""

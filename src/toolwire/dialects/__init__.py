@@ -1,0 +1,70 @@
+"""The dialects by name. Each is a module with the same functions; none is imported before it is asked for."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from toolwire.errors import UnknownDialect
+from toolwire.ledger import PLAIN, Quirks
+from toolwire.types import Encoded, Error, ErrorReply, Request, Response
+
+NAMES = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
+ALIASES: Mapping[str, str] = {"openai": "openai-chat", "responses": "openai-responses"}
+
+
+class Dialect(Protocol):
+    """A wire format: it reads and writes requests, responses and errors, and touches nothing else."""
+
+    DIALECT: str
+
+    def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
+        """Read a request's body; the path carries what the URL says."""
+
+    def encode_request(self, request: Request, quirks: Quirks = PLAIN) -> Encoded:
+        """Write a request's body, and say what it cannot hold."""
+
+    def decode_response(self, body: dict[str, Any]) -> Response:
+        """Read a response's body."""
+
+    def encode_response(self, response: Response, quirks: Quirks = PLAIN) -> Encoded:
+        """Write a response's body, and say what it cannot hold."""
+
+    def decode_error(self, status: int | None, body: Any) -> Error:
+        """Read an error's body."""
+
+    def encode_error(self, error: Error) -> ErrorReply:
+        """Write an error's body."""
+
+
+class Tuned:
+    """A dialect whose encoder knows how a server deviates from it."""
+
+    def __init__(self, dialect: Dialect, quirks: Quirks) -> None:
+        self.DIALECT = dialect.DIALECT
+        self.quirks = quirks
+        self.decode_request = dialect.decode_request
+        self.decode_response = dialect.decode_response
+        self.decode_error = dialect.decode_error
+        self.encode_error = dialect.encode_error
+        self._dialect = dialect
+
+    def encode_request(self, request: Request, quirks: Quirks | None = None) -> Encoded:
+        """Write a request for this server."""
+        return self._dialect.encode_request(request, quirks or self.quirks)
+
+    def encode_response(self, response: Response, quirks: Quirks | None = None) -> Encoded:
+        """Write a response as this server does."""
+        return self._dialect.encode_response(response, quirks or self.quirks)
+
+
+def dialect(name: str | Dialect, **quirks: Any) -> Dialect:
+    """Give a dialect by its name or alias, or one that is made already, tuned by quirks if any are given."""
+    found = name if not isinstance(name, str) else _load(name)
+    return Tuned(found, Quirks(**quirks)) if quirks else found  # type: ignore[return-value]
+
+
+def _load(name: str) -> Dialect:
+    known = ALIASES.get(name, name)
+    if known not in NAMES:
+        raise UnknownDialect(name, [*NAMES, *ALIASES])
+    return importlib.import_module(f"toolwire.dialects.{known.replace('-', '_')}")  # type: ignore[return-value]

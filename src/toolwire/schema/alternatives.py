@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema.conjunction import as_list, conjoin, exact, merge, same
+from toolwire.schema.conjunction import SEES_THROUGH, any_of, as_list, conjoin, exact, merge, same
 from toolwire.schema.document import MAX_DEPTH, Document, measure, too_deep
 from toolwire.schema.draft import present, replace
 from toolwire.schema.site import Site
@@ -106,10 +106,17 @@ def _narrowed(base: Schema, branch: Any, site: Site) -> Any:
         if types is not None and set(as_list(types)) <= set(as_list(base["type"])):
             return branch
     node = present(branch, site.path)
-    if node.keys() & {"$ref", "allOf"} or "allOf" in base:
-        return {"allOf": [base, branch]}
+    if node.keys() & {"$ref", "allOf", *SEES_THROUGH} or base.keys() & {"allOf", *SEES_THROUGH}:
+        return _at_once(base, branch)
     merged, left = merge(base, node)
     return {**merged, "allOf": [left]} if left else merged
+
+
+def _at_once(base: Schema, branch: Any) -> Schema:
+    """Let an alternative and what stands beside it hold at once; what sees through both stands outside."""
+    inner = {key: value for key, value in base.items() if key not in SEES_THROUGH}
+    outer = {key: value for key, value in base.items() if key in SEES_THROUGH}
+    return {"allOf": [inner, branch], **outer}
 
 
 def flatten(view: Schema, site: Site, depth: int = 0) -> Schema:
@@ -140,7 +147,7 @@ def _shape_of(base: Schema, branch: Any, site: Site, depth: int) -> Schema | Non
     """An alternative of the root with what stands beside it; none when it is no object."""
     if branch is False:
         return None
-    joined, _, _ = conjoin({"allOf": [base, branch]}, site.document, site.path, site.trail)
+    joined, _, _ = conjoin(_at_once(base, branch), site.document, site.path, site.trail)
     if any("type" in conflict for conflict in joined.get("allOf", ())):
         return None
     if "type" in joined and "object" not in as_list(joined["type"]):
@@ -149,10 +156,13 @@ def _shape_of(base: Schema, branch: Any, site: Site, depth: int) -> Schema | Non
 
 
 def _union(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
-    properties = {name: _any_of(shapes, name) for shape in shapes for name in shape.get("properties", ())}
-    required = [
-        name for name in shapes[0].get("required", ()) if all(name in s.get("required", ()) for s in shapes)
-    ]
+    said: dict[str, dict[str, Any]] = {}
+    for shape in shapes:
+        for name, schema in shape.get("properties", {}).items():
+            said.setdefault(name, {})[exact(schema)] = schema
+    properties = {name: any_of(list(found.values())) for name, found in said.items()}
+    common = set.intersection(*(set(shape.get("required", ())) for shape in shapes))
+    required = [name for name in shapes[0].get("required", ()) if name in common]
     union: Schema = {"type": "object", "properties": properties}
     if required:
         union["required"] = required
@@ -160,16 +170,6 @@ def _union(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
         union["additionalProperties"] = False
     union[keyword] = [_distinction(shape, base, required) for shape in shapes]
     return union
-
-
-def _any_of(shapes: list[Schema], name: str) -> Any:
-    """What the alternatives say of one property."""
-    found: list[Any] = []
-    for shape in shapes:
-        said = shape.get("properties", {}).get(name)
-        if said is not None and not any(same(said, other) for other in found):
-            found.append(said)
-    return found[0] if len(found) == 1 else {"anyOf": found}
 
 
 def _distinction(shape: Schema, base: Schema, required: list[str]) -> Schema:

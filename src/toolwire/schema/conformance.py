@@ -29,7 +29,7 @@ def conforms(schema: Any, target: Target) -> bool:
         return False
     keywords, scalars = target.root_keywords, target.scalars
     level: list[Any] = [schema]
-    for _ in range(MAX_DEPTH):
+    for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
         for node in level:
             if type(node) is not dict:

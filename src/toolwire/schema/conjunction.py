@@ -13,9 +13,11 @@ from typing import Any
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema.document import MAX_DEPTH, Document
-from toolwire.schema.draft import present
+from toolwire.schema.draft import present, settle_evaluated
 from toolwire.schema.targets import CONSTRAINTS, IDENTIFIERS, Schema
 
+SEES_THROUGH = ("unevaluatedProperties",)
+_MERGED_AT_ONCE = 16
 _SHAPE = frozenset({"properties", "additionalProperties", "patternProperties"})
 _GROUPS = (
     frozenset({"if", "then", "else"}),
@@ -44,6 +46,11 @@ def both(first: Any, second: Any) -> Any:
     return {"allOf": [first, second]}
 
 
+def any_of(schemas: list[Any]) -> Any:
+    """Make one schema of what any of several accepts."""
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
 def as_list(types: Any) -> list[str]:
     """The types that a `type` keyword names."""
     return types if isinstance(types, list) else [types]
@@ -61,8 +68,8 @@ def _in_both(first: list[Any], second: list[Any]) -> list[Any] | None:
     return [value for value in first if exact(value) in known] or None
 
 
-def _in_either(first: list[Any], second: list[Any]) -> list[Any]:
-    return [*first, *(value for value in second if value not in first)]
+def _in_either(first: list[str], second: list[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *second]))
 
 
 def _multiple(first: Any, second: Any) -> Any:
@@ -191,15 +198,15 @@ def conjoin(
 ) -> tuple[Schema, frozenset[str], list[str]]:
     """Write out `$ref` and `allOf`; also give the references on the way, and the annotations that had to give way."""
     (joined, *members), trail = _members(view, document, path, trail)
-    outer = {key: joined.pop(key) for key in ("unevaluatedProperties",) if key in joined}
+    outer = {key: joined.pop(key) for key in SEES_THROUGH if key in joined}
     conflicts: list[Schema] = []
     lost: list[str] = []
     for member in members:
+        document.spend(len(joined.get("properties", ())) // _MERGED_AT_ONCE, path)
         joined, left = merge(joined, member)
         lost += [keyword for keyword in left if keyword not in CONSTRAINTS]
         if conflict := {key: value for key, value in left.items() if key in CONSTRAINTS}:
             conflicts.append(conflict)
     if conflicts:
         joined["allOf"] = conflicts
-    joined.update(outer)
-    return joined, trail, lost
+    return settle_evaluated({**joined, **outer}), trail, lost

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema.targets import CONSTRAINTS, TYPES, Schema
+from toolwire.schema.targets import COMBINERS, CONSTRAINTS, TYPES, Schema
 
 _NULL_IS_A_VALUE = frozenset({"const", "default", "example"})
 _NUMBERED_TYPES = ("", "string", "number", "integer", "boolean", "array", "object", "null")
@@ -42,24 +42,20 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, dict | bool)
 
 
-def _is_schema_list(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_schema, value))
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
-def _is_schemas(value: Any) -> bool:
-    return bool(value) and _is_schema_list(value)
-
-
-def _is_schema_map(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_schema, value.values()))
-
-
-def _is_schema_or_schemas(value: Any) -> bool:
-    return _is_schema(value) or _is_schema_list(value)
-
-
-def _is_values(value: Any) -> bool:
+def _is_some(value: Any) -> bool:
     return isinstance(value, list) and bool(value)
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_items(value: Any) -> bool:
+    return isinstance(value, dict | bool | list)
 
 
 Check = Callable[[Any], bool]
@@ -72,17 +68,17 @@ def _each(names: str, check: Check, form: str) -> dict[str, tuple[Check, str]]:
 FORMS: Mapping[str, tuple[Check, str]] = {
     **_each("title description $ref pattern format contentEncoding contentMediaType", _is_text, "a string"),
     **_each("$id $anchor $dynamicRef $recursiveRef", _is_text, "a string"),
-    **_each("properties patternProperties $defs definitions", _is_schema_map, "an object of schemas"),
-    **_each("dependentSchemas", _is_schema_map, "an object of schemas"),
+    **_each("properties patternProperties $defs definitions", _is_map, "an object of schemas"),
+    **_each("dependentSchemas", _is_map, "an object of schemas"),
     **_each("required propertyOrdering", is_names, "a list of property names"),
-    **_each("anyOf oneOf prefixItems", _is_schemas, "a list of at least one schema"),
-    **_each("allOf", _is_schema_list, "a list of schemas"),
-    **_each("items", _is_schema_or_schemas, "a schema"),
+    **_each("anyOf oneOf prefixItems", _is_some, "a list of at least one schema"),
+    **_each("allOf", _is_list, "a list of schemas"),
+    **_each("items", _is_items, "a schema"),
     **_each(
         "additionalProperties additionalItems propertyNames contains not if then else", _is_schema, "a schema"
     ),
     **_each("unevaluatedItems unevaluatedProperties", _is_schema, "a schema"),
-    **_each("enum", _is_values, "a list of at least one value"),
+    **_each("enum", _is_some, "a list of at least one value"),
     **_each("minimum maximum", is_number, "a number"),
     **_each("exclusiveMinimum exclusiveMaximum", lambda v: isinstance(v, int | float), "a number"),
     **_each("multipleOf", lambda value: is_number(value) and value > 0, "a number above 0"),
@@ -213,6 +209,14 @@ def _required(node: Schema) -> Schema:
     return node if len(names) == len(node["required"]) else replace(node, "required", {"required": names})
 
 
+def settle_evaluated(node: Schema) -> Schema:
+    """Say `unevaluatedProperties` as `additionalProperties`, where nothing else could have evaluated one."""
+    others = COMBINERS - {"not"} | {"additionalProperties", "dependentSchemas"}
+    if "unevaluatedProperties" not in node or not node.keys().isdisjoint(others):
+        return node
+    return replace(node, "unevaluatedProperties", {"additionalProperties": node["unevaluatedProperties"]})
+
+
 _REWRITES: Mapping[str, Callable[[Schema], Schema]] = {
     "allOf": lambda node: node if node["allOf"] else replace(node, "allOf", {}),
     "items": _tuple_items,
@@ -223,6 +227,7 @@ _REWRITES: Mapping[str, Callable[[Schema], Schema]] = {
     "$recursiveRef": _renamed("$recursiveRef", "$ref"),
     "required": _required,
     "nullable": _nullable,
+    "unevaluatedProperties": settle_evaluated,
 }
 
 

@@ -8,21 +8,19 @@ Rules of this file:
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolwire.errors import InvalidSchema
 from toolwire.schema.alternatives import flatten, unite
 from toolwire.schema.conformance import conforms, is_plain
-from toolwire.schema.conjunction import as_list, conjoin, same
+from toolwire.schema.conjunction import as_list, conjoin, merge, same
 from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, Document, measure, too_deep
 from toolwire.schema.draft import present, replace
 from toolwire.schema.kinds import (
     infer_type,
-    is_null,
     settle_bounds,
     settle_const,
-    settle_evaluated,
     settle_items,
     settle_texts,
     spell_null,
@@ -41,7 +39,6 @@ from toolwire.schema.targets import (
 )
 
 _STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
-    settle_evaluated,
     unite,
     settle_const,
     infer_type,
@@ -77,7 +74,7 @@ def _fit_root(schema: Schema, site: Site) -> Schema:
     if view.keys() & {"$ref", "allOf"}:
         view, site = _joined(view, site)
     view = _as_object(flatten(view, site))
-    out = _written(view, site)
+    out = _emit(_respelled(view, site), site)
     hoisted: Schema = {}
     while site.references.pending:
         name, ref = site.references.pending.pop(0)
@@ -104,21 +101,17 @@ def fit_node(raw: Any, site: Site) -> Schema:
     """Fit one subschema that is not the root."""
     if site.depth > MAX_DEPTH:
         raise too_deep(site.path)
+    if isinstance(raw, dict) and is_plain(raw, site.target):
+        return raw
     site.document.spend(1, site.path)
     view, site = _write_out(present(raw, site.path), site)
-    return _kept(raw, _written(view, site))
+    return _kept(raw, _emit(_respelled(view, site), site))
 
 
-def _child(raw: Any, site: Site, step: str, passing: str = "") -> Schema:
-    if type(raw) is dict and is_plain(raw, site.target):
-        return raw
-    return fit_node(raw, site.below(step, passing))
-
-
-def _written(view: Schema, site: Site) -> Schema:
+def _respelled(view: Schema, site: Site) -> Schema:
     for step in _STEPS:
         view = step(view, site)
-    return _emit(view, site)
+    return view
 
 
 def _kept(raw: Any, out: Schema) -> Schema:
@@ -131,9 +124,13 @@ def _kept(raw: Any, out: Schema) -> Schema:
 
 def _joined(view: Schema, site: Site) -> tuple[Schema, Site]:
     joined, trail, lost = conjoin(view, site.document, site.path, site.trail)
-    for keyword in lost:
-        site.note(keyword, "dropped", "another one of the schemas that hold at once has the same keyword")
+    _note_lost(lost, site)
     return joined, site.expanding(trail)
+
+
+def _note_lost(keywords: Iterable[str], site: Site) -> None:
+    for keyword in keywords:
+        site.note(keyword, "dropped", "another schema that holds at once has the same keyword")
 
 
 def _write_out(view: Schema, site: Site) -> tuple[Schema, Site]:
@@ -146,10 +143,6 @@ def _write_out(view: Schema, site: Site) -> tuple[Schema, Site]:
             rest = {key: value for key, value in view.items() if key not in IDENTIFIERS}
             keyword = "$ref" if "$ref" in rest else "allOf"
             view = replace(rest, keyword, {"$ref": ref} if len(rest) == 1 else {"anyOf": [{"$ref": ref}]})
-    while site.target.nullable and (branch := _one_or_null(view)) is not None:
-        joined, site = _joined(present(branch, site.path), site)
-        outer = {key: value for key, value in view.items() if key != "anyOf"}
-        view = {**joined, **outer, "nullable": True}
     return view, site
 
 
@@ -165,14 +158,6 @@ def _sole_reference(view: Schema) -> str | None:
     return None
 
 
-def _one_or_null(view: Schema) -> Any:
-    """The one alternative besides null, where there is nothing but those two."""
-    if "anyOf" not in view or view.keys() & CONSTRAINTS != {"anyOf"}:
-        return None
-    others = [branch for branch in view["anyOf"] if not is_null(branch)]
-    return others[0] if len(others) == 1 < len(view["anyOf"]) else None
-
-
 def _emit(view: Schema, site: Site) -> Schema:
     target = site.target
     keywords = target.root_keywords if site.root else target.keywords
@@ -186,7 +171,23 @@ def _emit(view: Schema, site: Site) -> Schema:
             left[keyword] = value
     if target.all_required and "required" not in view and is_object(view):
         out["required"] = all_names(view)
+    if target.nullable and "anyOf" in out:
+        out = _null_aside(out, site)
     return _described(out, left, "description" in keywords, site) if left else out
+
+
+def _null_aside(out: Schema, site: Site) -> Schema:
+    """Say null beside the other alternatives; one that is left alone is no alternative any more."""
+    null = site.target.spelling["null"]
+    others = [branch for branch in out["anyOf"] if branch.get("type") != null]
+    if not 0 < len(others) < len(out["anyOf"]):
+        return out
+    if len(others) > 1:
+        return {**out, "anyOf": others, "nullable": True}
+    outer = {key: value for key, value in out.items() if key != "anyOf"}
+    merged, left = merge(outer, others[0])
+    _note_lost(left, site)
+    return {**merged, "nullable": True}
 
 
 def _type(value: Any, _view: Schema, site: Site) -> Any:
@@ -210,7 +211,7 @@ def _properties(given: Any, view: Schema, site: Site) -> Any:
     out: Schema = {}
     for name, raw in given.items():
         optional = name not in required
-        fitted = _child(raw, site, f"properties.{name}", "optional" if optional else "property")
+        fitted = fit_node(raw, site.below(f"properties.{name}", "optional" if optional else "property"))
         out[name] = null_for_absent(fitted) if optional and site.target.all_required else fitted
     return given if all(out[name] is given[name] for name in given) else out
 
@@ -222,18 +223,18 @@ def _definitions(given: Any, _view: Schema, site: Site) -> Any:
 
 def _several(keyword: str) -> Callable[[Any, Schema, Site], Any]:
     def write(given: Any, _view: Schema, site: Site) -> Any:
-        out = [_child(raw, site, f"{keyword}[{index}]") for index, raw in enumerate(given)]
+        out = [fit_node(raw, site.below(f"{keyword}[{index}]")) for index, raw in enumerate(given)]
         return given if all(new is old for new, old in zip(out, given, strict=True)) else out
 
     return write
 
 
 def _items(given: Any, _view: Schema, site: Site) -> Any:
-    return _child(given, site, "items", "items")
+    return fit_node(given, site.below("items", "items"))
 
 
 def _extra(given: Any, _view: Schema, site: Site) -> Any:
-    return given if isinstance(given, bool) else _child(given, site, "additionalProperties")
+    return given if isinstance(given, bool) else fit_node(given, site.below("additionalProperties"))
 
 
 _WRITE: Mapping[str, Callable[[Any, Schema, Site], Any]] = {

@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.schema.conjunction import as_list, exact
-from toolwire.schema.draft import is_number, present, replace
+from toolwire.schema.conjunction import any_of, as_list, exact
+from toolwire.schema.draft import is_number, replace
 from toolwire.schema.site import Site
-from toolwire.schema.targets import ANY_SCALAR, COMBINERS, KEYWORDS_OF, Schema
+from toolwire.schema.targets import ANY_SCALAR, KEYWORDS_OF, TYPED_KEYWORDS, Schema
 
 _READ_OFF = ("object", "array", "string", "number")
 _FORMAT_OF: Mapping[str, str] = {
@@ -56,10 +56,11 @@ def infer_type(view: Schema, site: Site) -> Schema:
     target = site.target
     if not target.typed or view.keys() & {"type", "anyOf", "$ref"}:
         return view
-    literals = [view["const"]] if "const" in view else view.get("enum")
-    if literals is not None:
-        if not target.typed_literals:
+    keyword = "const" if "const" in view else "enum"
+    if keyword in view:
+        if not target.typed_literals and target.limits[keyword](view[keyword]):
             return view
+        literals = view["enum"] if keyword == "enum" else [view["const"]]
         kinds = list(dict.fromkeys(map(kind_of, literals)))
         if "number" in kinds and "integer" in kinds:
             kinds.remove("integer")
@@ -71,29 +72,16 @@ def infer_type(view: Schema, site: Site) -> Schema:
     return {"type": list(ANY_SCALAR), **view}
 
 
-def is_null(raw: Any) -> bool:
-    """Whether a subschema accepts null alone."""
-    node = present(raw, "")
-    return node.get("type") == "null" or node.get("const", 0) is None or node.get("enum") == [None]
-
-
 def spell_null(view: Schema, site: Site) -> Schema:
-    """Say null as `nullable`, where the target says it so."""
-    if not site.target.nullable:
+    """Say the type null as `nullable`, where the target says it so."""
+    kinds = view.get("type")
+    if not site.target.nullable or not isinstance(kinds, list) or "null" not in kinds:
         return view
-    rest: Schema = {}
-    if isinstance(kinds := view.get("type"), list) and "null" in kinds:
-        others = [kind for kind in kinds if kind != "null"]
-        rest["type"] = others if len(others) > 1 else others[0]
-    if "anyOf" in view:
-        branches = [branch for branch in view["anyOf"] if not is_null(branch)]
-        if 0 < len(branches) < len(view["anyOf"]):
-            rest["anyOf"] = branches
-    if not rest and not view.get("nullable"):
-        return view
+    others = [kind for kind in kinds if kind != "null"]
+    rest: Schema = {"type": others if len(others) > 1 else others[0], "nullable": True}
     if "enum" in view:
         rest["enum"] = [value for value in view["enum"] if value is not None] or view["enum"]
-    return {**view, **rest, "nullable": True}
+    return {**view, **rest}
 
 
 def split_types(view: Schema, site: Site) -> Schema:
@@ -104,7 +92,10 @@ def split_types(view: Schema, site: Site) -> Schema:
     own = {kind: _part(view, kind) for kind in kinds}
     possible = [part for part in own.values() if part is not None]
     taken = {"enum", "const"}.union(*(part.keys() for part in possible))
-    outer = {key: value for key, value in view.items() if key == "type" or key not in taken}
+    idle = [key for key in view if key in TYPED_KEYWORDS and key not in taken]
+    for keyword in idle:
+        site.note(keyword, "dropped", f"says nothing about {' or '.join(kinds)}")
+    outer = {key: value for key, value in view.items() if key == "type" or key not in taken.union(idle)}
     if not possible:
         possible = [{**view, "type": kind} for kind in kinds]
     return replace(outer, "type", possible[0] if len(possible) == 1 else {"anyOf": possible})
@@ -177,7 +168,7 @@ def settle_items(view: Schema, site: Site) -> Schema:
         members = _distinct(
             [*view["prefixItems"], rest] if isinstance(rest, dict) and rest else view["prefixItems"]
         )
-        return {**view, "items": members[0] if len(members) == 1 else {"anyOf": members}}
+        return {**view, "items": any_of(members)}
     if site.target.typed and "items" not in view and "array" in as_list(view.get("type")):
         return {**view, "items": {}}
     return view
@@ -194,10 +185,3 @@ def _ended(view: Schema) -> Schema:
 def _distinct(schemas: list[Any]) -> list[Any]:
     return list({exact(schema): schema for schema in schemas}.values())
 
-
-def settle_evaluated(view: Schema, _site: Site) -> Schema:
-    """Say `unevaluatedProperties` as `additionalProperties`, where nothing else could have evaluated one."""
-    others = view.keys() & (COMBINERS | {"additionalProperties", "dependentSchemas"}) - {"not"}
-    if "unevaluatedProperties" not in view or others:
-        return view
-    return replace(view, "unevaluatedProperties", {"additionalProperties": view["unevaluatedProperties"]})

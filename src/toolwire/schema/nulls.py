@@ -85,10 +85,10 @@ class _Pruning:
         return value
 
     def _means_absent(self, name: str, nodes: list[Schema]) -> bool:
-        declared = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
-        if any(name in node.get("required", ()) for node in nodes):
+        declared = any(name in node.get("properties", ()) for node in nodes)
+        if not declared or any(name in node.get("required", ()) for node in nodes):
             return False
-        return any(not self._accepts(None, raw, False, 0) for raw in declared)
+        return not all(self._accepts(None, raw, False, 0) for raw in _of_property(nodes, name))
 
     def _view(self, raw: Any) -> Schema:
         key = id(raw)

@@ -10,7 +10,7 @@ from typing import Any
 from toolwire.schema.conjunction import as_list
 from toolwire.schema.draft import replace
 from toolwire.schema.site import Site
-from toolwire.schema.targets import SCALARS, Schema
+from toolwire.schema.targets import OBJECT_KEYWORDS, SCALARS, Schema
 
 
 def is_object(view: Schema) -> bool:
@@ -21,22 +21,16 @@ def is_object(view: Schema) -> bool:
 def settle_object(view: Schema, site: Site) -> Schema:
     """Declare what is required, leave out what is forbidden, close what must be closed."""
     if not is_object(view):
-        return view
+        return _no_object(view, site) if site.target.closed else view
     extra = view.get("additionalProperties", True)
-    required = view.get("required", [])
+    required = dict.fromkeys(view.get("required", ()))
     properties = view.get("properties", {})
     closed = site.target.closed or extra is False
     listed = {
         name: said for name, said in properties.items() if said is not False or name in required or not closed
     }
     missing = [name for name in required if name not in properties]
-    if missing and extra is False:
-        site.note(
-            "required",
-            "approximated",
-            f"required but not declared: {', '.join(missing)}; any value is allowed",
-        )
-    listed |= dict.fromkeys(missing, extra if isinstance(extra, dict) else {})
+    listed |= dict.fromkeys(missing, {} if extra is True else extra)
     if len(listed) != len(properties) or missing:
         view = (
             replace(view, "properties", {"properties": listed})
@@ -44,6 +38,14 @@ def settle_object(view: Schema, site: Site) -> Schema:
             else {**view, "properties": listed}
         )
     return _closed(view, extra, site) if site.target.closed else view
+
+
+def _no_object(view: Schema, site: Site) -> Schema:
+    """Leave out what speaks of objects, where none is accepted."""
+    idle = [keyword for keyword in view if keyword in OBJECT_KEYWORDS]
+    for keyword in idle:
+        site.note(keyword, "dropped", "no object is accepted here")
+    return {key: value for key, value in view.items() if key not in idle} if idle else view
 
 
 def _closed(view: Schema, extra: Any, site: Site) -> Schema:
@@ -63,8 +65,8 @@ def _closed(view: Schema, extra: Any, site: Site) -> Schema:
 def all_names(view: Schema) -> list[str]:
     """Every property of an object as a required one; the author's list first."""
     required: list[str] = view.get("required", [])
-    missing = [name for name in view.get("properties", ()) if name not in required]
-    return [*required, *missing] if missing else required
+    every = dict.fromkeys([*required, *view.get("properties", ())])
+    return list(every) if len(every) > len(required) else required
 
 
 def _accepts_null(schema: Schema) -> bool:

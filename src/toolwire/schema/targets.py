@@ -41,7 +41,8 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "object": OBJECT_KEYWORDS,
 }
 COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
-CONSTRAINTS = frozenset({"type", "enum", "const"}).union(COMBINERS, *KEYWORDS_OF.values())
+TYPED_KEYWORDS = frozenset().union(*KEYWORDS_OF.values())
+CONSTRAINTS = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
 SPOKEN = CONSTRAINTS | {"default", "example", "examples"}
 IDENTIFIERS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}

@@ -32,7 +32,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
-class Tool(Struct, frozen=True):
+class Tool(Struct, frozen=True, gc=False):
     """A tool as the model sees it: pure data, nothing to run. A custom tool takes free text (of a `format`)."""
 
     name: str
@@ -111,7 +111,7 @@ class Output(Struct, frozen=True):
     strict: bool | None = None
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One turn. `Message("Hello")` is the user's; a tool message holds the result of one call."""
 
     role: Role
@@ -133,7 +133,7 @@ class Message(Struct, frozen=True):
 
     def _hold_result(self) -> None:
         content = self.content
-        if isinstance(content, list) and any(type(part) is ToolResult for part in content):
+        if type(content) is list and content and type(content[0]) is ToolResult:
             if self.tool_call_id is None and len(content) == 1:
                 force_setattr(self, "tool_call_id", content[0].tool_call_id)
                 force_setattr(self, "name", self.name or content[0].name)

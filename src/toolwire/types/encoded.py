@@ -24,6 +24,14 @@ class Loss(Struct, frozen=True):
         return f"{self.path}: {self.detail} ({self.action})"
 
 
+def write_json(value: Any) -> bytes:
+    """Write a body as bytes, or say why it is none."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError, ValueError) as problem:
+        raise InvalidBody(f"cannot be written as JSON: {problem}", path="body") from problem
+
+
 class Encoded(Struct, frozen=True):
     """A body, the path that it is sent to, and the losses."""
 
@@ -34,10 +42,7 @@ class Encoded(Struct, frozen=True):
     @property
     def json(self) -> bytes:
         """The body as bytes to send."""
-        try:
-            return msgspec.json.encode(self.body)
-        except (UnicodeEncodeError, TypeError, OverflowError, RecursionError, ValueError) as problem:
-            raise InvalidBody(f"cannot be written as JSON: {problem}", path="body") from problem
+        return write_json(self.body)
 
 
 class ErrorReply(Struct, frozen=True):
@@ -46,3 +51,8 @@ class ErrorReply(Struct, frozen=True):
     status: int
     body: Any
     losses: tuple[Loss, ...] = ()
+
+    @property
+    def json(self) -> bytes:
+        """The body as bytes to send."""
+        return write_json(self.body)

@@ -42,7 +42,7 @@ def build(kind: type, given: dict[str, Any]) -> Any:
     return kind(**{name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None})
 
 
-class Opaque(Struct, frozen=True, tag="opaque", tag_field="type"):
+class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
     """Provider data that only `dialect` may replay: a whole part, or what is left of one."""
 
     dialect: str
@@ -50,13 +50,13 @@ class Opaque(Struct, frozen=True, tag="opaque", tag_field="type"):
     form: dict[str, Any] | None = None
 
 
-class Cache(Struct, frozen=True):
+class Cache(Struct, frozen=True, gc=False):
     """A mark: everything up to here is worth keeping in the provider's prompt cache."""
 
     ttl: str | None = None
 
 
-class Citation(Struct, frozen=True):
+class Citation(Struct, frozen=True, gc=False):
     """Where a text says that it comes from."""
 
     url: str | None = None
@@ -67,25 +67,25 @@ class Citation(Struct, frozen=True):
     opaque: Opaque | None = None
 
 
-class _Part(Struct, frozen=True, kw_only=True, tag_field="type"):
+class _Part(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
     cache: Cache | None = None
     opaque: Opaque | None = None
 
 
-class Text(_Part, frozen=True, tag="text"):
+class Text(_Part, frozen=True, gc=False, tag="text"):
     """Words, of the user or of the model."""
 
     text: str
     citations: list[Citation] | None = None
 
 
-class Refusal(_Part, frozen=True, tag="refusal"):
+class Refusal(_Part, frozen=True, gc=False, tag="refusal"):
     """The model's words for not answering."""
 
     text: str
 
 
-class Image(_Part, frozen=True, tag="image"):
+class Image(_Part, frozen=True, gc=False, tag="image"):
     """A picture: base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
 
     url: str | None = None
@@ -95,7 +95,7 @@ class Image(_Part, frozen=True, tag="image"):
     detail: str | None = None
 
 
-class Document(_Part, frozen=True, tag="document"):
+class Document(_Part, frozen=True, gc=False, tag="document"):
     """A file to read: base64 `data`, plain `text`, a `url`, or a provider's `file_id`."""
 
     url: str | None = None
@@ -106,7 +106,7 @@ class Document(_Part, frozen=True, tag="document"):
     name: str | None = None
 
 
-class Audio(_Part, frozen=True, tag="audio"):
+class Audio(_Part, frozen=True, gc=False, tag="audio"):
     """Sound: base64 `data` with its `media_type`, or a `url`, or a provider's `file_id`."""
 
     data: str | None = None
@@ -116,7 +116,7 @@ class Audio(_Part, frozen=True, tag="audio"):
     transcript: str | None = None
 
 
-class Thinking(_Part, frozen=True, tag="thinking"):
+class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
     """Reasoning of the model; `signature` binds it to the provider that made it (`opaque.dialect`).
 
     Redacted thinking has no text: its signature is the encrypted blob.
@@ -127,7 +127,7 @@ class Thinking(_Part, frozen=True, tag="thinking"):
     redacted: bool = False
 
 
-class ToolCall(_Part, frozen=True, tag="tool_call", eq=False):
+class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     """A request of the model to run a tool.
 
     `raw` is the argument text as it came; `error` says why it is not a JSON object (then `arguments` is empty).
@@ -175,7 +175,7 @@ class ToolCall(_Part, frozen=True, tag="tool_call", eq=False):
         return cls(id, name, arguments, raw=raw, error=error, **fields)
 
 
-class ToolResult(_Part, frozen=True, tag="tool_result"):
+class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
     """What came of a call; linked to it by `tool_call_id`."""
 
     tool_call_id: str | None
@@ -193,7 +193,7 @@ class ToolResult(_Part, frozen=True, tag="tool_result"):
         return build(cls, given)
 
 
-class ServerToolCall(_Part, frozen=True, tag="server_tool_call"):
+class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
     """A tool that the provider runs itself; never dispatched here."""
 
     id: str | None
@@ -201,7 +201,7 @@ class ServerToolCall(_Part, frozen=True, tag="server_tool_call"):
     arguments: dict[str, Any] | None = None
 
 
-class ServerToolResult(_Part, frozen=True, tag="server_tool_result"):
+class ServerToolResult(_Part, frozen=True, gc=False, tag="server_tool_result"):
     """What the provider's own tool gave; `content` is the provider's."""
 
     tool_call_id: str | None

@@ -46,23 +46,30 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
     opaque = call.opaque
-    form = form_of(opaque, DIALECT)
-    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form
-    call_id = ledger.ids.call(call.id, own=verbatim)
-    name = call.name if verbatim else ledger.names.write(call.name)
-    body: dict[str, Any] = {"type": "tool_use", "id": call_id, "name": name, "input": call.arguments}
-    if "no_id" in form:
-        del body["id"]
+    if opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT):
+        body = {"type": "tool_use", "id": ledger.ids.call(call.id, own=True), "name": call.name, "input": call.arguments}
+        if "no_id" in form_of(opaque, DIALECT):
+            del body["id"]
+        return body if opaque is WIRE.plain and call.cache is None else finish(body, call, ledger)
+    body = {
+        "type": "tool_use",
+        "id": ledger.ids.call(call.id),
+        "name": ledger.names.write(call.name),
+        "input": call.arguments,
+    }
+    if call.custom or call.error is not None or not call.complete:
+        _note_call(call, body, ledger)
+    return body if call.cache is None and (opaque is None or not opaque.value) else finish(body, call, ledger)
+
+
+def _note_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     if call.custom:
         body["input"] = {"input": call.raw or ""}
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
     elif call.error is not None and not call.arguments:
         ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
     if not call.complete:
         ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
-    return finish(body, call, ledger)
 
 
 def decode_result(block: dict[str, Any]) -> Part:
@@ -87,11 +94,9 @@ def decode_result(block: dict[str, Any]) -> Part:
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
-    form = form_of(part.opaque, DIALECT)
-    verbatim = made_by(part.opaque, DIALECT) and "escaped" not in form
-    call_id = ledger.ids.result(part.tool_call_id, own=verbatim)
-    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id}
-    content = part.content
+    opaque, content = part.opaque, part.content
+    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
+    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim)}
     if type(content) is str:
         if content or verbatim:
             body["content"] = content
@@ -99,7 +104,7 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
         body["content"] = _encode_content(content, ledger)
     if part.is_error:
         body["is_error"] = True
-    return finish(body, part, ledger)
+    return body if part.cache is None and (opaque is None or not opaque.value) else finish(body, part, ledger)
 
 
 def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:

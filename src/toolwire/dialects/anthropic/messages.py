@@ -7,6 +7,7 @@ Rules of this file:
   and thinking signatures are bound to what came before.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from toolwire.dialects.anthropic.calls import decode_call, decode_result, encode_call, encode_result
@@ -24,6 +25,7 @@ from toolwire.dialects.anthropic.parts import (
 from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.standins import remind
 from toolwire.types import (
+    Audio,
     Document,
     Image,
     Message,
@@ -113,13 +115,15 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     turns = Turns()
     for place in range(first, len(messages)):
         message = messages[place]
+        opaque = message.opaque
         ledger.at = ("messages", place)
-        ledger.own = made_by(message.opaque, DIALECT)
-        if ledger.own:
+        if opaque is None or opaque.dialect != DIALECT:
+            ledger.own = False
+            _encode_foreign(message, ledger, turns)
+        else:
+            ledger.own = True
             turns.bodies.append(_encode_own(message, ledger))
             turns.open = None
-        else:
-            _encode_foreign(message, ledger, turns)
     return turns.bodies
 
 
@@ -139,60 +143,61 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
 
 
 def _encode_foreign(message: Message, ledger: Ledger, turns: Turns) -> None:
-    content, role = message.content, message.role
-    opaque = message.opaque
-    if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
-        _lose_around(message, ledger)
-    if role in ("system", "developer"):
-        _encode_late_system(message, ledger, turns)
-    elif type(content) is str and content and turns.open is None:
-        turns.bodies.append({"role": role, "content": content})
+    content, role, opaque = message.content, message.role, message.opaque
+    if opaque is not None and opaque.value:
+        ledger.lose_opaque(opaque)
+    if type(content) is str:
+        if message.name is not None or message.tool_call_id is not None:
+            _lose_around(message, ledger)
+        if content and turns.open is None and role in ("user", "assistant"):
+            turns.bodies.append({"role": role, "content": content})
+            return
+        content = [Text(content)]
+    elif message.tool_call_id is not None or message.name is not None:
+        part = content[0] if len(content) == 1 else None
+        if type(part) is not ToolResult or (part.tool_call_id, part.name) != (message.tool_call_id, message.name):
+            _lose_around(message, ledger)
+    if role == "tool":
+        turns.join(encode_blocks(content, ledger, "user"))
     elif role == "assistant":
-        blocks = _without_empty(encode_blocks(message.parts, ledger, "assistant"))
+        blocks = encode_blocks(content, ledger, "assistant")
         if blocks:
             turns.add("assistant", blocks)
         turns.open = None
+    elif role == "user":
+        _encode_user(encode_blocks(content, ledger, "user"), ledger, turns)
     else:
-        _encode_user(message, encode_blocks(message.parts, ledger, "user"), ledger, turns)
+        _encode_late_system(message, ledger, turns)
 
 
-def _without_empty(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [block for block in blocks if block.get("text") != "" or block["type"] != "text"]
-
-
-def _encode_user(message: Message, blocks: list[dict[str, Any]], ledger: Ledger, turns: Turns) -> None:
-    """Put a user's words or a tool's results where they belong: results open a turn that words may still join."""
-    if message.role == "tool":
-        turns.join(blocks)
-        return
-    words = _without_empty(blocks)
-    results = [block for block in words if block["type"] == "tool_result"]
-    if not words:
+def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: Turns) -> None:
+    """Put a user's words where they belong: after results that stand open, results before words."""
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    if not blocks:
         ledger.lose("content", "empty", f"{DIALECT} refuses an empty turn", "approximated", "minor")
-        words = [{"type": "text", "text": EMPTY}]
+        blocks = [{"type": "text", "text": EMPTY}]
     if results:
-        words = [*results, *(block for block in words if block["type"] != "tool_result")]
+        blocks = [*results, *(block for block in blocks if block["type"] != "tool_result")]
     if results or turns.open is not None:
-        turns.join(words)
+        turns.join(blocks)
     else:
-        turns.add("user", words)
-    if len(words) > len(results):
+        turns.add("user", blocks)
+    if len(blocks) > len(results):
         turns.open = None
 
 
 def _lose_around(message: Message, ledger: Ledger) -> None:
-    if message.opaque is not None:
-        ledger.lose_opaque(message.opaque)
-    if message.role == "tool":
-        part = message.parts[0] if message.parts else None
-        for field in ("tool_call_id", "name"):
-            if len(message.parts) == 1 and getattr(message, field) not in (None, getattr(part, field, None)):
-                ledger.lose(field, "tool_result", "the result in the message says otherwise")
+    if message.role != "tool":
+        if message.name is not None:
+            ledger.lose("name", "name", f"{DIALECT} has no names of participants")
+        if message.tool_call_id is not None:
+            ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
         return
-    if message.name is not None:
-        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+    part = message.content[0]
+    for field in ("tool_call_id", "name"):
+        said = getattr(message, field)
+        if said is not None and said != getattr(part, field, None):
+            ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 
 def _encode_late_system(message: Message, ledger: Ledger, turns: Turns) -> None:
@@ -206,47 +211,55 @@ def _encode_late_system(message: Message, ledger: Ledger, turns: Turns) -> None:
     turns.join([{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks])
 
 
-def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[dict[str, Any]]:
-    """Write the parts of a turn."""
+def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
+    """Write the parts of a turn; a part that its role cannot hold is lost by name."""
+    table = ENCODERS if ledger.own else TABLES[role]
     blocks = []
     for place, part in enumerate(parts):
         ledger.part = place
-        block = encode_part(part, ledger, role)
+        block = table[type(part)](part, ledger)
         if block is not None:
             blocks.append(block)
     ledger.part = None
     return blocks
 
 
-def encode_part(part: Part, ledger: Ledger, role: str) -> Any:
-    """Write one part, or lose it by name."""
-    match part:
-        case Text():
-            return encode_text(part, ledger)
-        case ToolCall() if role == "assistant" or ledger.own:
-            return encode_call(part, ledger)
-        case ToolResult() if role == "user" or ledger.own:
-            return encode_result(part, ledger)
-        case Thinking() if role == "assistant" or ledger.own:
-            return encode_thinking(part, ledger)
-        case Image() if role == "user" or ledger.own:
-            return encode_image(part, ledger)
-        case Document() if role == "user" or ledger.own:
-            return encode_document(part, ledger)
-        case ServerToolCall():
-            return encode_server_call(part, ledger)
-        case ServerToolResult():
-            return encode_server_result(part, ledger)
-        case Refusal():
-            ledger.lose("", "refusal", f"{DIALECT} has no refusal in a turn; said as text", "approximated")
-            return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
-        case Opaque() if part.dialect == DIALECT:
-            return part.value
-        case Opaque():
-            ledger.lose_opaque(part)
-            ledger.lose("", "opaque", f"only {part.dialect} understands this part")
-        case _:
-            ledger.lose(
-                "", str(type(part).__struct_config__.tag), f"a turn of the {role} in {DIALECT} cannot hold it"
-            )
+def _encode_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a text from elsewhere; an empty one is left out, because this wire refuses it."""
+    return encode_text(part, ledger) if part.text else None
+
+
+def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
+    ledger.lose("", "refusal", f"{DIALECT} has no refusal in a turn; said as text", "approximated")
+    return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
+
+
+def _encode_opaque(part: Opaque, ledger: Ledger) -> Any:
+    if part.dialect == DIALECT:
+        return part.value
+    ledger.lose("", "opaque", f"only {part.dialect} understands this part")
     return None
+
+
+def _lose_part(part: Any, ledger: Ledger) -> None:
+    ledger.lose("", str(type(part).__struct_config__.tag), f"a turn of this role in {DIALECT} cannot hold it")
+
+
+ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
+    Text: encode_text,
+    Refusal: _encode_refusal,
+    Image: encode_image,
+    Document: encode_document,
+    Audio: _lose_part,
+    Thinking: encode_thinking,
+    ToolCall: encode_call,
+    ToolResult: encode_result,
+    ServerToolCall: encode_server_call,
+    ServerToolResult: encode_server_result,
+    Opaque: _encode_opaque,
+}
+TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
+    "user": {**ENCODERS, Text: _encode_words, Thinking: _lose_part, ToolCall: _lose_part},
+    "assistant": {**ENCODERS, Text: _encode_words, ToolResult: _lose_part, Image: _lose_part, Document: _lose_part},
+    "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
+}

@@ -57,6 +57,8 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text block."""
     body: dict[str, Any] = {"type": "text", "text": part.text}
+    if part.citations is None and part.cache is None and (part.opaque is None or not part.opaque.value):
+        return body
     if part.citations:
         citations = [encode_citation(citation, ledger) for citation in part.citations]
         if said := [citation for citation in citations if citation is not None]:

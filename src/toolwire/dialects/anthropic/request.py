@@ -11,7 +11,6 @@ from toolwire.dialects.anthropic.tools import decode_choice, decode_tools, encod
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
 from toolwire.types import Context, Encoded, Output, Request
 
@@ -86,6 +85,13 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if made_by(messages[first].opaque, DIALECT):
             break
         first += 1
+    if first == 1 and not system and type(alone := messages[0].content) is str and messages[0].role == "system":
+        ledger.at = ("messages", 0)
+        ledger.lose_opaque(messages[0].opaque)
+        ledger.lose_fields(messages[0], "name", "name", "tool_call_id")
+        if alone:
+            body["system"] = alone
+        return 1
     if not first:
         if type(system) is str:
             body["system"] = system
@@ -110,7 +116,6 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if message.role == "developer":
             ledger.lose("role", "developer", f"{DIALECT} has one system prompt", "merged", "minor")
         blocks += encode_blocks(message.parts, ledger, "system")
-    blocks = [block for block in blocks if block.get("text") != ""]
     if blocks:
         body["system"] = blocks[0]["text"] if strings and len(blocks) == 1 else blocks
     return first
@@ -209,7 +214,7 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
     if output is not None and output.schema is not None:
         body["format"] = {
             "type": "json_schema",
-            "schema": output.schema if mine else _fit(output.schema, ledger),
+            "schema": output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
         }
         for field in ("name", "description", "strict"):
             if getattr(output, field) is not None:
@@ -222,12 +227,6 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
             "output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity
         )  # type: ignore[arg-type]
     return body or ABSENT
-
-
-def _fit(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    fitted = fit(schema, "anthropic-strict")
-    ledger.note_schema(fitted.notes)
-    return fitted.schema
 
 
 def _decode_metadata(value: Any) -> Understood | None:

@@ -89,7 +89,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     message = choice.message
     ledger.own = made_by(message.opaque, DIALECT)
     blocks = encode_blocks(message.parts, ledger, "assistant")
-    body["content"] = blocks if ledger.own else [block for block in blocks if block.get("text") != ""]
+    body["content"] = blocks
     if message.opaque is not None:
         ledger.lose_opaque(message.opaque)
     if message.name is not None:

@@ -5,7 +5,6 @@ from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, finish, take_cache
 from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, Understood
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
@@ -53,7 +52,10 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    mine = made_by(tool.opaque, DIALECT)
+    opaque = tool.opaque
+    if not tool.strict and not tool.custom and (opaque is None or not opaque.value and opaque.dialect != DIALECT):
+        return _encode_plain(tool, ledger)
+    mine = made_by(opaque, DIALECT)
     verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
     body: dict[str, Any] = {
         "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
@@ -77,12 +79,23 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     return finish(body, tool, ledger)
 
 
+def _encode_plain(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write a declaration from elsewhere that needs nothing of its own."""
+    body: dict[str, Any] = {"name": ledger.names.write(tool.name)}
+    if tool.description is not None:
+        body["description"] = tool.description
+    body["input_schema"] = _fit(tool, ledger)
+    if tool.strict is not None:
+        body["strict"] = tool.strict
+    if tool.metadata:
+        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    return body if tool.cache is None else finish(body, tool, ledger)
+
+
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     schema = tool.parameters or {}
     if tool.strict:
-        fitted = fit(schema, "anthropic-strict")
-        ledger.note_schema(fitted.notes)
-        return fitted.schema
+        return ledger.fit(schema, "anthropic-strict")
     return schema if schema.get("type") == "object" else {"type": "object", **schema}
 
 

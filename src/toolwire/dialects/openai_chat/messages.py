@@ -47,33 +47,31 @@ REASONING_KEYS = ("reasoning_content", "reasoning")
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
-    messages: list[Message] = []
     legacy: list[ToolCall] = []
-    for place, body in enumerate(bodies):
-        message = decode_message(body, place, legacy)
-        messages.append(message)
-    return messages
+    return [decode_message(body, place, legacy) for place, body in enumerate(bodies)]
 
 
 def decode_message(body: Any, place: int = 0, legacy: list[ToolCall] | None = None) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
-    match role:
-        case "assistant":
-            return decode_answer(body, place, legacy)
-        case "tool":
-            return decode_result(body)
-        case "function" if legacy is not None:
-            return decode_legacy_result(body, legacy)
-        case "user" | "system" | "developer":
-            return _decode_words(body, role)
+    if role in WORDS_OF:
+        if len(body) == 2 and type(content := body.get("content")) is str:
+            return Message(role, content, None, None, WIRE.plain)
+        return _decode_words(body, role)
+    if role == "assistant":
+        return decode_answer(body, place, legacy)
+    if role == "tool":
+        return decode_result(body)
+    if role == "function" and legacy is not None:
+        return decode_legacy_result(body, legacy)
     return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+
+
+WORDS_OF = ("user", "system", "developer")
 
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:
     content = body.get("content")
-    if len(body) == 2 and type(content) is str:
-        return Message(role, content, None, None, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     name = take(rest, "name", str)

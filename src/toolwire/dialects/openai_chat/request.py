@@ -19,6 +19,7 @@ from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, pla
 from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/v1/chat/completions"
+SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
@@ -129,6 +130,18 @@ def _encode_output(request: Request, _ledger: Ledger) -> Any:
     return {"type": "json_object" if output.kind == "json" else "text"}
 
 
+def _decode_tier(value: Any) -> Understood | None:
+    return Understood({"service_tier": value}) if type(value) is str else None
+
+
+def _encode_tier(request: Request, ledger: Ledger) -> Any:
+    tier = request.service_tier
+    if tier in SERVICE_TIERS or made_by(request.opaque, DIALECT):
+        return tier
+    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
+    return ABSENT
+
+
 SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
@@ -151,7 +164,7 @@ SETTINGS = Settings(
     plain("metadata", "metadata", dict),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
-    plain("service_tier", "service_tier", str),
+    Setting("service_tier", ("service_tier",), _decode_tier, _encode_tier),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )

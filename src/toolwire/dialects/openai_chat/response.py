@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
+from toolwire.dialects.openai_chat.request import SERVICE_TIERS
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take
 from toolwire.names import fingerprint, number_of
@@ -19,6 +20,12 @@ FINISH_REASONS = {
     "content_filter": "content_filter",
     "model_length": "context_window",
     "error": "error",
+    "end_turn": "stop",
+    "eos": "stop",
+    "STOP": "stop",
+    "max_tokens": "length",
+    "MAX_TOKENS": "length",
+    "tool_use": "tool_calls",
 }
 FINISH_WORDS = {
     "stop": "stop",
@@ -114,9 +121,6 @@ def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
         ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state", severity="minor")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
-
-
-SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:

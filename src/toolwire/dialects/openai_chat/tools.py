@@ -5,7 +5,6 @@ from typing import Any
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, finish
 from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, Understood
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
@@ -21,6 +20,9 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
     inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
     if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
+        description, parameters = inner.get("description"), inner.get("parameters")
+        if len(inner) == 3 and type(description) is str and type(parameters) is dict:
+            return Tool(name, description, parameters, opaque=WIRE.plain)
         return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
     match body:
         case {"type": "function", "function": {"name": str(name)} as inner}:
@@ -102,9 +104,7 @@ def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.parameters is not None:
         inner["parameters"] = tool.parameters
         if tool.strict and not made_by(tool.opaque, DIALECT):
-            fitted = fit(tool.parameters, "openai-strict")
-            inner["parameters"] = fitted.schema
-            ledger.note_schema(fitted.notes)
+            inner["parameters"] = ledger.fit(tool.parameters, "openai-strict")
     if tool.strict is not None:
         inner["strict"] = tool.strict
     return inner

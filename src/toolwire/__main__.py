@@ -1,0 +1,7 @@
+"""`python -m toolwire` is the `toolwire` command."""
+
+import sys
+
+from toolwire.cli import main
+
+sys.exit(main())

@@ -1,0 +1,95 @@
+"""The command line: `toolwire translate`, `toolwire dialects`, `toolwire models`.
+
+Exit codes: 0 done; 1 a strict translation would lose something; 2 the input or the arguments cannot be used.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolwire import catalogue, translate
+from toolwire.bodies import read_body
+from toolwire.dialects import ALIASES, NAMES
+from toolwire.errors import LossyTranslation, ToolwireError
+from toolwire.types import Loss
+
+KINDS = ("request", "response", "error")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except LossyTranslation as refusal:
+        _tell(refusal.losses, as_json=options.json_losses)
+        print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)  # noqa: T201
+        return 1
+    except (ToolwireError, OSError) as problem:
+        print(f"toolwire: {problem}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="toolwire", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    names = [*NAMES, *ALIASES]
+    command = commands.add_parser("translate", help="translate a body from one dialect to another")
+    command.add_argument("--from", dest="source", required=True, choices=names, help="the dialect of the input")
+    command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
+    command.add_argument("--kind", choices=KINDS, default="request", help="what the input is (default: request)")
+    command.add_argument("--path", default="", help="the URL path of a request, where it says something (gemini)")
+    command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
+    command.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost")
+    command.add_argument("--json-losses", action="store_true", help="losses to stderr as one JSON object a line")
+    command.add_argument("file", nargs="?", default="-", help="the body; standard input where none is given")
+    command.set_defaults(run=_translate)
+    command = commands.add_parser("dialects", help="list the dialects")
+    command.set_defaults(run=_dialects)
+    command = commands.add_parser("models", help="list the models of the catalogue with their prices")
+    command.add_argument("--provider", default=None)
+    command.set_defaults(run=_models)
+    return parser
+
+
+def _translate(options: argparse.Namespace) -> int:
+    data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    pair = options.source, options.target
+    match options.kind:
+        case "request":
+            encoded: Any = translate.request(data, *pair, options.path, strict=options.strict)
+        case "response":
+            encoded = translate.response(data, *pair, strict=options.strict)
+        case _:
+            encoded = translate.error(options.status, read_body(data), *pair)
+            if options.strict:
+                translate.refuse(encoded.losses)
+    sys.stdout.buffer.write(msgspec.json.format(encoded.json) + b"\n")
+    sys.stdout.buffer.flush()
+    _tell(encoded.losses, as_json=options.json_losses)
+    return 0
+
+
+def _tell(losses: Sequence[Loss], *, as_json: bool) -> None:
+    for loss in losses:
+        line = msgspec.json.encode(loss).decode() if as_json else f"  {loss}"
+        print(line, file=sys.stderr)  # noqa: T201
+
+
+def _dialects(_options: argparse.Namespace) -> int:
+    short = {name: alias for alias, name in ALIASES.items()}
+    for name in NAMES:
+        print(f"{name} (or {short[name]})" if name in short else name)  # noqa: T201
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    for model in catalogue.models(options.provider):
+        price = model.price
+        money = "" if price is None else f"{price.input}/{price.output} {price.currency} a million tokens in/out"
+        print(f"{model.name}  {money}  ({model.as_of})")  # noqa: T201
+    return 0

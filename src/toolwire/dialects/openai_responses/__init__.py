@@ -1,0 +1,16 @@
+"""OpenAI's Responses, and the servers that speak it."""
+
+from toolwire.dialects.openai_responses.error import decode_error, encode_error
+from toolwire.dialects.openai_responses.parts import DIALECT
+from toolwire.dialects.openai_responses.request import decode_request, encode_request
+from toolwire.dialects.openai_responses.response import decode_response, encode_response
+
+__all__ = [
+    "DIALECT",
+    "decode_error",
+    "decode_request",
+    "decode_response",
+    "encode_error",
+    "encode_request",
+    "encode_response",
+]

@@ -1,0 +1,196 @@
+"""Calls and results of Responses: items of their own, linked by `call_id`.
+
+Rules of this file:
+- Argument text goes out byte for byte as it came in, for as long as it still means the arguments.
+- The `id` of a call is the server's: it stays with a call that was read here, for as long as the reasoning that came
+  before it is there too, and no other call ever gets one in a request.
+- A status is how far the item had come; only "incomplete" says something about the call.
+"""
+
+from typing import Any
+
+from toolwire.arguments import argument_text, parse_arguments
+from toolwire.dialects.openai_responses.parts import (
+    DIALECT,
+    WIRE,
+    decode_inputs,
+    encode_input,
+    finish,
+    lose_cache,
+)
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.names import made_id, was_made
+from toolwire.standins import ERROR, STARTS, mark_error, read_error
+from toolwire.types import Opaque, Part, ToolCall, ToolResult
+
+CALLS = frozenset({"function_call", "custom_tool_call"})
+RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+SPELLED = ("id", "status")
+
+
+def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
+    """Read one call, of a function (JSON) or of a custom tool (free text)."""
+    name, custom = item.get("name"), item["type"] == "custom_tool_call"
+    if type(name) is not str or (custom and type(item.get("input")) is not str):
+        return Opaque(DIALECT, item)
+    rest = item.copy()
+    del rest["type"], rest["name"]
+    said = take_spelled(rest)
+    form: dict[str, Any] = {"said": said} if said else {}
+    if reasoning is not None:
+        form["reasoning"] = reasoning
+    complete = said.get("status") != "incomplete"
+    if not complete:
+        del said["status"]
+    call_id = _take_id(rest, form, place, index)
+    name = WIRE.read_name(name, form)
+    fields = {"raw": rest.pop("input"), "custom": True} if custom else _take_arguments(rest, form)
+    return ToolCall(call_id, name, index=index, complete=complete, opaque=WIRE.own(rest, form), **fields)
+
+
+def take_spelled(rest: dict[str, Any]) -> dict[str, Any]:
+    """Take what the server says of every item and what means nothing elsewhere."""
+    return {key: rest.pop(key) for key in SPELLED if type(rest.get(key)) is str}
+
+
+def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
+    given = rest.get("call_id")
+    if type(given) is not str or not given:
+        form["no_id"] = True
+        return made_id(place, index)
+    del rest["call_id"]
+    return WIRE.read_id(given, form)
+
+
+def _take_arguments(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    given = rest.get("arguments")
+    match given:
+        case str():
+            del rest["arguments"]
+            arguments, error = parse_arguments(given)
+            return {"arguments": arguments, "raw": given, "error": error}
+        case dict():
+            del rest["arguments"]
+            return {"arguments": given}
+    form["no_arguments"] = True
+    return {} if given is None else {"error": "arguments must be JSON text"}
+
+
+def encode_call(call: ToolCall, ledger: Ledger, *, keep_id: bool = True) -> dict[str, Any]:
+    """Write a call as an item."""
+    opaque = call.opaque
+    form = form_of(opaque, DIALECT)
+    mine = opaque is not None and opaque.dialect == DIALECT
+    verbatim = mine and "escaped" not in form
+    call_id = ledger.ids.call(call.id, own=verbatim)
+    name = call.name if verbatim else ledger.names.write(call.name)
+    if call.custom:
+        body: dict[str, Any] = {"type": "custom_tool_call", "name": name, "input": call.raw or ""}
+    elif mine and call.raw is None and (call.arguments or "no_arguments" in form):
+        body = {"type": "function_call", "name": name, "arguments": call.arguments}
+        if not call.arguments:
+            del body["arguments"]
+    elif mine and call.raw is None:
+        body = {"type": "function_call", "name": name, "arguments": call.arguments}
+    else:
+        body = {"type": "function_call", "name": name, "arguments": argument_text(call)}
+    if not ("no_id" in form and was_made(call.id)):
+        body["call_id"] = call_id
+    if not call.complete:
+        body["status"] = "incomplete"
+    lose_cache(call, ledger)
+    if opaque is not None:
+        ledger.replay(body, opaque)
+        if not keep_id:
+            body.pop("id", None)
+    return body
+
+
+def decode_result(item: dict[str, Any]) -> ToolResult:
+    """Read what came of a call."""
+    call_id, output = item.get("call_id"), item.get("output")
+    if (
+        len(item) == 3
+        and type(call_id) is str
+        and type(output) is str
+        and "__tw" not in call_id
+        and item["type"] == "function_call_output"
+    ):
+        words, is_error = (output, False) if output[:1] not in STARTS else read_error(output)
+        return ToolResult(call_id, None, words, is_error, opaque=WIRE.plain)
+    rest = item.copy()
+    kind = rest.pop("type")
+    said = take_spelled(rest)
+    form: dict[str, Any] = {"said": said} if said else {}
+    if kind == "custom_tool_call_output":
+        form["custom"] = True
+    call_id, name = take(rest, "call_id", str), take(rest, "name", str)
+    if name is not None:
+        form["named"] = True
+        name = WIRE.read_name(name, form)
+    call_id = None if call_id is None else WIRE.read_id(call_id, form)
+    content, is_error = _take_output(rest)
+    return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
+
+
+def _take_output(rest: dict[str, Any]) -> tuple[str | list[Part], bool]:
+    output = rest.get("output")
+    if type(output) is str:
+        del rest["output"]
+        return read_error(output)
+    if type(output) is not list or not output:
+        return [], False
+    del rest["output"]
+    first = _lone_mark(output[0])
+    if first == ERROR:
+        return decode_inputs(output[1:]), True
+    if first is not None:
+        return decode_inputs([{**output[0], "text": first[1:]}, *output[1:]]), False
+    return decode_inputs(output), False
+
+
+def _lone_mark(block: Any) -> str | None:
+    """Give the text of a block that is nothing but the mark of an error, or that mark with spaces before it."""
+    if type(block) is not dict or block.get("type") != "input_text" or len(block) != 2:
+        return None
+    text = block.get("text")
+    return text if type(text) is str and text.endswith(ERROR) and text.lstrip(" ") == ERROR else None
+
+
+def encode_result(part: ToolResult, ledger: Ledger, *, custom: bool = False) -> dict[str, Any]:
+    """Write a result as an item."""
+    form = form_of(part.opaque, DIALECT)
+    mine = made_by(part.opaque, DIALECT)
+    custom = "custom" in form if mine else custom
+    body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}
+    call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
+    if call_id is not None:
+        body["call_id"] = call_id
+    if part.name is not None and "named" in form:
+        body["name"] = ledger.names.write(part.name) if "escaped" in form else part.name
+    content = part.content
+    if type(content) is str:
+        body["output"] = mark_error(content, is_error=part.is_error)
+    elif content or part.is_error or not mine:
+        body["output"] = _encode_output(part, ledger, mine=mine)
+    lose_cache(part, ledger)
+    return body if part.opaque is None else ledger.replay(body, part.opaque)
+
+
+def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | list[dict[str, Any]]:
+    base, outer = ledger.at, ledger.part
+    ledger.at = base if outer is None else (*base, "content", outer)
+    blocks: list[Any] = []
+    for place, inner in enumerate(part.content):
+        ledger.part = place
+        block = encode_input(inner, ledger, "a result")  # type: ignore[arg-type]
+        if block is not None:
+            blocks.append(block)
+    ledger.at, ledger.part = base, outer
+    if not mine and (not blocks or (len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0])):
+        return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)
+    if part.is_error:
+        return [{"type": "input_text", "text": ERROR}, *blocks]
+    if blocks and (mark := _lone_mark(blocks[0])) is not None:
+        blocks[0] = {**blocks[0], "text": f" {mark}"}
+    return blocks

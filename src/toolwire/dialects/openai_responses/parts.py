@@ -1,0 +1,307 @@
+"""The content blocks of Responses: what is given to the model, and what it says.
+
+Rules of this file:
+- What is given (`input_*`) stands in messages and in results; what is said (`output_text`, `refusal`) in the model's items.
+- An image without a detail and one of detail "auto" mean the same; the wire wants the word.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.media import data_url, split_data_url
+from toolwire.names import WORDS, Grammar
+from toolwire.types import Cache, Citation, Document, Image, Opaque, Part, Refusal, Text
+from toolwire.wire import Wire
+
+DIALECT = "openai-responses"
+WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar("!-~", 64, distinct=True))
+ITEM = "item"
+TTLS = frozenset({"30m", "12h"})
+DETAILS = frozenset({"auto", "low", "high", "original"})
+PDF = "application/pdf"
+
+
+def decode_inputs(blocks: list[Any]) -> list[Part]:
+    """Read a list of blocks that are given to the model."""
+    return [decode_block(block, INPUTS) for block in blocks]
+
+
+def decode_block(block: Any, decoders: "Decoders") -> Part:
+    """Read one block; a block that is not understood is kept whole."""
+    if type(block) is not dict:
+        return Opaque(DIALECT, block)
+    kind = block.get("type")
+    decode = decoders.get(kind) if type(kind) is str else None
+    part = None if decode is None else decode(block)
+    return Opaque(DIALECT, block) if part is None else part
+
+
+def _decode_text(block: dict[str, Any]) -> Part | None:
+    text = block.get("text")
+    if type(text) is not str:
+        return None
+    if len(block) == 2:
+        return Text(text, opaque=WIRE.plain)
+    rest = block.copy()
+    del rest["type"], rest["text"]
+    return Text(text, cache=take_cache(rest), opaque=WIRE.own(rest))
+
+
+def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write words that are given to the model."""
+    body = {"type": "input_text", "text": part.text}
+    if part.citations:
+        ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
+    return body if part.cache is None and part.opaque is WIRE.plain else finish(body, part, ledger)
+
+
+def _decode_image(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    del rest["type"]
+    url, file_id, detail = take(rest, "image_url", str), take(rest, "file_id", str), take(rest, "detail", str)
+    if url is None and file_id is None:
+        return None
+    form = None
+    if detail == "auto":
+        form, detail = {"said": {"detail": detail}}, None
+    cache = take_cache(rest)
+    media_type, data = split_data_url(url) if url is not None else (None, None)
+    return Image(
+        url if data is None else None,
+        data,
+        media_type,
+        file_id,
+        detail,
+        cache=cache,
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an image."""
+    body: dict[str, Any] = {"type": "input_image"}
+    if part.data is not None:
+        body["image_url"] = data_url(part.data, part.media_type, "image/png")
+        ledger.lose_fields(part, "image", "url")
+    elif part.url is not None:
+        body["image_url"] = part.url
+    if part.file_id is not None:
+        body["file_id"] = part.file_id
+    if len(body) == 1:
+        ledger.lose("", "image", "an image needs data, a URL or a file id")
+        return None
+    mine = made_by(part.opaque, DIALECT)
+    if part.detail is not None and (mine or part.detail in DETAILS):
+        body["detail"] = part.detail
+    elif not mine:
+        body["detail"] = "auto"
+        if part.detail is not None:
+            ledger.lose("detail", "image_detail", f"{DIALECT} has no detail {part.detail}", "approximated")
+    return finish(body, part, ledger)
+
+
+def _decode_file(block: dict[str, Any]) -> Part | None:
+    rest = block.copy()
+    del rest["type"]
+    raw, url = take(rest, "file_data", str), take(rest, "file_url", str)
+    file_id, name = take(rest, "file_id", str), take(rest, "filename", str)
+    if raw is None and url is None and file_id is None:
+        return None
+    media_type, data = split_data_url(raw) if raw is not None else (None, None)
+    form = {"bare": True} if raw is not None and data is None else None
+    return Document(
+        url,
+        raw if data is None else data,
+        media_type,
+        file_id,
+        None,
+        name,
+        cache=take_cache(rest),
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a file; plain text becomes words."""
+    if part.text is not None:
+        ledger.lose_fields(part, "document", "name", "url", "file_id")
+        return finish({"type": "input_text", "text": part.text}, part, ledger)
+    body: dict[str, Any] = {"type": "input_file"}
+    if part.data is not None:
+        bare = "bare" in form_of(part.opaque, DIALECT)
+        body["file_data"] = part.data if bare else data_url(part.data, part.media_type, PDF)
+    if part.url is not None:
+        body["file_url"] = part.url
+    if part.file_id is not None:
+        body["file_id"] = part.file_id
+    if len(body) == 1:
+        ledger.lose("", "document", "a document needs data, text, a URL or a file id")
+        return None
+    if part.name is not None:
+        body["filename"] = part.name
+    elif "file_data" in body and not made_by(part.opaque, DIALECT):
+        body["filename"] = "document.pdf" if part.media_type in (None, PDF) else "document"
+        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted", "minor")
+    return finish(body, part, ledger)
+
+
+def _decode_output_text(block: dict[str, Any]) -> Part | None:
+    text = block.get("text")
+    if type(text) is not str or ITEM in block:
+        return None
+    rest = block.copy()
+    del rest["type"], rest["text"]
+    citations = _take_citations(rest)
+    form = None if citations is None else {"said": {"annotations": []}}
+    return Text(text, citations, opaque=WIRE.own(rest, form))
+
+
+def encode_output_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write words of the model."""
+    body: dict[str, Any] = {"type": "output_text", "text": part.text}
+    if part.citations:
+        notes = [encode_citation(citation, ledger) for citation in part.citations]
+        body["annotations"] = [note for note in notes if note is not None]
+    elif not made_by(part.opaque, DIALECT):
+        body["annotations"] = []
+    return finish_output(body, part, ledger)
+
+
+def _decode_refusal(block: dict[str, Any]) -> Part | None:
+    text = block.get("refusal")
+    if type(text) is not str or ITEM in block:
+        return None
+    return Refusal(
+        text, opaque=WIRE.own({key: block[key] for key in block if key not in {"type", "refusal"}})
+    )
+
+
+def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
+    """Write the model's words for not answering."""
+    return finish_output({"type": "refusal", "refusal": part.text}, part, ledger)
+
+
+Decoders = dict[str, Callable[[dict[str, Any]], Part | None]]
+INPUTS: Decoders = {"input_text": _decode_text, "input_image": _decode_image, "input_file": _decode_file}
+OUTPUTS: Decoders = {"output_text": _decode_output_text, "refusal": _decode_refusal}
+
+
+def encode_input(part: Part, ledger: Ledger, holder: str) -> Any:
+    """Write a part that is given to the model, or lose it by name."""
+    match part:
+        case Text():
+            return encode_text(part, ledger)
+        case Image():
+            return encode_image(part, ledger)
+        case Document():
+            return encode_file(part, ledger)
+        case Opaque() if part.dialect == DIALECT:
+            return part.value
+        case _:
+            lose_part(part, ledger, holder)
+    return None
+
+
+def lose_part(part: Part, ledger: Ledger, holder: str) -> None:
+    """Lose a part that has no place where it stands."""
+    if type(part) is Opaque:
+        ledger.lose_opaque(part)
+        ledger.lose("", "opaque", f"only {part.dialect} understands this part")
+        return
+    kind = str(type(part).__struct_config__.tag)
+    ledger.lose("", kind, f"{holder} of {DIALECT} cannot hold it")
+
+
+def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add a part's cache mark and what its own wire had left."""
+    if part.cache is not None:
+        _encode_cache(body, part, ledger)
+    return body if part.opaque is None else ledger.replay(body, part.opaque)
+
+
+def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add what its own wire had left of a part; what belongs to the item around it is not the part's."""
+    lose_cache(part, ledger)
+    if part.opaque is not None:
+        ledger.replay(body, part.opaque).pop(ITEM, None)
+    return body
+
+
+def lose_cache(part: Any, ledger: Ledger) -> None:
+    """Lose a cache mark where this wire has no place for one."""
+    if part.cache is not None:
+        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read", severity="minor")
+
+
+def take_cache(rest: dict[str, Any]) -> Cache | None:
+    """Take a cache mark out of what is left of a block."""
+    mark = rest.get("prompt_cache_breakpoint")
+    match mark:
+        case {"mode": "explicit", "ttl": str(ttl)} if len(mark) == 2:
+            del rest["prompt_cache_breakpoint"]
+            return Cache(ttl)
+        case {"mode": "explicit"} if len(mark) == 1:
+            del rest["prompt_cache_breakpoint"]
+            return Cache()
+    return None
+
+
+def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
+    mine = made_by(part.opaque, DIALECT)
+    if not mine and not ledger.quirks.cache_marks:
+        ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
+        return
+    mark: dict[str, Any] = {"mode": "explicit"}
+    if part.cache.ttl is not None and (mine or part.cache.ttl in TTLS):
+        mark["ttl"] = part.cache.ttl
+    elif part.cache.ttl is not None:
+        ledger.lose("cache.ttl", "cache_mark", f"{DIALECT} keeps marks for 30m or 12h", severity="minor")
+    body["prompt_cache_breakpoint"] = mark
+
+
+def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
+    notes = rest.get("annotations")
+    if type(notes) is not list or not notes or not all(_is_annotation(note) for note in notes):
+        return None
+    del rest["annotations"]
+    return [_decode_citation(note) for note in notes]
+
+
+def _is_annotation(note: Any) -> bool:
+    return type(note) is dict and type(note.get("type")) is str
+
+
+def _decode_citation(note: dict[str, Any]) -> Citation:
+    rest = note.copy()
+    titled = "filename"
+    if rest["type"] == "url_citation":
+        titled = "title"
+        del rest["type"]
+    url, title = take(rest, "url", str), take(rest, titled, str)
+    start, end = take(rest, "start_index", int), take(rest, "end_index", int)
+    return Citation(url, title, None, start, end, WIRE.own(rest))
+
+
+def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an annotation; of what comes from elsewhere only a URL can be cited."""
+    said: dict[str, Any] = {"start_index": citation.start, "end_index": citation.end, "url": citation.url}
+    if citation.quote is not None:
+        ledger.lose("citations", "citation", f"{DIALECT} has no quotes in its annotations")
+    if citation.opaque is not None and citation.opaque.dialect == DIALECT:
+        if "type" in citation.opaque.value:
+            said["filename"] = citation.title
+        else:
+            said |= {"title": citation.title, "type": "url_citation"}
+        return ledger.replay({key: said[key] for key in said if said[key] is not None}, citation.opaque)
+    if citation.url is None:
+        ledger.lose("citations", "citation", f"{DIALECT} cites only URLs")
+        return None
+    said = {
+        "type": "url_citation",
+        "url": citation.url,
+        "title": citation.title or "",
+        "start_index": citation.start or 0,
+        "end_index": citation.end or 0,
+    }
+    return ledger.replay(said, citation.opaque)

@@ -1,0 +1,74 @@
+"""The five dialects and the recordings of each, for the laws that hold over all of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tests.corpus import Recording, recordings
+from toolwire.dialects import NAMES, Dialect, dialect
+
+WIRES = {
+    "openai-chat": ("openai-chat", "mistral-chat"),
+    "openai-responses": ("openai-responses",),
+    "anthropic": ("anthropic-messages",),
+    "gemini": ("gemini",),
+    "ollama": ("ollama-chat",),
+}
+DIALECTS: dict[str, Dialect] = {name: dialect(name) for name in NAMES}
+PAIRS = [(source, target) for source in NAMES for target in NAMES if source != target]
+
+
+def of_dialect(name: str) -> Iterator[Recording]:
+    """Give every recording that speaks a dialect."""
+    for wire in WIRES[name]:
+        yield from recordings(wire)
+
+
+def requests_of(name: str) -> Iterator[tuple[Recording, dict[str, Any]]]:
+    """Give every recorded request of a dialect."""
+    for recording in of_dialect(name):
+        if recording.request is not None:
+            yield recording, recording.request
+
+
+def responses_of(name: str) -> Iterator[tuple[Recording, dict[str, Any]]]:
+    """Give every recorded response of a dialect that is no error."""
+    for recording in of_dialect(name):
+        if recording.response is not None and not is_error(recording):
+            yield recording, recording.response
+
+
+def errors_of(name: str) -> Iterator[tuple[Recording, Any]]:
+    """Give every recorded error of a dialect."""
+    for recording in of_dialect(name):
+        if recording.response is not None and is_error(recording):
+            yield recording, recording.response
+
+
+def is_error(recording: Recording) -> bool:
+    """Whether the server answered with an error."""
+    body = recording.response
+    return recording.status >= 400 or not isinstance(body, dict) or set(body) == {"error"}
+
+
+def differences(before: Any, after: Any, path: str = "$") -> list[str]:
+    """Name every place where two JSON values differ; the order of keys in an object is no difference."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        found = [f"{path}.{key}: absent before" for key in after if key not in before]
+        found += [f"{path}.{key}: absent after" for key in before if key not in after]
+        for key in before:
+            if key in after:
+                found += differences(before[key], after[key], f"{path}.{key}")
+        return found
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return [line for place, (old, new) in pairs for line in differences(old, new, f"{path}[{place}]")]
+    if type(before) is type(after) and (before == after or before != before):  # noqa: PLR0124 - NaN
+        return []
+    return [f"{path}: {before!r:.60} became {after!r:.60}"]
+
+
+def same_bytes(before: Any, after: Any) -> bool:
+    """Whether two values are the same JSON, keys in the same order."""
+    return msgspec.json.encode(before) == msgspec.json.encode(after)
