@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolwire.errors import InvalidSchema
 from toolwire.names import Grammar, Ids, Names
 from toolwire.schema import fit
 from toolwire.types import Action, Loss, Opaque, Severity
@@ -34,6 +35,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
 
 
 PLAIN = Quirks()
+SOURCES = ("data", "url", "file_id", "text")
 
 
 class Ledger:
@@ -93,7 +95,11 @@ class Ledger:
 
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
         """Fit a schema to the target's schema dialect, and record what it could not say."""
-        fitted = fit(schema, target)
+        try:
+            fitted = fit(schema, target)
+        except InvalidSchema as problem:
+            self.lose(field, "schema_unfit", f"sent as it is: {problem}", "approximated")
+            return schema
         if fitted.schema is not schema and not fitted.notes:
             self.lose(field, "schema_form", f"said in the form that {target} wants", "approximated", "minor")
         self.note_schema(fitted.notes, field)
@@ -106,6 +112,14 @@ class Ledger:
             severity: Severity = "minor" if action == "moved" else "semantic"
             path = f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
             self.lose(path, f"schema_{note.keyword}", note.detail, action, severity)
+
+    def lose_sources(self, part: Any, used: str) -> None:
+        """Lose every source of a medium but the one that is used; only data needs a media type beside it."""
+        for field in SOURCES:
+            if field != used and getattr(part, field, None) is not None:
+                self.lose(field, "media_source", f"its {used} is used", severity="minor")
+        if used != "data" and part.media_type is not None:
+            self.lose("media_type", "media_type", f"{self.dialect} does not say it beside a {used}", severity="minor")
 
     def lose_fields(self, value: Any, concept: str, *fields: str) -> None:
         """Lose each of these fields that is set."""

@@ -31,6 +31,8 @@ def _is_legal(messages: Sequence[Message]) -> bool:
         if message.role == "assistant":
             if waiting:
                 return False
+            if any(type(part) is ToolResult for part in content):  # type: ignore[union-attr]
+                return False
             waiting = [part.id for part in content if type(part) is ToolCall]  # type: ignore[union-attr]
             if len(waiting) > 1 and len(set(waiting)) != len(waiting):
                 return False
@@ -82,6 +84,9 @@ class _Repair:
         parts = message.parts
         if not any(type(part) is ToolResult for part in parts):
             return [message]
+        if message.role not in ("tool", "user"):
+            detail = f"a message of the {message.role} holds no results"
+            self.losses.append(Loss(f"messages[{place}].role", "tool_result", "moved", detail, "minor"))
         kept: list[Part] = []
         for index, part in enumerate(parts):
             if type(part) is not ToolResult:

@@ -2,13 +2,14 @@
 
 Rules of this file:
 - A null goes where the original schema declares the property, does not require it and does not accept null.
-- Of several alternatives the one counts that fits the arguments as they are; else the first that fits without such nulls.
+- Of several alternatives the one counts that fits the arguments as they are, else the first that fits without such
+  nulls; one that declares every property that is given comes before one that merely allows it.
 - What fits is judged by types, literals, names and bounds; patterns and the like are left to validation.
 - Nulls deeper than `MAX_DEPTH` levels stay; validation will see them.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolwire.schema.conjunction import as_list, same
 from toolwire.schema.document import MAX_DEPTH, Document
@@ -53,6 +54,17 @@ def _holds_null(value: Any) -> bool:
     return False
 
 
+class _Reading(NamedTuple):
+    """A way to read a value: whether no extra property is allowed, and whether a null may mean "absent"."""
+
+    closed: bool
+    null_is_absent: bool
+
+
+_AS_IT_IS = _Reading(closed=False, null_is_absent=False)
+_READINGS = (_Reading(True, False), _Reading(True, True), _AS_IT_IS, _Reading(False, True))
+
+
 class _Pruning:
     """One pruning: what has been found out about which value under which subschema."""
 
@@ -61,7 +73,7 @@ class _Pruning:
     def __init__(self, schema: Schema) -> None:
         self._document = Document(schema)
         self._views: dict[int, tuple[Any, Schema]] = {}
-        self._fits: dict[tuple[int, int, bool], bool] = {}
+        self._fits: dict[tuple[int, int, _Reading], bool] = {}
 
     def pruned(self, value: Any, raw: Any, depth: int) -> Any:
         """The value without the nulls that mean "absent"."""
@@ -88,7 +100,7 @@ class _Pruning:
         declared = any(name in node.get("properties", ()) for node in nodes)
         if not declared or any(name in node.get("required", ()) for node in nodes):
             return False
-        return not all(self._accepts(None, raw, False, 0) for raw in _of_property(nodes, name))
+        return not all(self._accepts(None, raw, _AS_IT_IS, 0) for raw in _of_property(nodes, name))
 
     def _view(self, raw: Any) -> Schema:
         key = id(raw)
@@ -113,49 +125,52 @@ class _Pruning:
         return nodes
 
     def _chosen(self, value: Any, branches: list[Any]) -> list[Any]:
-        for lenient in (False, True):
+        for reading in _READINGS:
             for branch in branches:
-                if self._accepts(value, branch, lenient, 0):
+                if self._accepts(value, branch, reading, 0):
                     return [branch]
         return []
 
-    def _accepts(self, value: Any, raw: Any, lenient: bool, depth: int) -> bool:
-        """Whether a value fits a subschema; leniently, a null may stand for an absent property."""
+    def _accepts(self, value: Any, raw: Any, reading: _Reading, depth: int) -> bool:
+        """Whether a value fits a subschema, read in one of the ways."""
         if depth > MAX_DEPTH:
             return True
         node = self._view(raw)
-        key = (id(value), id(node), lenient)
+        key = (id(value), id(node), reading)
         if key not in self._fits:
             self._fits[key] = True
             self._fits[key] = (
                 _fits_alone(value, node)
-                and self._fits_combined(value, node, lenient, depth + 1)
-                and self._fits_inside(value, node, lenient, depth + 1)
+                and self._fits_combined(value, node, reading, depth + 1)
+                and self._fits_inside(value, node, reading, depth + 1)
             )
         return self._fits[key]
 
-    def _fits_combined(self, value: Any, node: Schema, lenient: bool, depth: int) -> bool:
-        if "$ref" in node and not self._accepts(value, self._document.find(node["$ref"]), lenient, depth):
+    def _fits_combined(self, value: Any, node: Schema, reading: _Reading, depth: int) -> bool:
+        if "$ref" in node and not self._accepts(value, self._document.find(node["$ref"]), reading, depth):
             return False
-        if not all(self._accepts(value, raw, lenient, depth) for raw in node.get("allOf", ())):
+        if not all(self._accepts(value, raw, reading, depth) for raw in node.get("allOf", ())):
             return False
         unions = [node[keyword] for keyword in ("anyOf", "oneOf") if keyword in node]
-        return all(any(self._accepts(value, raw, lenient, depth) for raw in union) for union in unions)
+        return all(any(self._accepts(value, raw, reading, depth) for raw in union) for union in unions)
 
-    def _fits_inside(self, value: Any, node: Schema, lenient: bool, depth: int) -> bool:
+    def _fits_inside(self, value: Any, node: Schema, reading: _Reading, depth: int) -> bool:
         if isinstance(value, list):
             return all(
-                self._accepts(item, raw, lenient, depth)
+                self._accepts(item, raw, reading, depth)
                 for index, item in enumerate(value)
                 for raw in _of_item([node], index)
             )
         if not isinstance(value, dict):
             return True
-        required = node.get("required", ())
+        required, declared = node.get("required", ()), node.get("properties", {})
         if any(name not in value for name in required):
             return False
+        if reading.closed and declared and not value.keys() <= declared.keys():
+            return False
         return all(
-            (lenient and item is None and name not in required) or self._accepts(item, raw, lenient, depth)
+            (reading.null_is_absent and item is None and name not in required)
+            or self._accepts(item, raw, reading, depth)
             for name, item in value.items()
             for raw in _of_property([node], name)
         )

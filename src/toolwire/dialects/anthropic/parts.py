@@ -119,7 +119,11 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
     ledger.lose_fields(part, "image_detail", "detail")
+    ledger.lose_sources(part, SOURCE_FIELDS[source["type"]])
     return finish({"type": "image", "source": source}, part, ledger)
+
+
+SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
 
 
 def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
@@ -166,6 +170,7 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     ):
         ledger.lose("", "document", f"{DIALECT} reads PDF and plain text, not {part.media_type}")
         return None
+    ledger.lose_sources(part, SOURCE_FIELDS[source["type"]])
     body: dict[str, Any] = {"type": "document", "source": source}
     if part.name is not None:
         body["title"] = part.name

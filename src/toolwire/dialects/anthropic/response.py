@@ -94,6 +94,8 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
         ledger.lose_opaque(message.opaque)
     if message.name is not None:
         ledger.lose("name", "name", f"{DIALECT} has no names of participants")
+    if message.tool_call_id is not None:
+        ledger.lose("tool_call_id", "tool_result", "an answer answers no call")
     ledger.at = ("choices", 0)
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     mine = made_by(choice.opaque, DIALECT)

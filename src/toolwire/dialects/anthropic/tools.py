@@ -53,47 +53,35 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
     opaque = tool.opaque
-    if not tool.strict and not tool.custom and (opaque is None or not opaque.value and opaque.dialect != DIALECT):
-        return _encode_plain(tool, ledger)
-    mine = made_by(opaque, DIALECT)
-    verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
-    body: dict[str, Any] = {
-        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
-    }
+    mine = opaque is not None and opaque.dialect == DIALECT
+    verbatim = mine and "escaped" not in form_of(opaque, DIALECT)
+    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
     if tool.description is not None:
         body["description"] = tool.description
-    if tool.custom:
-        body["input_schema"] = FREE_TEXT
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
-        ledger.lose_fields(tool, "custom_tool", "format")
+    if not mine:
+        body["input_schema"] = FREE_TEXT if tool.custom else _fit(tool, ledger)
     elif tool.parameters is not None:
-        body["input_schema"] = tool.parameters if mine else _fit(tool, ledger)
-    elif not mine:
-        body["input_schema"] = {"type": "object", "properties": {}}
+        body["input_schema"] = tool.parameters
     if tool.strict is not None:
         body["strict"] = tool.strict
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
-    return finish(body, tool, ledger)
+    if tool.custom or tool.format is not None or tool.metadata:
+        _note_tool(tool, ledger)
+    return body if tool.cache is None and (opaque is None or not opaque.value) else finish(body, tool, ledger)
 
 
-def _encode_plain(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write a declaration from elsewhere that needs nothing of its own."""
-    body: dict[str, Any] = {"name": ledger.names.write(tool.name)}
-    if tool.description is not None:
-        body["description"] = tool.description
-    body["input_schema"] = _fit(tool, ledger)
-    if tool.strict is not None:
-        body["strict"] = tool.strict
+def _note_tool(tool: Tool, ledger: Ledger) -> None:
+    if tool.custom:
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        ledger.lose_fields(tool, "custom_tool", "parameters")
+    ledger.lose_fields(tool, "custom_tool", "format")
     if tool.metadata:
         ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
-    return body if tool.cache is None else finish(body, tool, ledger)
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    schema = tool.parameters or {}
+    schema = tool.parameters
+    if schema is None:
+        return {"type": "object", "properties": {}}
     if tool.strict:
         return ledger.fit(schema, "anthropic-strict")
     return schema if schema.get("type") == "object" else {"type": "object", **schema}

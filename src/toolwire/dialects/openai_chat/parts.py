@@ -47,6 +47,12 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
     return Text(text, cache=take_cache(rest), opaque=WIRE.own(rest))
 
 
+def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    if part.citations:
+        ledger.lose("citations", "citation", f"{DIALECT} cites only in answers")
+    return encode_text(part, ledger)
+
+
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text part."""
     body: dict[str, Any] = {"type": "text", "text": part.text}
@@ -92,6 +98,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     if url is None:
         ledger.lose("file_id", "image", f"{DIALECT} has no images by file id")
         return None
+    ledger.lose_sources(part, "url" if part.data is None else "data")
     inner = {"url": url} if part.detail is None else {"url": url, "detail": part.detail}
     return nest({"type": "image_url"}, "image_url", inner, part, ledger, flat="url")
 
@@ -115,6 +122,7 @@ def encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
     if part.data is None:
         ledger.lose("", "audio", f"{DIALECT} takes audio only as data")
         return None
+    ledger.lose_sources(part, "data")
     inner = {"data": part.data}
     form = FORMATS_OF_AUDIO.get(part.media_type or "")
     if form is not None:
@@ -153,7 +161,8 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name")
+        ledger.lose_fields(part, "document", "name", "file_id")
+        ledger.lose_sources(part, "text")
         return finish({"type": "text", "text": part.text}, part, ledger)
     inner: dict[str, Any] = {}
     if part.data is not None:
@@ -164,6 +173,8 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if not inner:
         ledger.lose("url", "document", f"{DIALECT} takes files as data or by id, not by URL")
         return None
+    if part.url is not None:
+        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id", severity="minor")
     if part.name is not None:
         inner["filename"] = part.name
     elif "file_data" in inner and part.opaque is None:
@@ -217,7 +228,7 @@ def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
     return encode(part, ledger)
 
 
-WORDS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: encode_text}
+WORDS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: _encode_user_text}
 ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
     **WORDS,
     Refusal: encode_refusal,

@@ -101,6 +101,7 @@ def _encode_name(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = _encode_name(tool, ledger)
+    ledger.lose_fields(tool, "custom_tool", "format")
     if tool.parameters is not None:
         inner["parameters"] = tool.parameters
         if tool.strict and not made_by(tool.opaque, DIALECT):

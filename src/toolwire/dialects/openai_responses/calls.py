@@ -84,16 +84,13 @@ def encode_call(call: ToolCall, ledger: Ledger, *, keep_id: bool = True) -> dict
     verbatim = mine and "escaped" not in form
     call_id = ledger.ids.call(call.id, own=verbatim)
     name = call.name if verbatim else ledger.names.write(call.name)
+    body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call", "name": name}
     if call.custom:
-        body: dict[str, Any] = {"type": "custom_tool_call", "name": name, "input": call.raw or ""}
-    elif mine and call.raw is None and (call.arguments or "no_arguments" in form):
-        body = {"type": "function_call", "name": name, "arguments": call.arguments}
-        if not call.arguments:
-            del body["arguments"]
-    elif mine and call.raw is None:
-        body = {"type": "function_call", "name": name, "arguments": call.arguments}
-    else:
-        body = {"type": "function_call", "name": name, "arguments": argument_text(call)}
+        body["input"] = call.raw or ""
+    elif not mine or call.raw is not None:
+        body["arguments"] = argument_text(call)
+    elif call.arguments or "no_arguments" not in form:
+        body["arguments"] = call.arguments
     if not ("no_id" in form and was_made(call.id)):
         body["call_id"] = call_id
     if not call.complete:

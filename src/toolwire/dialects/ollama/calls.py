@@ -1,0 +1,172 @@
+"""Calls and results of Ollama.
+
+Rules of this file:
+- Arguments are an object here; the text that some servers give is read too, and written back as it came.
+- Ids came late to this wire: one that was given goes along, one that was made here is never sent.
+- A result without an id answers the first open call of its name, else the first open call.
+"""
+
+from typing import Any
+
+from toolwire.arguments import argument_text, kind_of, parse_arguments
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, take_images
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.names import made_id, was_made
+from toolwire.standins import mark_error, read_error
+from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
+
+NAME_KEYS = ("tool_name", "name")
+
+
+def decode_calls(entries: list[Any], place: int) -> list[Part]:
+    """Read the calls of an answer; an entry that is none is kept whole among them."""
+    return [decode_call(entry, place, index) for index, entry in enumerate(entries)]
+
+
+def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
+    """Read one call."""
+    inner = entry.get("function") if type(entry) is dict else None
+    if type(inner) is not dict or type(inner.get("name")) is not str:
+        return Opaque(DIALECT, entry, {"key": "tool_calls"})
+    rest, left = entry.copy(), inner.copy()
+    form: dict[str, Any] = {}
+    del rest["function"]
+    name = left.pop("name")
+    if rest.get("type") == "function":
+        form["said"] = {"type": rest.pop("type")}
+    if type(left.get("index")) is int:
+        form["index"] = left.pop("index")
+    call_id = _take_id(rest, "id", form) or made_id(place, index)
+    fields = _take_arguments(left, form)
+    if left:
+        rest["function"] = left
+    return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+
+
+def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
+    given = rest.get(key)
+    if type(given) is not str or not given:
+        return None
+    del rest[key]
+    if was_made(given):
+        form["given"] = True
+    return given
+
+
+def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    given = left.get("arguments")
+    match given:
+        case dict():
+            del left["arguments"]
+            return {"arguments": given}
+        case str():
+            del left["arguments"]
+            arguments, error = parse_arguments(given)
+            return {"arguments": arguments, "raw": given, "error": error}
+    form["no_arguments"] = True
+    return {} if given is None else {"error": f"an object was expected, not {kind_of(given)}"}
+
+
+def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
+    """Write one call."""
+    form = form_of(call.opaque, DIALECT)
+    inner: dict[str, Any] = {"name": call.name}
+    if "index" in form:
+        inner["index"] = form["index"] if call.index == position else call.index
+    if call.arguments or "no_arguments" not in form:
+        inner["arguments"] = _encode_arguments(call, ledger)
+    if form and isinstance(left := call.opaque.value.get("function"), dict):  # type: ignore[union-attr]
+        inner = {**left, **inner}
+    entry = {"function": inner}
+    written = ledger.ids.call(call.id, own=made_by(call.opaque, DIALECT))
+    if call.id is not None and ("given" in form or not was_made(call.id)):
+        entry["id"] = written  # type: ignore[assignment]
+    if not call.complete:
+        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+    return finish(entry, call, ledger)
+
+
+def _encode_arguments(call: ToolCall, ledger: Ledger) -> Any:
+    if call.custom:
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
+        return {"input": call.raw or ""}
+    if call.raw is not None and made_by(call.opaque, DIALECT):
+        return argument_text(call)
+    if call.error is not None and not call.arguments:
+        ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+    return call.arguments
+
+
+def decode_result(body: dict[str, Any], form: dict[str, Any], waiting: list[ToolCall]) -> Message:
+    """Read a tool message: the result of one of the calls that wait for theirs."""
+    rest = body.copy()
+    del rest["role"]
+    name = None
+    for key in NAME_KEYS:
+        if name is None and (name := take(rest, key, str)) is not None and key != NAME_KEYS[0]:
+            form["name"] = key
+    call_id = _take_id(rest, "tool_call_id", form)
+    call = _answered(call_id, name, waiting)
+    if call is not None:
+        waiting.remove(call)
+        if call_id is None:
+            call_id = form["linked"] = call.id
+    text = take(rest, "content", str)
+    words, is_error = ([], False) if text is None else read_error(text)
+    images = take_images(rest)
+    content: Any = (
+        [*([Text(words, opaque=WIRE.plain)] if text is not None else ()), *images] if images else words
+    )  # type: ignore[arg-type]
+    return Message(
+        "tool", [ToolResult(call_id, name, content, is_error)], name, call_id, WIRE.own(rest, form)
+    )
+
+
+def _answered(call_id: str | None, name: str | None, waiting: list[ToolCall]) -> ToolCall | None:
+    if call_id is not None:
+        return next((call for call in waiting if call.id == call_id), None)
+    named = next((call for call in waiting if call.name == name), None)
+    return named or (waiting[0] if waiting else None)
+
+
+def encode_result(
+    part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
+) -> dict[str, Any] | None:
+    """Write one result as a message; `names` says which tool each call called."""
+    if type(part) is not ToolResult:
+        ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
+        return None
+    mine = ledger.own and message.role == "tool"
+    form = form_of(message.opaque, DIALECT) if mine else {}
+    body: dict[str, Any] = {"role": form.get("role", "tool")}
+    name = part.name if part.name is not None or mine else names.get(part.tool_call_id)
+    if name is not None:
+        body[form.get("name", NAME_KEYS[0])] = name
+    call_id = ledger.ids.result(part.tool_call_id, own=mine)
+    if (
+        part.tool_call_id is not None
+        and part.tool_call_id != form.get("linked")
+        and ("given" in form or not was_made(part.tool_call_id))
+    ):
+        body["tool_call_id"] = call_id
+    if type(part.content) is str:
+        body["content"] = mark_error(part.content, is_error=part.is_error)
+    else:
+        _encode_content(part, body, ledger)
+    return finish(body, part, ledger)
+
+
+def _encode_content(part: ToolResult, body: dict[str, Any], ledger: Ledger) -> None:
+    at, place = ledger.at, ledger.part
+    ledger.at = at if place is None else (*at, "content", place)
+    said = Said()
+    for index, inner in enumerate(part.content):
+        ledger.part = index
+        encode_part(inner, said, ledger, "tool")  # type: ignore[arg-type]
+    ledger.part = None
+    said.write(body, ledger, "\n")
+    ledger.at, ledger.part = at, place
+    if "content" in body or part.is_error:
+        body["content"] = mark_error(body.get("content", ""), is_error=part.is_error)

@@ -1,0 +1,180 @@
+"""Messages of Ollama: one canonical message for each message of the wire.
+
+Rules of this file:
+- Words from elsewhere that stand in several parts are joined by a line break; those of an answer are one text, cut.
+- A result that stands within a user's message becomes a message of its own, before the words.
+- The server reads a role in any case; how it was spelled is kept.
+"""
+
+from typing import Any
+
+from toolwire.dialects.ollama.calls import decode_calls, decode_result, encode_call, encode_result
+from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, take_images
+from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+
+SPEAKERS = ROLES - {"tool"}
+
+
+def decode_messages(bodies: list[Any]) -> list[Message]:
+    """Read the messages of a request; a result is linked to a call of the last answer."""
+    messages: list[Message] = []
+    waiting: list[ToolCall] = []
+    for place, body in enumerate(bodies):
+        message = decode_message(body, place, waiting)
+        if message.role == "assistant":
+            waiting = [] if type(message.content) is str else message.tool_calls
+        messages.append(message)
+    return messages
+
+
+def decode_message(body: Any, place: int = 0, waiting: list[ToolCall] | None = None) -> Message:
+    """Read one message; one that is not understood is kept whole."""
+    spelled = body.get("role") if type(body) is dict else None
+    if type(spelled) is str:
+        if len(body) == 2 and spelled in SPEAKERS and type(body.get("content")) is str:
+            return Message(spelled, body["content"], None, None, WIRE.plain)  # type: ignore[arg-type]
+        role = spelled.lower()
+        form = {} if role == spelled else {"role": spelled}
+        if role == "tool":
+            return decode_result(body, form, [] if waiting is None else waiting)
+        if role in ROLES:
+            rest = body.copy()
+            del rest["role"]
+            return _decode_said(role, rest, form, place)
+    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+
+
+def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
+    """Read the message of a response."""
+    rest = body.copy()
+    spelled = rest.get("role")
+    if type(spelled) is not str or spelled.lower() != "assistant":
+        return _decode_said("assistant", rest, {"role": None}, place)
+    del rest["role"]
+    return _decode_said("assistant", rest, {} if spelled == "assistant" else {"role": spelled}, place)
+
+
+def _decode_said(role: Any, rest: dict[str, Any], form: dict[str, Any], place: int) -> Message:
+    parts: list[Part] = []
+    empty = {}
+    for key, kind in (("thinking", Thinking), ("content", Text)):
+        text = rest.get(key)
+        if type(text) is str:
+            del rest[key]
+            if text:
+                parts.append(kind(text=text, opaque=WIRE.plain))
+            else:
+                empty[key] = text
+    parts += take_images(rest)
+    calls = rest.get("tool_calls")
+    if type(calls) is list and calls:
+        del rest["tool_calls"]
+        parts += decode_calls(calls, place)
+    content: str | list[Part] = parts
+    if len(parts) == 1 and type(parts[0]) is Text:
+        content = parts[0].text
+    elif not parts and "content" in empty:
+        content = empty.pop("content")
+    if empty:
+        form["said"] = empty
+    return Message(role, content, None, None, WIRE.own(rest, form))
+
+
+def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
+    """Write the messages of a request."""
+    bodies: list[dict[str, Any]] = []
+    names: dict[str | None, str] = {}
+    for place, message in enumerate(messages):
+        ledger.at = ("messages", place)
+        ledger.own = made_by(message.opaque, DIALECT)
+        encode_message(message, ledger, bodies, names)
+    return bodies
+
+
+def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
+    """Write one message, as the messages that this wire needs for it."""
+    content, opaque, role = message.content, message.opaque, message.role
+    if type(content) is str:
+        body = {"role": _role(message, ledger), "content": content}
+        bodies.append(_close(body, message, ledger))
+    elif "whole" in form_of(opaque, DIALECT):
+        bodies.append(content[0].value)  # type: ignore[union-attr,index]
+    elif role == "tool":
+        _encode_results(message, ledger, bodies, names)
+    else:
+        said = _say(message, ledger, bodies, names)
+        if ledger.own or role == "assistant" or not content or said.words or said.pictures:
+            bodies.append(_write(said, message, ledger))
+        else:
+            _close({}, message, ledger)
+
+
+def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
+    """Write the message of a response."""
+    return _write(_say(message, ledger, None, {}), message, ledger)
+
+
+def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> Said:
+    said = Said()
+    calls = message.role == "assistant" or ledger.own
+    for place, part in enumerate(message.parts):
+        ledger.part = place
+        match part:
+            case ToolCall() if calls:
+                said.order(CALL, ledger)
+                said.calls.append(encode_call(part, len(said.calls), ledger))
+                names[part.id] = part.name
+            case ToolResult() if bodies is not None:
+                bodies.append(encode_result(part, message, ledger, names))
+            case Opaque() if part.dialect == DIALECT and part.form:
+                said.calls.append(part.value)
+            case _:
+                encode_part(part, said, ledger, message.role)
+    ledger.part = None
+    return said
+
+
+def _write(said: Said, message: Message, ledger: Ledger) -> dict[str, Any]:
+    role = _role(message, ledger)
+    body: dict[str, Any] = {} if role is None else {"role": role}
+    said.write(body, ledger, "" if message.role == "assistant" else "\n")
+    return _close(body, message, ledger)
+
+
+def _role(message: Message, ledger: Ledger) -> str | None:
+    role = message.role
+    if ledger.own:
+        spelled = form_of(message.opaque, DIALECT).get("role", role)
+        return spelled if spelled is None or spelled.lower() == role else role
+    if role == "developer":
+        ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated", "minor")
+        return "system"
+    return role
+
+
+def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
+    if message.opaque is WIRE.plain and message.name is None and message.tool_call_id is None:
+        return body
+    if message.name is not None:
+        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
+    if message.tool_call_id is not None:
+        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+    return ledger.replay(body, message.opaque)
+
+
+def _encode_results(
+    message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]
+) -> None:
+    parts = message.parts
+    for place, part in enumerate(parts):
+        ledger.part = place
+        body = encode_result(part, message, ledger, names)
+        if body is not None:
+            bodies.append(ledger.replay(body, message.opaque) if ledger.own else body)
+    ledger.part = None
+    if not ledger.own:
+        ledger.lose_opaque(message.opaque)
+    for field in ("tool_call_id", "name"):
+        if len(parts) == 1 and getattr(message, field) not in (None, getattr(parts[0], field, None)):
+            ledger.lose(field, "tool_result", "the result in the message says otherwise")

@@ -1,0 +1,143 @@
+"""What a message of Ollama is made of: one string of words, and keys of their own for thinking, pictures and calls.
+
+Rules of this file:
+- The wire's order is thinking, words, pictures, calls; any other order is lost by name.
+- A picture is bare base64: its media type is read from how the data begins.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.media import data_url, split_data_url
+from toolwire.types import Document, Image, Opaque, Part, Refusal, Text, Thinking
+from toolwire.wire import Wire
+
+DIALECT = "ollama"
+WIRE = Wire(DIALECT)
+BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+THOUGHT, WORD, PICTURE, CALL = range(4)
+
+
+class Said(Struct):
+    """What a message says so far, by the keys of the wire; `latest` is what was said last."""
+
+    thoughts: list[str] = []
+    words: list[str] = []
+    pictures: list[str] = []
+    calls: list[Any] = []
+    latest: int = THOUGHT
+
+    def order(self, rank: int, ledger: Ledger) -> None:
+        """Note that this kind is said now, and lose the order where the wire says it earlier."""
+        if rank < self.latest:
+            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved", "minor")
+        else:
+            self.latest = rank
+
+    def write(self, body: dict[str, Any], ledger: Ledger, glue: str) -> None:
+        """Put what was said under the keys of the wire; the words of a message from elsewhere always stand there."""
+        words = [word for word in self.words if word]
+        if self.words or not ledger.own:
+            body["content"] = glue.join(words)
+        if self.thoughts:
+            body["thinking"] = "\n".join(self.thoughts)
+        if self.pictures:
+            body["images"] = self.pictures
+        if self.calls:
+            body["tool_calls"] = self.calls
+        if len(words) > 1 or len(self.thoughts) > 1:
+            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged", "minor")
+
+
+def take_images(rest: dict[str, Any]) -> list[Part]:
+    """Take the pictures out of what is left of a message."""
+    given = rest.get("images")
+    if type(given) is not list or not given or not all(type(image) is str for image in given):
+        return []
+    del rest["images"]
+    return [_decode_image(image) for image in given]
+
+
+def _decode_image(written: str) -> Image:
+    media_type, data = split_data_url(written)
+    if data is not None:
+        return Image(None, data, media_type, opaque=WIRE.own({}, {"url": True}))
+    return Image(None, written, media_type_of(written), opaque=WIRE.plain)
+
+
+def encode_image(part: Image, ledger: Ledger) -> str | None:
+    """Write a picture; this wire takes only its data."""
+    ledger.lose_fields(part, "image", "url", "file_id", "detail")
+    if part.data is None:
+        ledger.lose("", "image", f"{DIALECT} takes images only as data")
+        return None
+    if "url" in form_of(part.opaque, DIALECT):
+        return data_url(part.data, part.media_type, "image/png")
+    if part.media_type is not None and part.media_type != media_type_of(part.data):
+        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data", severity="minor")
+    return part.data
+
+
+def media_type_of(data: str) -> str | None:
+    """Tell what base64 data is from how it begins."""
+    return next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
+
+
+def encode_part(part: Part, said: Said, ledger: Ledger, role: str) -> None:
+    """Say one part of a message, or lose it by name; calls and results are the matter of their callers."""
+    match part:
+        case Text():
+            _say_text(part, said, ledger)
+        case Thinking() if role == "assistant" or ledger.own:
+            _say_thinking(part, said, ledger)
+        case Image() if role != "assistant" or ledger.own:
+            _say_image(part, said, ledger)
+        case Refusal():
+            ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
+            _say(part.text, said, ledger)
+        case Document() if part.text is not None:
+            ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
+            ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
+            _say(part.text, said, ledger)
+        case Opaque():
+            ledger.lose_opaque(part)
+            ledger.lose("", "opaque", f"only {part.dialect} understands this part")
+            return
+        case _:
+            kind = str(type(part).__struct_config__.tag)
+            ledger.lose("", kind, f"a message of the {role} in {DIALECT} cannot hold it")
+            return
+    finish({}, part, ledger)
+
+
+def _say(text: str, said: Said, ledger: Ledger) -> None:
+    said.order(WORD, ledger)
+    said.words.append(text)
+
+
+def _say_text(part: Text, said: Said, ledger: Ledger) -> None:
+    _say(part.text, said, ledger)
+    ledger.lose_fields(part, "citation", "citations")
+
+
+def _say_thinking(part: Thinking, said: Said, ledger: Ledger) -> None:
+    said.order(THOUGHT, ledger)
+    ledger.lose_fields(part, "thinking_signature", "signature", "redacted")
+    if part.text or made_by(part.opaque, DIALECT):
+        said.thoughts.append(part.text)
+
+
+def _say_image(part: Image, said: Said, ledger: Ledger) -> None:
+    data = encode_image(part, ledger)
+    if data is not None:
+        said.order(PICTURE, ledger)
+        said.pictures.append(data)
+
+
+def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add to a body what its own wire had left; a cache mark cannot be said here."""
+    if part.cache is not None:
+        ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks", severity="minor")
+    return body if part.opaque is None else ledger.replay(body, part.opaque)

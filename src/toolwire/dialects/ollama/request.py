@@ -1,0 +1,200 @@
+"""Requests of Ollama's native chat.
+
+Rules of this file:
+- This wire streams unless it is told not to, so a request from elsewhere always says whether it does.
+- The parameters of the model stand in `options`; those that no other wire has stay there.
+"""
+
+from typing import Any
+
+from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
+from toolwire.dialects.ollama.parts import DIALECT, WIRE
+from toolwire.dialects.ollama.tools import decode_tools, encode_choice, encode_tools
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.repair import repair
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.types import Context, Encoded, Message, Output, Request
+
+PATH = "/api/chat"
+LEVELS: dict[str, Any] = {
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "max",
+    "max": "max",
+}
+WORDS = frozenset({"low", "medium", "high", "max"})
+
+
+def decode_request(body: dict[str, Any], path: str = "") -> Request:
+    """Read a request's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a request's body must be a JSON object", path="$")
+    rest = body.copy()
+    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
+    messages = decode_messages(rest.pop("messages")) if type(rest.get("messages")) is list else None
+    if messages is None:
+        form["no_messages"] = True
+    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    fields, spelled = SETTINGS.decode(rest)
+    context = Context(None, messages or [], tools)
+    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+
+
+def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a request's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(request.opaque, DIALECT)
+    form = form_of(request.opaque, DIALECT)
+    body: dict[str, Any] = {}
+    SETTINGS.encode(request, ledger, body)
+    if not mine:
+        body.setdefault("stream", False)
+    offered, asked = encode_choice(request, ledger)
+    tools = encode_tools(request.tools, ledger, offered)
+    if tools:
+        body["tools"] = tools
+    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    encoded = encode_system(request, ledger) + encode_messages(messages, ledger)
+    if asked:
+        _ask(encoded, asked)
+    if encoded or "no_messages" not in form:
+        body["messages"] = encoded
+    ledger.at = ()
+    if tools and not mine and "format" in body and body["format"] != "":
+        ledger.lose(
+            "output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated"
+        )
+    for key in request.provider_state or ():
+        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state")
+    ledger.replay(body, request.opaque)
+    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
+    """Write the system prompt as the first message."""
+    bodies: list[dict[str, Any]] = []
+    if request.system:
+        ledger.at, ledger.own = ("system",), False
+        encode_message(Message("system", request.system), ledger, bodies, {})
+    return bodies
+
+
+def _ask(bodies: list[Any], words: str) -> None:
+    for place in range(len(bodies) - 1, -1, -1):
+        body = bodies[place]
+        role = body.get("role") if type(body) is dict else None
+        if type(role) is str and role.lower() == "user":
+            before = body.get("content")
+            said = f"{before}\n\n{words}" if before and type(before) is str else words
+            bodies[place] = {**body, "content": said}
+            return
+    bodies.append({"role": "user", "content": words})
+
+
+def _decode_options(value: Any) -> Understood | None:
+    if type(value) is not dict:
+        return None
+    left = value.copy()
+    fields, _ = OPTIONS.decode(left)
+    return Understood(fields, left or ABSENT) if fields else None
+
+
+def _encode_options(request: Request, ledger: Ledger) -> Any:
+    body = {}
+    for key, setting in OPTIONS.by_key.items():
+        if getattr(request, setting.fields[0]) is not None:
+            body[key] = setting.encode(request, ledger)
+    return body
+
+
+def _decode_count(value: Any) -> Understood | None:
+    """Read a limit; a negative one means something of its own here."""
+    return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
+
+
+def _decode_stop(value: Any) -> Understood | None:
+    listed = type(value) is list and value and all(type(word) is str for word in value)
+    return Understood({"stop": value}) if listed else None
+
+
+def _encode_top_k(request: Request, ledger: Ledger) -> Any:
+    if request.top_k is None or made_by(request.opaque, DIALECT) or request.top_k == int(request.top_k):
+        return request.top_k
+    ledger.lose("top_k", "top_k", f"{DIALECT} takes whole numbers", "approximated", "minor")
+    return int(request.top_k)
+
+
+OPTIONS = Settings(
+    Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
+    plain("temperature", "temperature", *NUMBER),
+    plain("top_p", "top_p", *NUMBER),
+    Setting("top_k", ("top_k",), plain("top_k", "top_k", *NUMBER).decode, _encode_top_k),
+    Setting("stop", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
+    plain("seed", "seed", int),
+    plain("presence_penalty", "presence_penalty", *NUMBER),
+    plain("frequency_penalty", "frequency_penalty", *NUMBER),
+)
+
+
+def _decode_think(value: Any) -> Understood | None:
+    if type(value) is bool:
+        return Understood({"thinking": "enabled" if value else "disabled"})
+    return Understood({"effort": value}) if type(value) is str and value in WORDS else None
+
+
+def _encode_think(request: Request, ledger: Ledger) -> Any:
+    mode, effort = request.thinking, request.effort
+    level = ABSENT if effort is None else LEVELS.get(effort, ABSENT)
+    if mode == "disabled":
+        if level:
+            ledger.lose("effort", "effort", "there is no effort without thinking")
+        return False
+    if mode not in (None, "enabled") or (mode is not None and level is False):
+        ledger.lose(
+            "thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated", "minor"
+        )
+    if effort is None or level is ABSENT:
+        if effort is not None:
+            ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
+        return ABSENT if mode is None else True
+    if level not in (False, effort):
+        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated", "minor")
+    return level
+
+
+def _decode_output(value: Any) -> Understood | None:
+    match value:
+        case "":
+            return Understood({"output": Output("text")})
+        case "json":
+            return Understood({"output": Output("json")})
+        case dict():
+            return Understood({"output": Output("schema", value)})
+    return None
+
+
+def _encode_output(request: Request, ledger: Ledger) -> Any:
+    output = request.output or Output("text")
+    for field in ("name", "description", "strict"):
+        if getattr(output, field) is not None:
+            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    if output.kind == "schema" and output.schema is None:
+        ledger.lose("output", "output_schema", "there is no schema; any JSON", "approximated")
+        return "json"
+    return {"text": "", "json": "json", "schema": output.schema}[output.kind]
+
+
+SETTINGS = Settings(
+    plain("model", "model", str),
+    plain("stream", "stream", bool),
+    Setting("options", tuple(OPTIONS.by_field), _decode_options, _encode_options),
+    Setting("think", ("thinking", "effort"), _decode_think, _encode_think),
+    Setting("format", ("output",), _decode_output, _encode_output),
+    Setting("", ("tool_choice",), lambda _value: None, lambda _request, _ledger: ABSENT),
+    plain("logprobs", "logprobs", bool),
+    plain("top_logprobs", "top_logprobs", int),
+)

@@ -1,0 +1,145 @@
+"""Responses of Ollama's native chat."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from toolwire.dialects.ollama.messages import decode_answer, encode_answer
+from toolwire.dialects.ollama.parts import DIALECT, WIRE
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.names import number_of
+from toolwire.types import Choice, Encoded, Response, Usage
+
+FINISH_REASONS = {"stop": "stop", "length": "length"}
+FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
+UNKNOWN_TIME = "1970-01-01T00:00:00Z"
+COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
+
+
+def decode_response(body: dict[str, Any]) -> Response:
+    """Read a response's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a response's body must be a JSON object", path="$")
+    rest = body.copy()
+    form: dict[str, Any] = {}
+    choices: list[Choice] = []
+    if type(rest.get("message")) is dict:
+        message = decode_answer(rest.pop("message"), number_of(body.get("created_at")))
+        raw = take(rest, "done_reason", str)
+        reason: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
+        if reason in {"stop", None} and message.tool_calls:
+            reason = "tool_calls"
+        choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
+        if rest.get("done") is True:
+            form["said"] = {"done": rest.pop("done")}
+    created = read_time(rest.get("created_at"))
+    if created is not None:
+        form["created_at"] = rest.pop("created_at")
+    counts = {field: take(rest, key, int) for key, field in COUNTS.items()}
+    known = any(count is not None for count in counts.values())
+    return Response(
+        choices=choices,
+        model=take(rest, "model", str),
+        created=created,
+        usage=Usage(**counts, opaque=WIRE.plain) if known else None,
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def read_time(text: object) -> float | None:
+    """Read a moment with its offset from UTC as seconds of the epoch; anything else is None."""
+    try:
+        moment = datetime.fromisoformat(text) if type(text) is str else None
+    except ValueError:
+        return None
+    return None if moment is None or moment.tzinfo is None else moment.timestamp()
+
+
+def write_time(seconds: float) -> str | None:
+    """Write seconds of the epoch as a moment in UTC; None where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a response's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(response.opaque, DIALECT)
+    body: dict[str, Any] = {} if mine and response.model is None else {"model": response.model or ""}
+    _encode_time(response, body, ledger)
+    for place, choice in enumerate(response.choices):
+        ledger.at = ("choices", place)
+        if place:
+            ledger.lose("", "choices", f"{DIALECT} gives one answer")
+        else:
+            _encode_choice(choice, body, ledger)
+    ledger.at = ()
+    if not mine:
+        body.setdefault("message", {"role": "assistant", "content": ""})
+        body["done"] = True
+    if response.usage is not None:
+        _encode_usage(response.usage, body, ledger)
+    for field in ("id", "service_tier"):
+        if getattr(response, field) is not None:
+            ledger.lose(field, field, f"{DIALECT} has no place for it", severity="minor")
+    for key in response.provider_state or ():
+        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state", severity="minor")
+    ledger.replay(body, response.opaque)
+    return Encoded("", body, tuple(ledger.losses))
+
+
+def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> None:
+    created = response.created
+    spelled = form_of(response.opaque, DIALECT).get("created_at")
+    if created is None:
+        if not made_by(response.opaque, DIALECT):
+            body["created_at"] = UNKNOWN_TIME
+        return
+    if spelled is not None and read_time(spelled) == created:
+        body["created_at"] = spelled
+        return
+    written = write_time(created)
+    if written is None:
+        ledger.lose("created", "created", f"no calendar has {created}", severity="minor")
+    body["created_at"] = written or UNKNOWN_TIME
+
+
+def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+    message = choice.message
+    ledger.at = ("choices", 0, "message")
+    ledger.own = made_by(message.opaque, DIALECT)
+    body["message"] = encode_answer(message, ledger)
+    ledger.at = ("choices", 0)
+    raw, reason = choice.raw_finish_reason, choice.finish_reason
+    called = "tool_calls" in body["message"]
+    mine = made_by(choice.opaque, DIALECT)
+    if mine and reason in {
+        FINISH_REASONS.get(raw, "unknown") if raw else None,
+        "tool_calls" if called else "",
+    }:
+        if raw is not None:
+            body["done_reason"] = raw
+    else:
+        body["done_reason"] = FINISH_WORDS.get(reason or "", "stop")
+        if reason not in {None, "stop", "length", "tool_calls" if called else ""}:
+            ledger.lose(
+                "finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated"
+            )
+    if choice.stop_sequence is not None:
+        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+    ledger.lose_opaque(choice.opaque)
+
+
+def _encode_usage(usage: Usage, body: dict[str, Any], ledger: Ledger) -> None:
+    mine = made_by(usage.opaque, DIALECT)
+    for key, field in COUNTS.items():
+        count = getattr(usage, field)
+        if count is not None or not mine:
+            body[key] = count or 0
+    for field in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
+        if getattr(usage, field) is not None:
+            ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not count them", severity="minor")
+    if not mine and usage.opaque is not None:
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")

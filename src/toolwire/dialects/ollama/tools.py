@@ -1,0 +1,109 @@
+"""Tool declarations of Ollama, and what stands in for the choice among them that it lacks.
+
+Rules of this file:
+- A tool that must not be called is not offered; that one must be called is said in the last words of the user.
+- A server keeps few keywords of a schema: of a declaration from elsewhere, the others go into descriptions.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, finish
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.types import Request, ServerTool, Tool
+
+FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+REQUIRED = "Answer this by calling a tool."
+NAMED = "Answer this by calling one of these tools: {names}."
+
+
+def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
+    """Read the declarations of a request."""
+    return [decode_tool(body) for body in bodies]
+
+
+def decode_tool(body: Any) -> Tool | ServerTool:
+    """Read one declaration; what is no function is the server's own."""
+    match body:
+        case {"function": {"name": str(name)} as inner} if body.get("type", "function") == "function":
+            rest, left, form = body.copy(), inner.copy(), {}
+        case _:
+            kind = body.get("type") if type(body) is dict else None
+            return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+    del rest["function"], left["name"]
+    if rest.pop("type", None) is None:
+        form["untyped"] = True
+    description, parameters = take(left, "description", str), take(left, "parameters", dict)
+    if left:
+        rest["function"] = left
+    return Tool(name, description, parameters, opaque=WIRE.own(rest, form))
+
+
+def encode_tools(
+    tools: Iterable[Tool | ServerTool], ledger: Ledger, offered: Collection[str] | None = None
+) -> list[Any]:
+    """Write the declarations of the tools that are offered: all, or those of these names."""
+    bodies = []
+    for place, tool in enumerate(tools):
+        ledger.at = ("tools", place)
+        if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
+            ledger.lose("", "tool_choice", "not offered, so that it is not called", severity="minor")
+        elif not isinstance(tool, ServerTool):
+            bodies.append(encode_tool(tool, ledger))
+        elif tool.dialect == DIALECT:
+            bodies.append(tool.value)
+        else:
+            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+    ledger.at = ()
+    return bodies
+
+
+def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
+    mine = made_by(tool.opaque, DIALECT)
+    inner: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        inner["description"] = tool.description
+    if tool.custom:
+        inner["parameters"] = FREE_TEXT
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
+        ledger.lose_fields(tool, "custom_tool", "format", "parameters")
+    elif tool.parameters is not None:
+        inner["parameters"] = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
+    if tool.strict is not None:
+        severity: Any = "semantic" if tool.strict else "minor"
+        ledger.lose("strict", "strict", f"{DIALECT} does not hold calls to a schema", severity=severity)
+    if tool.metadata:
+        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    if mine and isinstance(left := tool.opaque.value.get("function"), dict):  # type: ignore[union-attr]
+        inner = {**left, **inner}
+    untyped = "untyped" in form_of(tool.opaque, DIALECT)
+    return finish({"function": inner} if untyped else {"type": "function", "function": inner}, tool, ledger)
+
+
+def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | None, str]:
+    """Say a choice among tools: the names that are offered (None: all), and what the user asks for."""
+    choice = request.tool_choice
+    if choice is None or (choice.mode == "auto" and choice.names is None):
+        return None, ""
+    if not request.tools:
+        ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
+        return None, ""
+    if choice.mode == "none":
+        ledger.lose("tool_choice", "tool_choice", "no tool is offered", "approximated", "minor")
+        return (), ""
+    offered = None
+    if choice.names is not None:
+        declared = {tool.name for tool in request.tools if isinstance(tool, Tool)}
+        offered = [name for name in choice.names if name in declared] or None
+        if offered is None:
+            ledger.lose("tool_choice.names", "tool_choice", "no tool of these names is declared")
+    if choice.mode == "auto":
+        ledger.lose("tool_choice.names", "tool_choice", "no other tool is offered", "approximated", "minor")
+        return offered, ""
+    ledger.lose(
+        "tool_choice", "tool_choice", f"{DIALECT} cannot force a call; the user asks for it", "approximated"
+    )
+    return offered, REQUIRED if offered is None else NAMED.format(names=", ".join(offered))
