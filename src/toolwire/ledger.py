@@ -82,6 +82,10 @@ class Ledger:
                     body[key] = value
         return body
 
+    def said(self, block: Any, part: Any) -> bool:
+        """Whether a part was written: encoders give None for what is lost, but a wire may have said null itself."""
+        return block is not None or (type(part) is Opaque and part.value is None and part.dialect == self.dialect)
+
     def lose_opaque(self, opaque: Opaque | None) -> None:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
         if opaque is None or not opaque.value or opaque.dialect == self.dialect:

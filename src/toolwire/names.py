@@ -113,6 +113,10 @@ class Names:
         self.taken[name] = name
         return name
 
+    def choose(self, name: str, *, own: bool) -> str:
+        """Give the name of a tool that is chosen: as it was declared, as it came, or as the target takes it."""
+        return self.given.get(name, name) if own else self.write(name)
+
     def write(self, name: str) -> str:
         """Give a name at the target; the same name always gets the same one."""
         written = self.given.get(name)

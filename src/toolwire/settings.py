@@ -117,5 +117,11 @@ def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) 
             getattr(request, field) == meant.fields.get(field) for field in setting.fields
         ):
             return spelling
-    left = opaque.value.get(key)
-    return {**left, **value} if isinstance(left, dict) and isinstance(value, dict) else value
+    return merge(opaque.value.get(key), value)
+
+
+def merge(left: Any, value: Any) -> Any:
+    """Put what was left of an object beside what is understood of it, at every depth; what is understood wins."""
+    if not isinstance(left, dict) or not isinstance(value, dict):
+        return value
+    return {**left, **{key: merge(left.get(key), inner) for key, inner in value.items()}}

@@ -1,9 +1,9 @@
 """Alternatives: `oneOf` and `anyOf` in the form that a target understands.
 
 Rules of this file:
-- `oneOf` becomes `anyOf`; that exactly one may hold is put into words, unless the alternatives exclude each other anyway.
-- Where nothing may stand beside `anyOf`, what stands there moves into every alternative: the meaning is the same.
-- The parameters of a tool are one object: alternatives at the root become the object that has the properties of all.
+- `oneOf` becomes `anyOf`; that exactly one may hold is said in words, unless they exclude each other.
+- Where nothing may stand beside `anyOf`, it moves into every alternative: the meaning is the same.
+- The parameters of a tool are one object: alternatives at the root become one with the properties of all.
 """
 
 from itertools import combinations
@@ -21,7 +21,7 @@ _LOOK_INTO = 4
 
 
 def _resolved(raw: Any, document: Document) -> Schema:
-    """The subschema behind a chain of plain references."""
+    """Follow a chain of plain references to a subschema."""
     node = present(raw, "")
     for _ in range(_LOOK_INTO):
         if node.keys() & CONSTRAINTS != {"$ref"}:
@@ -100,7 +100,7 @@ def _distribute(view: Schema, site: Site) -> Schema:
 
 
 def _narrowed(base: Schema, branch: Any, site: Site) -> Any:
-    """An alternative that holds what stands beside it as well."""
+    """Make an alternative hold what stands beside it as well."""
     if base.keys() == {"type"}:
         types = _resolved(branch, site.document).get("type")
         if types is not None and set(as_list(types)) <= set(as_list(base["type"])):
@@ -144,7 +144,7 @@ def _one_object(view: Schema, keyword: str, site: Site, depth: int) -> Schema:
 
 
 def _shape_of(base: Schema, branch: Any, site: Site, depth: int) -> Schema | None:
-    """An alternative of the root with what stands beside it; none when it is no object."""
+    """Join an alternative of the root with what stands beside it; none when it is no object."""
     if branch is False:
         return None
     joined, _, _ = conjoin(_at_once(base, branch), site.document, site.path, site.trail)
@@ -173,7 +173,7 @@ def _union(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
 
 
 def _distinction(shape: Schema, base: Schema, required: list[str]) -> Schema:
-    """What tells one alternative from the others, in few words."""
+    """Say in few words what tells one alternative from the others."""
     out = {
         key: value
         for key, value in shape.items()

@@ -60,7 +60,7 @@ def _node_conforms(node: Schema, target: Target, below: list[Any]) -> bool:
     """Whether one subschema conforms; its own subschemas are put on the list."""
     kind = node.get("type")
     if type(kind) is list:
-        if not target.type_lists or len(kind) != 2 or kind[1] != "null" or kind[0] == "null":
+        if not target.type_lists or kind[1:] != ["null"] or kind[0] == "null":
             return False
         kind = kind[0]
     if kind is None:

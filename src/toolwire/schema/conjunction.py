@@ -1,8 +1,8 @@
 """Several subschemas that hold at once, as one: what `allOf`, and anything beside a `$ref`, means.
 
 Rules of this file:
-- Properties, lists and bounds are combined, with the meaning of the draft: what one member forbids stays forbidden.
-- What cannot be said in one subschema (two patterns) is left over: it stays in `allOf`, and is described from there.
+- Properties, lists and bounds are combined, with the meaning of the draft: what one forbids stays forbidden.
+- What one subschema cannot say (two patterns) is left over: it stays in `allOf`, and is described from there.
 - A reference that leads to itself with nothing in between can never be written out.
 """
 
@@ -33,7 +33,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def exact(value: Any) -> str:
-    """A JSON value as text that tells it from every other one."""
+    """Write a JSON value as text that tells it from every other one."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -52,7 +52,7 @@ def any_of(schemas: list[Any]) -> Any:
 
 
 def as_list(types: Any) -> list[str]:
-    """The types that a `type` keyword names."""
+    """List the types that a `type` keyword names."""
     return types if isinstance(types, list) else [types]
 
 
@@ -118,7 +118,7 @@ def _said_of(node: Schema, name: str) -> Any:
 
 
 def _shape(first: Schema, second: Schema) -> Schema:
-    """The properties of two object schemas, seen through what each says of the other's extra ones."""
+    """Combine the properties of two object schemas; what each says of extra ones counts for the other's."""
     names = dict.fromkeys((*first.get("properties", ()), *second.get("properties", ())))
     shape: Schema = {}
     if names or "properties" in first or "properties" in second:
@@ -136,7 +136,7 @@ def _shape(first: Schema, second: Schema) -> Schema:
 
 
 def merge(first: Schema, second: Schema) -> tuple[Schema, Schema]:
-    """Merge two subschemas without references; also give what of the second could not be said beside the first."""
+    """Merge two subschemas without references; also give what of the second has no place beside the first."""
     left: Schema = {}
     for group in _GROUPS:
         if _collide(group, first, second):
@@ -162,7 +162,7 @@ def merge(first: Schema, second: Schema) -> tuple[Schema, Schema]:
 def _members(
     view: Schema, document: Document, path: str, trail: frozenset[str]
 ) -> tuple[list[Schema], frozenset[str]]:
-    """Everything that holds at once, in order and without references; and the references written out for it."""
+    """List what holds at once, in order, without references; also give the references written out for it."""
     members: list[Schema] = []
     expanded: set[str] = set()
     pending: list[tuple[Any, tuple[str, ...]]] = [(view, ())]
@@ -196,7 +196,7 @@ def _refuse_return(ref: str, route: tuple[str, ...], trail: frozenset[str], path
 def conjoin(
     view: Schema, document: Document, path: str, trail: frozenset[str]
 ) -> tuple[Schema, frozenset[str], list[str]]:
-    """Write out `$ref` and `allOf`; also give the references on the way, and the annotations that had to give way."""
+    """Write out `$ref` and `allOf`; also give the references on the way and the annotations that are lost."""
     (joined, *members), trail = _members(view, document, path, trail)
     outer = {key: joined.pop(key) for key in SEES_THROUGH if key in joined}
     conflicts: list[Schema] = []

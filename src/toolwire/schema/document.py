@@ -1,8 +1,8 @@
 """A whole schema as a document: how large it is, and what its references point to.
 
 Rules of this file:
-- A reference is followed inside the document only; nothing is ever fetched. An embedded `$id` opens no document of its own.
-- Size counts JSON values, and 64 characters of text as one. What references and unions multiply is counted each time.
+- A reference is followed inside the document only; nothing is fetched. An embedded `$id` opens no other one.
+- Size counts JSON values, and 64 characters of text as one; what references and unions multiply, each time.
 """
 
 import re
@@ -16,13 +16,14 @@ from toolwire.schema.targets import Schema
 MAX_DEPTH = 100
 MAX_NESTING = 256
 MAX_SIZE = 100_000
+MAX_BITS = 4096
 TEXT_UNIT = 64
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 def _too_large(path: str) -> InvalidSchema:
     return InvalidSchema(
-        f"the schema is too large: more than {MAX_SIZE:,} JSON values once references and unions are written out",
+        f"the schema is too large: more than {MAX_SIZE:,} JSON values, once what it refers to is written out",
         path=path,
     )
 
@@ -36,7 +37,7 @@ def too_deep(path: str) -> InvalidSchema:
 
 
 def _children(value: Any) -> tuple[list[Any], int]:
-    """The values inside a JSON value, and the size of its own text."""
+    """List the values inside a JSON value; also give the size of its own text."""
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise InvalidSchema("the schema is not JSON: every key must be a string")
@@ -45,6 +46,8 @@ def _children(value: Any) -> tuple[list[Any], int]:
         return value, 0
     if isinstance(value, str):
         return [], len(value) // TEXT_UNIT
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise InvalidSchema(f"the schema holds an integer of more than {MAX_BITS:,} bits")
     if value is None or isinstance(value, bool | int | float):
         return [], 0
     raise InvalidSchema(f"the schema is not JSON: it holds a value of type {type(value).__name__}")
@@ -57,6 +60,8 @@ def measure(value: Any, path: str = "") -> int:
         size += len(level)
         below: list[Any] = []
         for item in level:
+            if type(item) is str and len(item) < TEXT_UNIT:
+                continue
             children, text = _children(item)
             below += children
             size += text
@@ -125,7 +130,7 @@ class Document:
             raise _too_large(path)
 
     def find(self, ref: str, path: str = "") -> Any:
-        """The subschema that a reference points to."""
+        """Find the subschema that a reference points to."""
         fragment = ref.removeprefix(self._base) if self._base and "#" in ref else ref
         if not fragment.startswith("#"):
             raise InvalidSchema(
@@ -137,7 +142,7 @@ class Document:
         return value
 
     def expand(self, ref: str, path: str) -> Any:
-        """The subschema that a reference points to, counted as written out in its place."""
+        """Find the subschema that a reference points to, and count it as written out in its place."""
         value = self.find(ref, path)
         if ref not in self._sizes:
             self._sizes[ref] = measure(value, path)

@@ -1,9 +1,9 @@
 """One subschema in the words of draft 2020-12, whichever draft or dialect it was written in.
 
 Rules of this file:
-- A keyword of the wrong kind is refused by name; one whose value is null says nothing, except where null is a value.
-- OpenAPI's `nullable` becomes the type "null", the tuple of older drafts `prefixItems`, an upper-case type or the number
-  of a protobuf type its name. A subschema that is spelled like that already is given back as it is.
+- A keyword of the wrong kind is refused by name; one that is null says nothing, except where null is a value.
+- OpenAPI's `nullable` becomes the type "null", the tuple of older drafts `prefixItems`, an upper-case type or
+  the number of a protobuf type its name. A subschema that is spelled like that already stays the same object.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from toolwire.errors import InvalidSchema
 from toolwire.schema.targets import COMBINERS, CONSTRAINTS, TYPES, Schema
 
 _NULL_IS_A_VALUE = frozenset({"const", "default", "example"})
+_SHOWN = 60
 _NUMBERED_TYPES = ("", "string", "number", "integer", "boolean", "array", "object", "null")
 
 
@@ -105,7 +106,7 @@ def _check(node: Schema, path: str) -> Schema:
 def _shown(value: Any) -> str:
     if value is None or isinstance(value, str | int | float):
         text = repr(value)
-        return text if len(text) <= 60 else f"{text[:57]}..."
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return "an empty list" if value == [] else f"this {type(value).__name__}"
 
 
@@ -133,7 +134,7 @@ def _types(node: Schema, path: str) -> Schema:
 
 
 def replace(node: Schema, keyword: str, new: Schema) -> Schema:
-    """The node with a keyword replaced, in its place, by others; those override what stands elsewhere."""
+    """Put others in the place of a keyword; they override what stands elsewhere."""
     out: Schema = {}
     for key, value in node.items():
         if key == keyword:
@@ -144,7 +145,7 @@ def replace(node: Schema, keyword: str, new: Schema) -> Schema:
 
 
 def or_null(node: Schema) -> Schema:
-    """The same schema, which accepts null as well."""
+    """Accept null as well."""
     constraints = node.keys() & CONSTRAINTS
     if constraints and constraints <= {"anyOf"}:
         return replace(node, "anyOf", {"anyOf": [*node["anyOf"], {"type": "null"}]})

@@ -1,8 +1,8 @@
 """A schema in the words of a target: read, respelled step by step, written out.
 
 Rules of this file:
-- What a target cannot say goes into the description of the same subschema, as `(maxLength: 5, pattern: "^a")`: sorted by
-  keyword, values as JSON. What constrains nothing is dropped; each is noted, except for mere identifiers.
+- What a target cannot say goes into the description of the same subschema, as `(maxLength: 5, minLength: 1)`:
+  sorted by keyword, values as JSON. What constrains nothing is dropped. All is noted, but mere identifiers.
 - What needs no change is the same object in the result; nothing that was given is ever changed.
 - References are kept where the target follows them, and written out elsewhere.
 """
@@ -115,7 +115,7 @@ def _respelled(view: Schema, site: Site) -> Schema:
 
 
 def _kept(raw: Any, out: Schema) -> Schema:
-    """What was given, where writing it has changed nothing."""
+    """Give back what was given, where writing it has changed nothing."""
     if not isinstance(raw, dict) or len(raw) != len(out):
         return out
     pairs = zip(raw.items(), out.items(), strict=True)
@@ -147,7 +147,7 @@ def _write_out(view: Schema, site: Site) -> tuple[Schema, Site]:
 
 
 def _sole_reference(view: Schema) -> str | None:
-    """The reference that is all that constrains here; annotations may stand beside it."""
+    """Find the reference that is all that constrains here; annotations may stand beside it."""
     constraints = view.keys() & CONSTRAINTS
     if constraints == {"$ref"}:
         return str(view["$ref"])
@@ -187,7 +187,7 @@ def _null_aside(out: Schema, site: Site) -> Schema:
     outer = {key: value for key, value in out.items() if key != "anyOf"}
     merged, left = merge(outer, others[0])
     _note_lost(left, site)
-    return {**merged, "nullable": True}
+    return {key: merged[key] for key in replace(out, "anyOf", others[0])} | {"nullable": True}
 
 
 def _type(value: Any, _view: Schema, site: Site) -> Any:

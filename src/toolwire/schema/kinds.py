@@ -1,9 +1,10 @@
-"""Types, literals and bounds in the form that a target understands; each step takes a subschema and gives a subschema.
+"""Types, literals and bounds in the form that a target understands; each step gives the subschema respelled.
 
 Rules of this file:
-- A type that is missing where a target insists on one is read off the literals or the keywords beside it; where there are
-  none, the value is narrowed to a scalar.
-- `const` becomes an `enum` of one, a bound that excludes an integer the next integer, a tuple a list of its members' types.
+- A type that is missing where a target insists on one is read off the literals or the keywords beside it;
+  where there are none, the value is narrowed to a scalar.
+- `const` becomes an `enum` of one, a bound that excludes an integer the next integer, a tuple a list of any
+  of its members.
 """
 
 import json
@@ -26,7 +27,7 @@ _FORMAT_OF: Mapping[str, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value."""
+    """Name the JSON type of a value."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -47,7 +48,7 @@ def is_kind(value: Any, kind: str) -> bool:
 def _read_off(view: Schema) -> str | None:
     for kind in _READ_OFF:
         if view.keys() & KEYWORDS_OF[kind]:
-            return _FORMAT_OF.get(view.get("format", ""), kind)
+            return _FORMAT_OF.get(view.get("format", ""), kind) if kind == "string" else kind
     return None
 
 
@@ -152,7 +153,7 @@ def settle_bounds(view: Schema, site: Site) -> Schema:
 
 def _inclusive(view: Schema, excluding: str, including: str, step: int) -> Schema:
     bound: Any = view.get(excluding)
-    if not is_number(bound) or not math.isfinite(bound):
+    if not is_number(bound) or (isinstance(bound, float) and not math.isfinite(bound)):
         return view
     nearest = (math.floor(bound) if step > 0 else math.ceil(bound)) + step
     if including in view:
@@ -161,7 +162,7 @@ def _inclusive(view: Schema, excluding: str, including: str, step: int) -> Schem
 
 
 def settle_items(view: Schema, site: Site) -> Schema:
-    """Say what an array holds: a tuple by the types of its members, an array of anything where items are insisted on."""
+    """Say what an array holds: a tuple any of its members, one of unknown items anything."""
     view = _ended(view)
     if "prefixItems" in view and "prefixItems" not in site.target.keywords:
         rest = view.get("items")
@@ -184,4 +185,3 @@ def _ended(view: Schema) -> Schema:
 
 def _distinct(schemas: list[Any]) -> list[Any]:
     return list({exact(schema): schema for schema in schemas}.values())
-

@@ -2,8 +2,8 @@
 
 Rules of this file:
 - A null goes where the original schema declares the property, does not require it and does not accept null.
-- Of several alternatives the one counts that fits the arguments as they are, else the first that fits without such
-  nulls; one that declares every property that is given comes before one that merely allows it.
+- Of several alternatives the one counts that fits the arguments as they are, else the first that fits without
+  such nulls; one that declares every property that is given comes before one that merely allows it.
 - What fits is judged by types, literals, names and bounds; patterns and the like are left to validation.
 - Nulls deeper than `MAX_DEPTH` levels stay; validation will see them.
 """
@@ -76,7 +76,7 @@ class _Pruning:
         self._fits: dict[tuple[int, int, _Reading], bool] = {}
 
     def pruned(self, value: Any, raw: Any, depth: int) -> Any:
-        """The value without the nulls that mean "absent"."""
+        """Take out the nulls that mean "absent"."""
         if depth > MAX_DEPTH or not isinstance(value, dict | list):
             return value
         nodes = self._applying(value, raw)
@@ -166,7 +166,8 @@ class _Pruning:
         required, declared = node.get("required", ()), node.get("properties", {})
         if any(name not in value for name in required):
             return False
-        if reading.closed and declared and not value.keys() <= declared.keys():
+        lists = "properties" in node or node.get("type") == "object"
+        if reading.closed and lists and not value.keys() <= declared.keys():
             return False
         return all(
             (reading.null_is_absent and item is None and name not in required)
@@ -177,7 +178,7 @@ class _Pruning:
 
 
 def _of_property(nodes: list[Schema], name: str) -> list[Any]:
-    """What subschemas say of a property, by its name or as an extra one."""
+    """List what subschemas say of a property, by its name or as an extra one."""
     said = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
     return said + [
         node["additionalProperties"]
@@ -189,7 +190,7 @@ def _of_property(nodes: list[Schema], name: str) -> list[Any]:
 
 
 def _of_item(nodes: list[Schema], index: int) -> list[Any]:
-    """What subschemas say of an item, by its place in a tuple or as one of the rest."""
+    """List what subschemas say of an item, by its place in a tuple or as one of the rest."""
     said: list[Any] = []
     for node in nodes:
         members = node.get("prefixItems", ())

@@ -80,7 +80,7 @@ def _accepts_null(schema: Schema) -> bool:
 
 
 def null_for_absent(schema: Schema) -> Schema:
-    """A fitted property that accepts null as well, to say that it is absent."""
+    """Let a fitted property accept null as well, to say that it is absent."""
     if _accepts_null(schema):
         return schema
     if "anyOf" in schema:

@@ -18,7 +18,7 @@ ROOT = "#"
 class Note(Struct, frozen=True):
     """One thing that a fitted schema says otherwise: where, which keyword, and what became of it.
 
-    `dropped`: it is gone. `described`: it stands in the description, in words. `approximated`: it is said more narrowly.
+    `dropped`: it is gone. `described`: it stands in the description. `approximated`: less is accepted now.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Fitted(Struct, frozen=True):
 
 
 class References:
-    """The references that a fitted schema keeps: their names, what must still be defined, and which lead where."""
+    """The references that a fitted schema keeps: their names, what is still to define, which lead where."""
 
     __slots__ = ("_defined", "_document", "_edges", "_kept", "_places", "pending")
 
@@ -80,14 +80,15 @@ class References:
         except CycleError as found:
             start, *cycle = reversed(found.args[1])
             path = self._places[start, cycle[0]]
+            route = " -> ".join((start, *cycle))
             raise SchemaRecursive(
-                f"$ref {cycle[0]!r} leads back to itself ({' -> '.join((start, *cycle))}); {_allowed_cycles(target)}",
+                f"$ref {cycle[0]!r} leads back to itself ({route}); {_allowed_cycles(target)}",
                 path=f"{path}.$ref" if path else "$ref",
             ) from None
 
 
 def definition(name: str) -> str:
-    """The reference to a definition at the root."""
+    """Write the reference to a definition at the root."""
     return f"#/$defs/{pointer_step(name)}"
 
 
@@ -114,7 +115,7 @@ class Site(Struct, frozen=True):
     root: bool = False
 
     def below(self, step: str, passing: str = "") -> "Site":
-        """The site one subschema further down; `passing` says through what."""
+        """Go one subschema further down; `passing` says through what."""
         return Site(
             self.target,
             self.document,
@@ -128,12 +129,12 @@ class Site(Struct, frozen=True):
         )
 
     def defining(self, name: str) -> "Site":
-        """The site of a definition."""
+        """Go to a definition."""
         owner, path = definition(name), f"$defs.{name}"
         return Site(self.target, self.document, self.references, self.notes, path, 1, owner=owner)
 
     def expanding(self, trail: frozenset[str]) -> "Site":
-        """The same site, with the references that were written out here."""
+        """Stay here, with the references that were written out on the way."""
         return replace(self, trail=trail)
 
     def note(self, keyword: str, action: Action, detail: str) -> None:

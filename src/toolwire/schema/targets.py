@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A keyword that is in no table constrains nothing that we know of: it is an annotation.
-- A limit is about the value of a keyword that the target takes otherwise (a format that it knows, a bound of 0 or 1).
+- A limit is about the value of a keyword that the target takes otherwise: a known format, a bound of 0 or 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,9 +63,9 @@ CONSTRAINS_NOTHING: Mapping[str, Any] = {
 class Target(Struct, frozen=True, kw_only=True):
     """What one place for a schema understands, and what it insists on.
 
-    `typed`: every schema says its type and every array its items. `typed_literals`: also beside `enum` and `const`.
-    `closed` and `all_required` are the two halves of strictness. `pure_unions`: nothing constrains beside `anyOf`.
-    `inlined`: no references. `nullable`: null is said by that keyword. `text_literals`: every literal is a string.
+    `typed`: every schema says its type, every array its items; `typed_literals`: even beside `enum`, `const`.
+    `closed`, `all_required`: the two halves of strictness. `pure_unions`: nothing constrains beside `anyOf`.
+    `inlined`: no references. `nullable`: null is said by that keyword. `text_literals`: literals are strings.
     `cycle_through`: where a cycle of references must pass, so that it is understood.
     """
 

@@ -108,7 +108,7 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
 
 
 def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
-    blocks = []
+    blocks: list[Any] = []
     base, outer = ledger.at, ledger.part
     ledger.at = base if outer is None else (*base, "content", outer)
     for place, part in enumerate(parts):
@@ -125,7 +125,7 @@ def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
                 continue
-        if block is not None and (made_by(getattr(part, "opaque", None), DIALECT) or block.get("text") != ""):
+        if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
             blocks.append(block)
     ledger.at, ledger.part = base, outer
     return blocks

@@ -218,7 +218,7 @@ def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     for place, part in enumerate(parts):
         ledger.part = place
         block = table[type(part)](part, ledger)
-        if block is not None:
+        if block is not None or ledger.said(block, part):
             blocks.append(block)
     ledger.part = None
     return blocks

@@ -57,7 +57,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else {**CONSTANTS, "stop_sequence": None}
     if response.id is not None or not mine:
-        body["id"] = response.id or f"msg_{fingerprint(response)}"
+        body["id"] = f"msg_{fingerprint(response)}" if response.id is None else response.id
     if response.model is not None or not mine:
         body["model"] = response.model or ""
     for place, choice in enumerate(response.choices):

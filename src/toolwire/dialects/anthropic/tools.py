@@ -66,7 +66,8 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         body["strict"] = tool.strict
     if tool.custom or tool.format is not None or tool.metadata:
         _note_tool(tool, ledger)
-    return body if tool.cache is None and (opaque is None or not opaque.value) else finish(body, tool, ledger)
+    bare = opaque is None or (not opaque.value and opaque.form is None)
+    return body if bare and tool.cache is None else finish(body, tool, ledger)
 
 
 def _note_tool(tool: Tool, ledger: Ledger) -> None:
@@ -89,20 +90,22 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def decode_choice(value: Any) -> Understood | None:
     """Read a `tool_choice` with its parallel-call flag."""
+    form: dict[str, Any] = {}
     match value:
         case {"type": "auto" | "none" as mode}:
             choice = ToolChoice(mode)  # type: ignore[arg-type]
         case {"type": "any"}:
             choice = ToolChoice("required")
         case {"type": "tool", "name": str(name)}:
-            choice = ToolChoice("required", [name])
+            choice = ToolChoice("required", [WIRE.read_name(name, form)])
         case _:
             return None
     fields: dict[str, Any] = {"tool_choice": choice}
-    left = {key: given for key, given in value.items() if key not in {"type", "name"}}
+    taken = {"type", "name"} if choice.names else {"type"}
+    left = {key: given for key, given in value.items() if key not in taken}
     if type(left.get("disable_parallel_tool_use")) is bool:
         fields["parallel_tool_calls"] = not left.pop("disable_parallel_tool_use")
-    return Understood(fields, left or ABSENT)
+    return Understood(fields, left or ABSENT, keep=bool(form))
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
@@ -114,7 +117,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     choice = request.tool_choice or ToolChoice("auto")
     body = {"type": "any" if choice.mode == "required" else choice.mode}
     if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
-        body = {"type": "tool", "name": ledger.names.write(choice.names[0])}
+        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=mine)}
     elif choice.names is not None:
         ledger.lose(
             "tool_choice.names",

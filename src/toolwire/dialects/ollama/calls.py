@@ -103,25 +103,26 @@ def decode_result(body: dict[str, Any], form: dict[str, Any], waiting: list[Tool
     """Read a tool message: the result of one of the calls that wait for theirs."""
     rest = body.copy()
     del rest["role"]
-    name = None
-    for key in NAME_KEYS:
-        if name is None and (name := take(rest, key, str)) is not None and key != NAME_KEYS[0]:
-            form["name"] = key
-    call_id = _take_id(rest, "tool_call_id", form)
+    key = next((key for key in NAME_KEYS if type(rest.get(key)) is str), NAME_KEYS[0])
+    if key != NAME_KEYS[0]:
+        form["name"] = key
+    name, call_id = take(rest, key, str), _take_id(rest, "tool_call_id", form)
     call = _answered(call_id, name, waiting)
     if call is not None:
         waiting.remove(call)
         if call_id is None:
             call_id = form["linked"] = call.id
-    text = take(rest, "content", str)
-    words, is_error = ([], False) if text is None else read_error(text)
-    images = take_images(rest)
-    content: Any = (
-        [*([Text(words, opaque=WIRE.plain)] if text is not None else ()), *images] if images else words
-    )  # type: ignore[arg-type]
-    return Message(
-        "tool", [ToolResult(call_id, name, content, is_error)], name, call_id, WIRE.own(rest, form)
-    )
+    content, is_error = _take_content(rest)
+    result = ToolResult(call_id, name, content, is_error)
+    return Message("tool", [result], name, call_id, WIRE.own(rest, form))
+
+
+def _take_content(rest: dict[str, Any]) -> tuple[str | list[Part], bool]:
+    text, images = take(rest, "content", str), take_images(rest)
+    if text is None:
+        return images, False
+    words, is_error = read_error(text)
+    return [Text(text=words, opaque=WIRE.plain), *images] if images else words, is_error
 
 
 def _answered(call_id: str | None, name: str | None, waiting: list[ToolCall]) -> ToolCall | None:

@@ -1,7 +1,7 @@
 """Messages of Ollama: one canonical message for each message of the wire.
 
 Rules of this file:
-- Words from elsewhere that stand in several parts are joined by a line break; those of an answer are one text, cut.
+- Words in several parts are joined by a line break; those of an answer are one text that had been cut.
 - A result that stands within a user's message becomes a message of its own, before the words.
 - The server reads a role in any case; how it was spelled is kept.
 """
@@ -14,6 +14,7 @@ from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = ROLES - {"tool"}
+WORDS_ONLY = {"role", "content"}
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -32,7 +33,7 @@ def decode_message(body: Any, place: int = 0, waiting: list[ToolCall] | None = N
     """Read one message; one that is not understood is kept whole."""
     spelled = body.get("role") if type(body) is dict else None
     if type(spelled) is str:
-        if len(body) == 2 and spelled in SPEAKERS and type(body.get("content")) is str:
+        if body.keys() == WORDS_ONLY and spelled in SPEAKERS and type(body.get("content")) is str:
             return Message(spelled, body["content"], None, None, WIRE.plain)  # type: ignore[arg-type]
         role = spelled.lower()
         form = {} if role == spelled else {"role": spelled}

@@ -1,4 +1,4 @@
-"""What a message of Ollama is made of: one string of words, and keys of their own for thinking, pictures and calls.
+"""What a message of Ollama is made of: words in one string; thinking, pictures and calls under own keys.
 
 Rules of this file:
 - The wire's order is thinking, words, pictures, calls; any other order is lost by name.
@@ -37,7 +37,7 @@ class Said(Struct):
             self.latest = rank
 
     def write(self, body: dict[str, Any], ledger: Ledger, glue: str) -> None:
-        """Put what was said under the keys of the wire; the words of a message from elsewhere always stand there."""
+        """Put what was said under the keys of the wire; a message from elsewhere always has words."""
         words = [word for word in self.words if word]
         if self.words or not ledger.own:
             body["content"] = glue.join(words)

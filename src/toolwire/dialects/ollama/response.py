@@ -82,8 +82,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
     if response.usage is not None:
         _encode_usage(response.usage, body, ledger)
     for field in ("id", "service_tier"):
-        if getattr(response, field) is not None:
-            ledger.lose(field, field, f"{DIALECT} has no place for it", severity="minor")
+        if (value := getattr(response, field)) is not None:
+            ledger.lose(field, field, f"{DIALECT} has no place for {value}", severity="minor")
     for key in response.provider_state or ():
         ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state", severity="minor")
     ledger.replay(body, response.opaque)

@@ -1,8 +1,8 @@
 """Tool declarations of Ollama, and what stands in for the choice among them that it lacks.
 
 Rules of this file:
-- A tool that must not be called is not offered; that one must be called is said in the last words of the user.
-- A server keeps few keywords of a schema: of a declaration from elsewhere, the others go into descriptions.
+- A tool that must not be called is not offered; for a call that must come, the user asks in the last words.
+- A server keeps few keywords of a schema; those of a declaration from elsewhere go into descriptions.
 """
 
 from collections.abc import Collection, Iterable
@@ -69,9 +69,10 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         ledger.lose(
             "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
         )
-        ledger.lose_fields(tool, "custom_tool", "format", "parameters")
+        ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         inner["parameters"] = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
+    ledger.lose_fields(tool, "custom_tool", "format")
     if tool.strict is not None:
         severity: Any = "semantic" if tool.strict else "minor"
         ledger.lose("strict", "strict", f"{DIALECT} does not hold calls to a schema", severity=severity)

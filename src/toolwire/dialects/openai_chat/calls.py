@@ -7,12 +7,14 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.arguments import argument_text, parse_arguments
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, finish
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import made_id, was_made
 from toolwire.standins import SEE_BELOW, STARTS, mark_error, read_error
-from toolwire.types import Message, Opaque, Part, ToolCall, ToolResult
+from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 
 
 NO_IDS = frozenset({"", "null"})
@@ -146,6 +148,9 @@ def decode_result(body: dict[str, Any]) -> Message:
     elif type(content) is list and content:
         del rest["content"]
         words = decode_parts(content)
+        if type(first := words[0]) is Text:
+            text, is_error = read_error(first.text)
+            words[0] = replace(first, text=text)
     result = ToolResult(call_id, name, words, is_error)
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
 
@@ -201,27 +206,35 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
         return {"content": mark_error(content, is_error=part.is_error)}
     if not content and ledger.own:
         return {}
-    blocks: list[dict[str, Any]] = []
+    blocks: list[Any] = []
     base, outer = ledger.at, ledger.part
     ledger.at = base if outer is None else (*base, "content", outer)
     for place, inner in enumerate(content):
         ledger.part = place
         block = encode_part(inner, ledger, "user")
-        if block is None:
-            continue
-        if "text" in block or (ledger.own and made_by(getattr(inner, "opaque", inner), DIALECT)):  # type: ignore[arg-type]
-            blocks.append(block)
-            continue
-        below.append(block)
-        kind = str(type(inner).__struct_config__.tag)
-        stub = SEE_BELOW.format(kind=kind, number=len(below))
-        blocks.append({"type": "text", "text": stub})
-        ledger.lose(
-            "", f"tool_result_{kind}", f"{DIALECT} results hold text only; moved below", "moved", "minor"
-        )
+        if ledger.said(block, inner):
+            blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
     ledger.at, ledger.part = base, outer
-    if part.is_error:
-        blocks.insert(0, {"type": "text", "text": mark_error("", is_error=True)})
+    _mark_first(blocks, part, content)
     if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
         return {"content": blocks[0]["text"]}
     return {"content": blocks or ""}
+
+
+def _may_stand(part: Part, ledger: Ledger) -> bool:
+    return type(part) is Text or (ledger.own and made_by(part if type(part) is Opaque else part.opaque, DIALECT))
+
+
+def _put_below(block: Any, part: Part, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
+    below.append(block)
+    kind = str(type(part).__struct_config__.tag)
+    ledger.lose("", f"tool_result_{kind}", f"{DIALECT} results hold text only; moved below", "moved", "minor")
+    return {"type": "text", "text": SEE_BELOW.format(kind=kind, number=len(below))}
+
+
+def _mark_first(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:
+    """Say in the first text whether the result is an error; `decode_result` reads it back."""
+    if content and type(content[0]) is Text and blocks:
+        blocks[0] = {**blocks[0], "text": mark_error(content[0].text, is_error=part.is_error)}
+    elif part.is_error:
+        blocks.insert(0, {"type": "text", "text": mark_error("", is_error=True)})

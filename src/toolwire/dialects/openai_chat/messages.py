@@ -87,6 +87,8 @@ def _decode_words(body: dict[str, Any], role: Any) -> Message:
 def decode_answer(body: dict[str, Any], place: int = 0, legacy: list[ToolCall] | None = None) -> Message:
     """Read an assistant's message, in a request or in a response."""
     content = body.get("content")
+    if body.get("role") != "assistant":
+        return _decode_odd_answer(body, place, legacy)
     if len(body) == 2 and type(content) is str:
         return Message("assistant", content, None, None, WIRE.plain)
     calls = body.get("tool_calls")
@@ -225,14 +227,14 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
         ledger.part = place
         if type(part) is ToolResult:
             encode_result(part, message, ledger, bodies, below)
-        elif (block := encode_part(part, ledger, message.role)) is not None:
+        elif ledger.said(block := encode_part(part, ledger, message.role), part):
             blocks.append(block)
     ledger.part = None
     if below:
         blocks, below[:] = [*below, *blocks], []
     body: dict[str, Any] = {"role": _role(message.role, ledger)}
     if blocks:
-        alone = len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0] and not ledger.own
+        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
         body["content"] = blocks[0]["text"] if alone else blocks
     elif not ledger.own and message.parts:
         return
@@ -265,7 +267,7 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
             case Opaque() if part.dialect == DIALECT and part.form:
                 body.setdefault(part.form["key"], []).append(part.value)
             case _:
-                if (block := encode_part(part, ledger, "assistant")) is not None:
+                if ledger.said(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)
     ledger.part = None
     _place_words(body, blocks, bare=bare, as_string=as_string, own_wire=ledger.own)

@@ -129,17 +129,23 @@ def decode_choice(value: Any) -> Understood | None:
         case {"type": "function", "function": {"name": str(name)}} if (
             len(value) == 2 and len(value["function"]) == 1
         ):
-            return Understood({"tool_choice": ToolChoice("required", [name])})
+            return _named([name])
         case {"type": "custom", "custom": {"name": str(name)}}:
-            return Understood({"tool_choice": ToolChoice("required", [name])}, keep=True)
+            return _named([name], keep=True)
         case {
             "type": "allowed_tools",
             "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)},
         }:
             names = [_allowed_name(tool) for tool in tools]
             if names and None not in names:
-                return Understood({"tool_choice": ToolChoice(mode, names)}, keep=True)  # type: ignore[arg-type]
+                return _named(names, mode, keep=True)
     return None
+
+
+def _named(names: list[Any], mode: Any = "required", *, keep: bool = False) -> Understood:
+    form: dict[str, Any] = {}
+    read = [WIRE.read_name(name, form) for name in names]
+    return Understood({"tool_choice": ToolChoice(mode, read)}, keep=keep or bool(form))
 
 
 def _allowed_name(tool: Any) -> str | None:
@@ -162,11 +168,12 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     if choice.mode == "none":
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
         return "none"
+    mine = made_by(request.opaque, DIALECT)
     custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
     entries = []
     for name in choice.names:
         key = "custom" if name in custom else "function"
-        entries.append({"type": key, key: {"name": ledger.names.write(name)}})
+        entries.append({"type": key, key: {"name": ledger.names.choose(name, own=mine)}})
     if len(entries) == 1 and choice.mode == "required":
         return entries[0]
     return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": entries}}

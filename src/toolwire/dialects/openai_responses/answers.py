@@ -1,13 +1,14 @@
-"""What the model says in a row, as one message of the assistant: words, reasoning, calls and the server's own tools.
+"""What the model says in a row, as one message of the assistant: words, reasoning, calls, the server's tools.
 
 Rules of this file:
-- The first part of a message item carries what the item says beside its content, so that the same items are written again.
+- The first part of a message item carries what the item says beside its content, so that the same items are
+  written again.
 - An item that follows reasoning keeps the server's id only while that reasoning stands before it.
-- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In a response
-  they share an item, and every item gets an id made from the response and its place.
+- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In
+  a response they share an item, and every item gets an id made from the response and its place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolwire.dialects.openai_responses.calls import (
@@ -71,7 +72,7 @@ def take_said(rest: dict[str, Any]) -> dict[str, Any]:
 
 
 class Turn:
-    """What the model says in a row, as it is read; `place` tells made ids of one turn from those of another."""
+    """What the model says in a row, as it is read; `place` keeps the made ids of two turns apart."""
 
     __slots__ = ("calls", "parts", "place", "reasoning")
 
@@ -170,7 +171,7 @@ class Items:
         self.open = None
 
     def made_id(self, prefix: str, of: object) -> str:
-        """Make the id of an item: in a response from the whole of it, in a request from nothing that comes later."""
+        """Make the id of an item: in a response from all of it, in a request from its place."""
         if self.response is None:
             return f"{prefix}_{fingerprint((self.ledger.at, self.ledger.part, of))}"
         self._seed = self._seed or fingerprint(self.response)
@@ -185,26 +186,13 @@ def encode_answer(message: Message, items: Items) -> None:
     items.kept = set()
     for place, part in enumerate(parts):
         ledger.part = place
-        match part:
-            case Text():
-                if part.text or alone or part.opaque is not None:
-                    _write_words(part, items)
-            case ToolCall():
-                _write_call(part, items)
-            case Thinking():
-                _write_thinking(part, items)
-            case Refusal():
-                _write_words(part, items)
-            case Opaque() if part.dialect == DIALECT:
-                _write_opaque(part, items)
-            case ServerToolCall() if made_by(part.opaque, DIALECT):
-                items.add(encode_server_call(part, ledger))
-            case ServerToolResult() if made_by(part.opaque, DIALECT):
-                items.add(encode_server_result(part, ledger))
-            case ToolResult() if items.response is None or made_by(part.opaque, DIALECT):
-                items.add(encode_result(part, ledger, custom=part.tool_call_id in items.custom))
-            case _:
-                lose_part(part, ledger, "what the model says")
+        if type(part) is Text and not part.text and not alone and not made_by(part.opaque, DIALECT):
+            continue
+        write = WRITERS.get(type(part))
+        if write is None:
+            lose_part(part, ledger, HOLDER)
+        else:
+            write(part, items)
     ledger.part = None
     items.open = None
 
@@ -222,6 +210,8 @@ def _write_words(part: Text | Refusal, items: Items) -> None:
         items.add(item)
         if type(part) is Text and "easy" in form:
             item["content"] = part.text
+            if part.citations:
+                ledger.lose("citations", "citation", "the item has only a string")
             _lose_beside(part, ledger)
             return
         item["content"] = items.open = [_encode_block(part, ledger)]
@@ -237,20 +227,20 @@ def _encode_block(part: Text | Refusal, ledger: Ledger) -> dict[str, Any]:
 
 def _lose_beside(part: Text, ledger: Ledger) -> None:
     """Lose what stands beside a text where only a string is said."""
-    if part.citations:
-        ledger.lose("citations", "citation", "the item has only a string")
-    finish_output({}, part, ledger)
+    left = finish_output({}, part, ledger)
+    for key, value in left.items():
+        if value:
+            ledger.lose(f"opaque.{key}", key, "the item has only a string")
 
 
 def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
     """Write words that no item of this wire held, or that lost their item."""
     ledger = items.ledger
-    mine = made_by(part.opaque, DIALECT)
-    rest = part.opaque.value.get(ITEM, {}) if mine else {}  # type: ignore[union-attr]
+    rest = part.opaque.value.get(ITEM, {}) if made_by(part.opaque, DIALECT) else {}  # type: ignore[union-attr]
     item = {"type": "message", "role": "assistant", **rest}
-    if items.response is None and type(part) is Text and not (part.citations and not mine):
-        items.add({**item, "content": part.text})
+    if items.response is None and type(part) is Text and not part.citations:
         _lose_beside(part, ledger)
+        items.add({**item, "content": part.text})
         return
     block = _encode_block(part, ledger)
     if items.response is None and type(part) is Text and not block["annotations"]:
@@ -275,7 +265,7 @@ def _write_call(call: ToolCall, items: Items) -> None:
 
 
 def _write_thinking(part: Thinking, items: Items) -> None:
-    """Write reasoning: what was read here as it was; what comes from elsewhere can only be shown, never sent back."""
+    """Write reasoning: what was read here as it was; any other can only be shown, never sent back."""
     ledger = items.ledger
     if made_by(part.opaque, DIALECT):
         items.add(encode_reasoning(part, ledger))
@@ -294,8 +284,10 @@ def _write_thinking(part: Thinking, items: Items) -> None:
 
 
 def _write_opaque(part: Opaque, items: Items) -> None:
-    form = part.form or {}
-    if ITEM in form:
+    form = form_of(part, DIALECT)
+    if part.dialect != DIALECT:
+        lose_part(part, items.ledger, HOLDER)
+    elif ITEM in form:
         item = {"role": "assistant", **form[ITEM], **form["rest"]}
         items.add(item)
         item["content"] = items.open = [part.value]
@@ -305,3 +297,32 @@ def _write_opaque(part: Opaque, items: Items) -> None:
         items.open.append(part.value)
     else:
         items.ledger.lose("", "opaque", "the item that held this block is not there")
+
+
+def _write_server_item(part: ServerToolCall | ServerToolResult, items: Items) -> None:
+    if not made_by(part.opaque, DIALECT):
+        items.ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+    elif type(part) is ServerToolCall:
+        items.add(encode_server_call(part, items.ledger))
+    else:
+        items.add(encode_server_result(part, items.ledger))  # type: ignore[arg-type]
+
+
+def _write_result(part: ToolResult, items: Items) -> None:
+    if items.response is None or made_by(part.opaque, DIALECT):
+        items.add(encode_result(part, items.ledger, custom=part.tool_call_id in items.custom))
+    else:
+        lose_part(part, items.ledger, HOLDER)
+
+
+HOLDER = "what the model says"
+WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
+    Text: _write_words,
+    Refusal: _write_words,
+    ToolCall: _write_call,
+    Thinking: _write_thinking,
+    ServerToolCall: _write_server_item,
+    ServerToolResult: _write_server_item,
+    ToolResult: _write_result,
+    Opaque: _write_opaque,
+}

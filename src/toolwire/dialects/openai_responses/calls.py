@@ -2,8 +2,8 @@
 
 Rules of this file:
 - Argument text goes out byte for byte as it came in, for as long as it still means the arguments.
-- The `id` of a call is the server's: it stays with a call that was read here, for as long as the reasoning that came
-  before it is there too, and no other call ever gets one in a request.
+- The `id` of a call is the server's: it stays with a call that was read here, for as long as the reasoning
+  that came before it is there too, and no other call ever gets one in a request.
 - A status is how far the item had come; only "incomplete" says something about the call.
 """
 
@@ -15,7 +15,7 @@ from toolwire.dialects.openai_responses.parts import (
     WIRE,
     decode_inputs,
     encode_input,
-    finish,
+    is_plain_text,
     lose_cache,
 )
 from toolwire.ledger import Ledger, form_of, made_by, take
@@ -26,6 +26,7 @@ from toolwire.types import Opaque, Part, ToolCall, ToolResult
 CALLS = frozenset({"function_call", "custom_tool_call"})
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 SPELLED = ("id", "status")
+TYPE_ID_AND_OUTPUT = 3
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
@@ -107,7 +108,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     """Read what came of a call."""
     call_id, output = item.get("call_id"), item.get("output")
     if (
-        len(item) == 3
+        len(item) == TYPE_ID_AND_OUTPUT
         and type(call_id) is str
         and type(output) is str
         and "__tw" not in call_id
@@ -147,10 +148,8 @@ def _take_output(rest: dict[str, Any]) -> tuple[str | list[Part], bool]:
 
 
 def _lone_mark(block: Any) -> str | None:
-    """Give the text of a block that is nothing but the mark of an error, or that mark with spaces before it."""
-    if type(block) is not dict or block.get("type") != "input_text" or len(block) != 2:
-        return None
-    text = block.get("text")
+    """Give the text of a block that is the mark of an error and nothing else, spaces before it allowed."""
+    text = block.get("text") if is_plain_text(block) else None
     return text if type(text) is str and text.endswith(ERROR) and text.lstrip(" ") == ERROR else None
 
 
@@ -184,7 +183,7 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | lis
         if block is not None:
             blocks.append(block)
     ledger.at, ledger.part = base, outer
-    if not mine and (not blocks or (len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0])):
+    if not mine and (not blocks or (len(blocks) == 1 and is_plain_text(blocks[0]))):
         return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)
     if part.is_error:
         return [{"type": "input_text", "text": ERROR}, *blocks]

@@ -2,16 +2,16 @@
 
 Rules of this file:
 - Reasoning goes back exactly as it came: the server looks for its id, or reads its encrypted content.
-- A tool of the server is told by its item's type: `web_search_call` calls `web_search`; where the item has a name of its
-  own (`mcp_call`), that is the tool's. What an item holds beside call and result is replayed.
+- A tool of the server is told by its item's type: `web_search_call` calls `web_search`; where the item has a
+  name of its own (`mcp_call`), that is the tool's. What an item holds beside call and result is replayed.
 """
 
 from typing import Any
 
 from toolwire.arguments import format_arguments, parse_arguments
 from toolwire.dialects.openai_responses.calls import take_spelled
-from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.dialects.openai_responses.parts import DIALECT, TYPE_AND_TEXT, WIRE, lose_cache
+from toolwire.ledger import Ledger, form_of, take
 from toolwire.types import Opaque, Part, ServerToolCall, ServerToolResult, Thinking
 
 BLANK_LINE = "\n\n"
@@ -42,10 +42,8 @@ def _read_texts(blocks: Any, kind: str) -> list[str] | None:
         return None
     texts = []
     for block in blocks:
-        if type(block) is not dict or len(block) != 2 or block.get("type") != kind:
-            return None
-        text = block.get("text")
-        if type(text) is not str:
+        text = block.get("text") if type(block) is dict and block.get("type") == kind else None
+        if type(text) is not str or len(block) != TYPE_AND_TEXT:
             return None
         texts.append(text)
     return texts
@@ -147,8 +145,3 @@ def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, An
         body[OUTCOMES.get(part.name, "output")] = part.content
     lose_cache(part, ledger)
     return ledger.replay(body, part.opaque)
-
-
-def is_own(part: Any) -> bool:
-    """Whether a part was read from this wire."""
-    return made_by(part.opaque, DIALECT)

@@ -9,7 +9,14 @@ from typing import Any
 
 from toolwire.dialects.openai_responses.answers import Items, Turn, encode_answer, take_said
 from toolwire.dialects.openai_responses.calls import RESULTS, decode_result, encode_result
-from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_inputs, encode_input, lose_part
+from toolwire.dialects.openai_responses.parts import (
+    DIALECT,
+    WIRE,
+    decode_inputs,
+    encode_input,
+    is_plain_text,
+    lose_part,
+)
 from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.types import Message, Opaque, ToolResult
 
@@ -26,6 +33,7 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
+ROLE_AND_CONTENT = 2
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
@@ -71,7 +79,7 @@ def _side(item: Any) -> str:
 
 def _decode_words(item: dict[str, Any]) -> Message:
     role, content = item["role"], item.get("content")
-    if len(item) == 2 and type(content) is str:
+    if len(item) == ROLE_AND_CONTENT and type(content) is str:
         return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
@@ -175,5 +183,4 @@ def _encode_words(message: Message, items: Items) -> None:
 
 
 def _shortest(blocks: list[Any], ledger: Ledger) -> Any:
-    alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
-    return blocks[0]["text"] if alone else blocks
+    return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks

@@ -1,7 +1,8 @@
 """The content blocks of Responses: what is given to the model, and what it says.
 
 Rules of this file:
-- What is given (`input_*`) stands in messages and in results; what is said (`output_text`, `refusal`) in the model's items.
+- What is given (`input_*`) stands in messages and in results; what is said (`output_text`, `refusal`) stands
+  in the model's items.
 - An image without a detail and one of detail "auto" mean the same; the wire wants the word.
 """
 
@@ -17,6 +18,7 @@ from toolwire.wire import Wire
 DIALECT = "openai-responses"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar("!-~", 64, distinct=True))
 ITEM = "item"
+TYPE_AND_TEXT = 2
 TTLS = frozenset({"30m", "12h"})
 DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
@@ -41,7 +43,7 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
     text = block.get("text")
     if type(text) is not str:
         return None
-    if len(block) == 2:
+    if len(block) == TYPE_AND_TEXT:
         return Text(text, opaque=WIRE.plain)
     rest = block.copy()
     del rest["type"], rest["text"]
@@ -153,7 +155,7 @@ def _decode_output_text(block: dict[str, Any]) -> Part | None:
     rest = block.copy()
     del rest["type"], rest["text"]
     citations = _take_citations(rest)
-    form = None if citations is None else {"said": {"annotations": []}}
+    form: dict[str, Any] | None = None if citations is None else {"said": {"annotations": []}}
     return Text(text, citations, opaque=WIRE.own(rest, form))
 
 
@@ -203,6 +205,11 @@ def encode_input(part: Part, ledger: Ledger, holder: str) -> Any:
     return None
 
 
+def is_plain_text(block: Any) -> bool:
+    """Whether a block says nothing but words that are given to the model."""
+    return type(block) is dict and len(block) == TYPE_AND_TEXT and block.get("type") == "input_text"
+
+
 def lose_part(part: Part, ledger: Ledger, holder: str) -> None:
     """Lose a part that has no place where it stands."""
     if type(part) is Opaque:
@@ -237,14 +244,13 @@ def lose_cache(part: Any, ledger: Ledger) -> None:
 def take_cache(rest: dict[str, Any]) -> Cache | None:
     """Take a cache mark out of what is left of a block."""
     mark = rest.get("prompt_cache_breakpoint")
-    match mark:
-        case {"mode": "explicit", "ttl": str(ttl)} if len(mark) == 2:
-            del rest["prompt_cache_breakpoint"]
-            return Cache(ttl)
-        case {"mode": "explicit"} if len(mark) == 1:
-            del rest["prompt_cache_breakpoint"]
-            return Cache()
-    return None
+    if type(mark) is not dict or mark.get("mode") != "explicit" or not mark.keys() <= {"mode", "ttl"}:
+        return None
+    ttl = mark.get("ttl")
+    if "ttl" in mark and type(ttl) is not str:
+        return None
+    del rest["prompt_cache_breakpoint"]
+    return Cache(ttl)
 
 
 def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:

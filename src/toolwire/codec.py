@@ -1,0 +1,217 @@
+"""Tools, calls and results in a provider's words, without a conversation around them.
+
+Rules of this file:
+- What is written is the provider's shape and nothing else; a schema is rewritten only where a tool is strict.
+- What a provider cannot say is left out; of a whole request, its dialect's `encode_request` names such losses.
+- Reading never raises. A call that is none is named "unknown", arguments that are none are empty: `error` and `raw`
+  say what was wrong, and a call with an error is not to be run.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from toolwire.arguments import kind_of, parse_arguments
+from toolwire.dialects import ALIASES, NAMES, Dialect, dialect
+from toolwire.errors import InvalidField, MissingFields, UnknownDialect, UserError
+from toolwire.names import was_made
+from toolwire.types import (
+    Context,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    ServerTool,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+
+UNKNOWN = "unknown"
+# What links a result to its call: the id; in Gemini the name; in Ollama the order alone.
+LINKS = {
+    "openai-chat": "tool_call_id",
+    "openai-responses": "tool_call_id",
+    "anthropic": "tool_call_id",
+    "gemini": "name",
+}
+HISTORIES = ("messages", "contents", "input")
+ANSWERS = ("choices", "candidates")
+CALL_KINDS = frozenset({"tool_use", "function_call", "custom_tool_call"})
+CALL_KEYS = ("function", "functionCall", "function_call", "custom")
+ARGUMENT_KEYS = ("arguments", "input", "args")
+
+
+def encode_definitions(
+    tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str
+) -> list[dict[str, Any]]:
+    """Write declarations as they stand under `tools` of a provider's request."""
+    target = _dialect(provider)
+    declared = Context(tools=list(tools)).tools  # type: ignore[arg-type]
+    if target.DIALECT == "ollama":
+        declared = [_as_it_is(tool, target) for tool in declared]
+    return _fragment(Context(tools=declared), target).get("tools", [])  # type: ignore[no-any-return]
+
+
+def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
+    """Write a result as the one message that brings it to a provider."""
+    bodies = encode_results([result], provider)
+    if len(bodies) != 1:
+        raise UserError(
+            f"{provider} needs {len(bodies)} messages for it; encode_results gives them all", path="content"
+        )
+    return bodies[0]
+
+
+def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[str, Any]]:
+    """Write results as the messages that bring them to a provider: together in one where it wants them so."""
+    target = _dialect(provider)
+    link = LINKS.get(target.DIALECT)
+    for place, result in enumerate(results):
+        if not isinstance(result, ToolResult):
+            raise InvalidField(f"results[{place}]", f"must be a ToolResult, not {type(result).__name__}")
+        if link is not None and getattr(result, link) is None:
+            raise MissingFields(f"a result for {provider}", [link])
+    said = (
+        results if link is not None else [replace(result, tool_call_id=None, name=None) for result in results]
+    )
+    body = _fragment(Context(messages=[Message("tool", [result]) for result in said]), target)
+    bodies = next(body[key] for key in HISTORIES if key in body)
+    for result, message in zip(results, bodies, strict=False):
+        for key in ("content", "output"):
+            if not result.is_error and message.get(key) == f" {result.content}":
+                message[key] = (
+                    result.content
+                )  # exactly; a whole request keeps it apart from the mark of an error
+    return list(bodies)
+
+
+def _dialect(provider: object) -> Dialect:
+    if not isinstance(provider, str):
+        raise UnknownDialect(provider, [*NAMES, *ALIASES])
+    return dialect(provider)
+
+
+def _fragment(context: Context, target: Dialect) -> dict[str, Any]:
+    """Write a part of a conversation: marked as the target's own, it is neither repaired nor filled up."""
+    return target.encode_request(Request(context=context, opaque=Opaque(target.DIALECT, {}))).body
+
+
+def _as_it_is(tool: Tool | ServerTool, target: Dialect) -> Tool | ServerTool:
+    if isinstance(tool, ServerTool) or (tool.opaque is not None and tool.opaque.dialect == target.DIALECT):
+        return tool
+    return replace(tool, opaque=Opaque(target.DIALECT, {}))
+
+
+def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
+    """Read the calls of a response's body, in order; [] where there is none."""
+    source = _dialect(provider)
+    if type(body) is not dict:
+        return []
+    response = source.decode_response(_first_answer(body))
+    calls = [call for part in _parts(response) if (call := _read(part)) is not None]
+    if any(call.id is not None and was_made(call.id) for call in calls):
+        given = _texts(body)
+        calls = [call if call.id in given else replace(call, id=None) for call in calls]
+    return [call if call.index == place else replace(call, index=place) for place, call in enumerate(calls)]
+
+
+def _first_answer(body: dict[str, Any]) -> dict[str, Any]:
+    for key in ANSWERS:
+        if type(body.get(key)) is list:
+            return {**body, key: body[key][:1]}
+    return body
+
+
+def _parts(response: Response) -> list[Part]:
+    """Give the parts of an answer, and what stands in the place of its calls and is no list of them."""
+    message = response.message
+    left = message.opaque.value if message.opaque is not None else None
+    odd = left.get("tool_calls") if type(left) is dict else None
+    return [*message.parts, Opaque("", odd, {"key": "tool_calls"})] if odd else message.parts
+
+
+def _read(part: Part) -> ToolCall | None:
+    match part:
+        case ToolCall():
+            return _settle(part)
+        case Opaque() if _is_call(part):
+            return _salvage(part.value)
+    return None
+
+
+def _settle(call: ToolCall) -> ToolCall:
+    """Complete what a dialect says of a call: a name, and beside an error the text that it is about."""
+    if not call.name:
+        return replace(call, name=UNKNOWN, error=call.error or "a call must have a name")
+    if call.error is None or call.raw is not None or call.opaque is None:
+        return call
+    return replace(call, raw=_written(_arguments_of(_inner(call.opaque.value))))
+
+
+def _is_call(part: Opaque) -> bool:
+    if part.form is not None and part.form.get("key") == "tool_calls":
+        return True
+    value = part.value
+    if type(value) is not dict:
+        return False
+    kind = value.get("type")
+    return (type(kind) is str and kind in CALL_KINDS) or any(key in value for key in CALL_KEYS[1:3])
+
+
+def _salvage(entry: Any) -> ToolCall:
+    """Read what can be read of an entry that its dialect did not take for a call."""
+    if type(entry) is not dict:
+        return ToolCall(
+            None, UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {kind_of(entry)}"
+        )
+    inner = _inner(entry)
+    ids = [holder.get(key) for holder in (entry, inner) for key in ("call_id", "id")]
+    call_id = next((value for value in ids if type(value) is str and value), None)
+    name = inner.get("name")
+    if type(name) is not str or not name:
+        return ToolCall(call_id, UNKNOWN, raw=_written(entry), error="a call must have a name")
+    match _arguments_of(inner):
+        case dict(arguments):
+            return ToolCall(call_id, name, arguments)
+        case str(raw):
+            arguments, error = parse_arguments(raw)
+            return ToolCall(call_id, name, arguments, raw=raw, error=error)
+        case None:
+            return ToolCall(call_id, name)
+        case other:
+            error = f"an object was expected, not {kind_of(other)}"
+            return ToolCall(call_id, name, raw=_written(other), error=error)
+
+
+def _inner(entry: dict[str, Any]) -> dict[str, Any]:
+    return next((entry[key] for key in CALL_KEYS if type(entry.get(key)) is dict), entry)
+
+
+def _arguments_of(inner: dict[str, Any]) -> Any:
+    return next((inner[key] for key in ARGUMENT_KEYS if key in inner), None)
+
+
+def _written(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return f"({kind_of(value)} that is no JSON)"
+
+
+def _texts(value: Any) -> set[str]:
+    """Find every text that stands in a value."""
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case dict(inner):
+                waiting += inner.values()
+            case list(inner):
+                waiting += inner
+            case str(text):
+                found.add(text)
+    return found

@@ -1,0 +1,16 @@
+"""Google's Gemini, over generateContent."""
+
+from toolwire.dialects.gemini.error import decode_error, encode_error
+from toolwire.dialects.gemini.parts import DIALECT
+from toolwire.dialects.gemini.request import decode_request, encode_request
+from toolwire.dialects.gemini.response import decode_response, encode_response
+
+__all__ = [
+    "DIALECT",
+    "decode_error",
+    "decode_request",
+    "decode_response",
+    "encode_error",
+    "encode_request",
+    "encode_response",
+]

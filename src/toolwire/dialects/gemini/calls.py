@@ -1,0 +1,315 @@
+"""Calls and results of a generateContent conversation, and how they find each other.
+
+Rules of this file:
+- An id is optional here. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
+- A result without an id answers the first open call of its name, else the first open call.
+- A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own compact
+  JSON text. Both ways this is a bijection.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolwire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.dialects.gemini.parts import (
+    DIALECT,
+    WIRE,
+    decode_parts,
+    encode_media,
+    finish,
+    nest,
+)
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.names import fingerprint, number_of, was_made
+from toolwire.standins import SEE_BELOW
+from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
+
+NO_NAME = "unknown_tool"
+NEWEST_MEDIA = 3
+
+
+class Links:
+    """What is known of the calls while contents are read: their ids, and which still wait for a result."""
+
+    __slots__ = ("_contents", "_count", "_stem", "_taken", "_waiting", "answering", "index")
+
+    def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None) -> None:
+        self._contents = contents
+        self._stem = None if body is None else body
+        self._count = 0
+        self._taken: set[str] | None = None
+        self._waiting: list[tuple[str, str, bool]] = []
+        self.answering = False
+        self.index = 0
+
+    def turn(self, *, of_model: bool) -> None:
+        """Begin a content; the calls of the model's last turn wait for results."""
+        self.index = 0
+        if of_model and self.answering:
+            self._waiting = []
+        self.answering = not of_model
+
+    def make_id(self) -> str:
+        """Make an id for a call that came without one: its number in the conversation, or in the response."""
+        if self._taken is None:
+            self._taken = set(_given_ids(self._contents))
+            given = None if self._stem is None else self._stem.get("responseId") or fingerprint(self._stem)
+            self._stem = {"": "gemini" if given is None else f"gemini_{number_of(given)}"}
+        while True:
+            self._count += 1
+            made = f"{self._stem['']}_{self._count}"  # type: ignore[index]
+            if made not in self._taken:
+                return made
+
+    def add(self, call_id: str, name: str, *, given: bool) -> None:
+        """Note a call that waits for its result."""
+        self._waiting.append((call_id, name, given))
+        self.index += 1
+
+    def answer(self, given: str | None, name: str | None) -> str | None:
+        """Find the call that a result answers: by id, else by name, else by order."""
+        waiting = self._waiting
+        if given is not None:
+            found = next((entry for entry in waiting if entry[0] == given), None)
+            found = found or next((entry for entry in waiting if not entry[2] and entry[1] == name), None)
+        else:
+            found = next((entry for entry in waiting if entry[1] == name), None)
+            found = found or (waiting[0] if waiting else None)
+        if found is None:
+            return given
+        waiting.remove(found)
+        return found[0]
+
+
+def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
+    for content in contents:
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else [parts]:
+            call = (part.get("functionCall") or part.get("function_call")) if isinstance(part, dict) else None
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                yield call["id"]
+
+
+def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
+    """Read a `functionCall`."""
+    if type(value) is not dict or type(value.get("name")) is not str:
+        return None
+    left = value.copy()
+    name = WIRE.read_name(left.pop("name"), form)
+    call_id = take(left, "id", str) if left.get("id") else None
+    error = None
+    given = left.get("args")
+    arguments = given if type(given) is dict else {}
+    if type(given) is dict:
+        del left["args"]
+    else:
+        form["no_args"] = True
+        error = None if given is None else f"an object was expected, not {kind_of(given)}"
+    if call_id is None:
+        form["no_id"] = True
+    made = links.make_id() if call_id is None else call_id
+    if left:
+        rest["functionCall"] = left
+    complete = left.get("willContinue", left.get("will_continue")) is not True
+    opaque = WIRE.own(rest, form)
+    call = ToolCall(made, name, arguments, links.index, complete=complete, error=error, opaque=opaque)
+    links.add(made, name, given=call_id is not None)
+    return call
+
+
+class Conversation(Ledger):
+    """The state of one encode, with what a result has to know of its call and of its model."""
+
+    __slots__ = ("_named", "below", "media_in_results", "sent", "skips_signatures")
+
+    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None) -> None:
+        super().__init__(WIRE, quirks)
+        generation = generation_of(model)
+        self.media_in_results = generation is None or generation >= NEWEST_MEDIA
+        self.skips_signatures = generation is not None and generation >= NEWEST_MEDIA and quirks.skip_signature
+        self.below: list[dict[str, Any]] = []
+        self.sent: set[str] = set()
+        self._named: dict[str | None, list[str]] = {}
+
+    def name_call(self, call_id: str | None, name: str) -> None:
+        """Note what the tool of a call is called here."""
+        self._named.setdefault(call_id, []).append(name)
+
+    def name_of_call(self, call_id: str | None) -> str | None:
+        """Give the tool's name to the next result of a call of this id."""
+        names = self._named.get(call_id)
+        if not names:
+            return None
+        return names.pop(0) if len(names) > 1 else names[0]
+
+
+_GENERATION = re.compile(r"gemini-([0-9]+)")
+
+
+def generation_of(model: str | None) -> int | None:
+    """Read the generation in a model's name; None where it says none."""
+    found = _GENERATION.match((model or "").rpartition("/")[2])
+    return None if found is None else int(found[1])
+
+
+def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
+    """Write a `functionCall`."""
+    form = form_of(call.opaque, DIALECT)
+    mine = made_by(call.opaque, DIALECT)
+    verbatim = mine and "escaped" not in form
+    name = call.name if verbatim else ledger.names.write(call.name)
+    inner: dict[str, Any] = {"name": name}
+    call_id = ledger.ids.call(call.id, own=verbatim)
+    if call.id is not None and (not was_made(call.id) or (mine and "no_id" not in form)):
+        inner["id"] = call_id
+        ledger.sent.add(call_id)
+    ledger.name_call(call.id, name)
+    if call.custom:
+        inner["args"] = {"input": call.raw or ""}
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+    elif call.arguments or "no_args" not in form:
+        inner["args"] = call.arguments
+        if call.error is not None and not call.arguments:
+            ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+    inner = nest("functionCall", inner, call)
+    if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
+        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+    return finish({"functionCall": inner}, call, ledger)
+
+
+def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
+    """Read a `functionResponse`."""
+    if type(value) is not dict:
+        return None
+    left = value.copy()
+    name = take(left, "name", str)
+    name = None if name is None else WIRE.read_name(name, form)
+    given = take(left, "id", str) if left.get("id") else None
+    call_id = links.answer(given, name)
+    if given is None or given != call_id:
+        form["id"] = [given, call_id]
+    content: str | list[Part] = []
+    response, is_error = take(left, "response", dict), False
+    if response is not None:
+        content, is_error = read_response(response)
+        if not _is_said(response):
+            form["response"] = response
+    if type(left.get("parts")) is list and left["parts"]:
+        words: list[Part] = [Text(content, opaque=WIRE.plain)] if type(content) is str and content else []
+        content = [*words, *decode_parts(left.pop("parts"))]
+        if response is None:
+            form["no_response"] = True
+    if left:
+        rest["functionResponse"] = left
+    return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
+
+
+def _is_said(response: dict[str, Any]) -> bool:
+    return len(response) == 1 and type(response.get("output", response.get("error"))) is str
+
+
+def read_response(response: dict[str, Any]) -> tuple[str, bool]:
+    """Read the object of a result as text, and whether it is an error."""
+    if _is_said(response):
+        return (response["error"], True) if "error" in response else (response["output"], False)
+    return format_arguments(response), False
+
+
+def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
+    """Write text as the object of a result: what `read_response` reads back to exactly this."""
+    if is_error:
+        return {"error": text}
+    if text.startswith("{"):
+        response, error = parse_arguments(text)
+        if error is None and format_arguments(response) == text and not _is_said(response):
+            return response
+    return {"output": text}
+
+
+def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
+    """Write a `functionResponse`."""
+    form = form_of(part.opaque, DIALECT)
+    mine = made_by(part.opaque, DIALECT)
+    inner: dict[str, Any] = {}
+    told = _told_id(part, ledger, form, mine=mine)
+    if told is not None:
+        inner["id"] = told
+    name = _name_of_result(part, ledger, verbatim=mine and "escaped" not in form)
+    if name is not None:
+        inner["name"] = name
+    text, media = (part.content, []) if type(part.content) is str else _encode_content(part.content, ledger)
+    if part.content or not mine or type(part.content) is str:
+        spelled = form.get("response")
+        if spelled is not None and not part.is_error and text == format_arguments(spelled):
+            inner["response"] = spelled
+        elif text or "no_response" not in form:
+            inner["response"] = write_response(text, is_error=part.is_error)
+    if media:
+        inner["parts"] = media
+    return finish({"functionResponse": nest("functionResponse", inner, part)}, part, ledger)
+
+
+def _told_id(part: ToolResult, ledger: Conversation, form: Any, *, mine: bool) -> str | None:
+    call_id = ledger.ids.result(part.tool_call_id, own=mine)
+    given, linked = form.get("id", (call_id, part.tool_call_id)) if mine else (None, ...)
+    if linked == part.tool_call_id:
+        return given  # type: ignore[no-any-return]
+    if call_id in ledger.sent or (mine and not was_made(call_id)):
+        return call_id
+    if not was_made(part.tool_call_id):
+        ledger.lose("tool_call_id", "orphan_result", "no call of this id was sent; it is linked by name")
+    return None
+
+
+def _name_of_result(part: ToolResult, ledger: Conversation, *, verbatim: bool) -> str | None:
+    called = ledger.name_of_call(part.tool_call_id)
+    if verbatim:
+        return part.name
+    if part.name is not None:
+        return ledger.names.write(part.name)
+    if called is None:
+        ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted", "minor")
+    return called or NO_NAME
+
+
+def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, list[Any]]:
+    """Write the words of a result, and its media where the model takes them there."""
+    texts: list[str] = []
+    media: list[Any] = []
+    base, outer = ledger.at, ledger.part
+    ledger.at = base if outer is None else (*base, "content", outer)
+    for place, part in enumerate(parts):
+        ledger.part = place
+        match part:
+            case Text():
+                texts.append(part.text)
+                finish({}, part, ledger)
+                ledger.lose_fields(part, "citation", "citations")
+                if media:
+                    ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved", "minor")
+            case Image() | Document() | Audio():
+                _place_media(part, texts, media, ledger)
+            case Opaque() if part.dialect == DIALECT:
+                media.append(part.value)
+            case _:
+                ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
+    ledger.at, ledger.part = base, outer
+    if len(texts) > 1:
+        ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
+    return "\n".join(texts), media
+
+
+def _place_media(part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation) -> None:
+    body = encode_media(part, ledger)
+    if body is None:
+        return
+    if "text" in body:
+        texts.append(body["text"])
+    elif ledger.media_in_results or made_by(part.opaque, DIALECT):
+        media.append(body)
+    else:
+        ledger.below.append(body)
+        kind = str(type(part).__struct_config__.tag)
+        texts.append(SEE_BELOW.format(kind=kind, number=len(ledger.below)))
+        ledger.lose("", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor")

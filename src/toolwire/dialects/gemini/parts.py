@@ -1,0 +1,297 @@
+"""The parts of a generateContent conversation, and the two spellings of its keys.
+
+Rules of this file:
+- The server reads every key in camelCase and in snake_case. Here all are read in camelCase; which ones an object spelled
+  in snake_case is noted in its form (`snake`, or `inner` for the object inside a part), and they are written so again.
+- A part says one thing, with siblings. A sibling that is not understood stays on the part that carried it.
+- A signature is text: never read, never moved to another part, never joined with another.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.names import Grammar
+from toolwire.types import (
+    Audio,
+    Document,
+    Image,
+    Opaque,
+    Part,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+)
+from toolwire.wire import Wire
+
+DIALECT = "gemini"
+WIRE = Wire(DIALECT, names=Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_"))
+SIGNATURE = "thoughtSignature"
+
+KINDS = frozenset(
+    {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"}
+    | {"codeExecutionResult", "toolCall", "toolResponse"}
+)
+KEYS = (
+    *("systemInstruction", "generationConfig", "toolConfig", "serviceTier", "functionDeclarations"),
+    *("parametersJsonSchema", "functionCallingConfig", "allowedFunctionNames", "topP", "topK"),
+    *("candidateCount", "maxOutputTokens", "stopSequences", "presencePenalty", "frequencyPenalty"),
+    *("responseLogprobs", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),
+    *("thinkingConfig", "includeThoughts", "thinkingBudget", "thinkingLevel", SIGNATURE, "mimeType", "fileUri"),
+    *("displayName", "toolType", "willContinue", "finishReason", "modelVersion", "responseId", "usageMetadata"),
+    *("promptFeedback", "blockReason", "promptTokenCount", "toolUsePromptTokenCount", "cachedContentTokenCount"),
+    *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(KINDS - {"text"})),
+)
+CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in KEYS}
+SNAKES = frozenset(CAMEL)
+
+
+def read_keys(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Copy an object with the keys that are understood in camelCase, and name those that were not."""
+    if SNAKES.isdisjoint(body):
+        return body.copy(), []
+    found = [key for key in body if key in SNAKES and CAMEL[key] not in body]
+    return {CAMEL[key] if key in found else key: value for key, value in body.items()}, found
+
+
+def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
+    """Spell these keys of an object in snake_case, as they were read."""
+    for key in snakes:
+        if CAMEL[key] in body:
+            body[key] = body.pop(CAMEL[key])
+    return body
+
+
+def decode_parts(bodies: list[Any]) -> list[Part]:
+    """Read parts among which there are no calls and results."""
+    return [decode_part(body) for body in bodies]
+
+
+def decode_part(body: Any) -> Part:
+    """Read one part; a part that is not understood is kept whole."""
+    if type(body) is not dict:
+        return Opaque(DIALECT, body)
+    if len(body) == 1 and type(text := body.get("text")) is str:
+        return Text(text, opaque=WIRE.plain)
+    said = split(body)
+    part = None if said is None else decode_kind(*said)
+    return Opaque(DIALECT, body) if part is None else part
+
+
+def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
+    """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
+    rest, snakes = read_keys(body)
+    kinds = [key for key in rest if key in KINDS and rest[key] is not None]
+    if len(kinds) != 1:
+        return None
+    form: dict[str, Any] = {"snake": snakes} if snakes else {}
+    if rest.get("thought") is False:
+        form["said"] = {"thought": rest.pop("thought")}
+    return kinds[0], rest.pop(kinds[0]), rest, form
+
+
+def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
+    """Read what a part says; None where that is not understood."""
+    thought = rest.get("thought") is True
+    if kind == "text" and type(value) is str:
+        if not thought:
+            return Text(value, opaque=WIRE.own(rest, form))
+        del rest["thought"]
+        return Thinking(value, take(rest, SIGNATURE, str), opaque=WIRE.own(rest, form))
+    decode = DECODERS.get(kind)
+    return None if thought or decode is None or type(value) is not dict else decode(value, rest, form)
+
+
+def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write a text."""
+    if part.citations:
+        ledger.lose("citations", "citation", f"{DIALECT} cites beside the answer, not in a text")
+    return finish({"text": part.text}, part, ledger)
+
+
+def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a thought; one from elsewhere goes without its signature, for the model to read."""
+    foreign = part.opaque is not None and not made_by(part.opaque, DIALECT)
+    if part.redacted:
+        ledger.lose("", "redacted_thinking", "only the provider that hid this thinking can read it")
+        return None
+    body: dict[str, Any] = {"text": part.text, "thought": True}
+    if part.signature is not None and foreign:
+        ledger.lose("signature", "thinking_signature", f"it binds the thinking to {part.opaque.dialect}")  # type: ignore[union-attr]
+    elif part.signature is not None:
+        body[SIGNATURE] = part.signature
+    if not made_by(part.opaque, DIALECT):
+        if not part.text and SIGNATURE not in body:
+            ledger.lose("", "thinking", "thinking that says nothing is not sent", severity="minor")
+            return None
+        ledger.lose("text", "thinking", "said as a thought that was not signed here", "approximated", "minor")
+    return finish(body, part, ledger)
+
+
+MEDIA: dict[type, str] = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
+SUFFIXES = {
+    **{suffix: f"image/{suffix}" for suffix in ("png", "jpeg", "webp", "gif", "heic", "heif")},
+    **{suffix: f"audio/{suffix}" for suffix in ("wav", "ogg", "flac", "aac", "aiff")},
+    **{suffix: f"video/{suffix}" for suffix in ("mp4", "webm", "mpeg")},
+    **{"jpg": "image/jpeg", "mp3": "audio/mpeg", "mov": "video/quicktime", "pdf": "application/pdf"},
+    **{"txt": "text/plain", "html": "text/html", "csv": "text/csv", "md": "text/markdown"},
+}
+STORED = ("gs://", "https://generativelanguage.googleapis.com/")
+
+
+def _kind_of_media(media_type: str | None) -> type:
+    family = (media_type or "").partition("/")[0].lower()
+    return Image if family == "image" else Audio if family == "audio" else Document
+
+
+def _decode_inline(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
+    return _decode_media("inlineData", "data", value, rest, form)
+
+
+def _decode_file(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
+    return _decode_media("fileData", "fileUri", value, rest, form)
+
+
+def _decode_media(
+    key: str, source: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+) -> Part | None:
+    left, snakes = read_keys(value)
+    given, media_type = take(left, source, str), take(left, "mimeType", str)
+    if given is None:
+        return None
+    kind = _kind_of_media(media_type)
+    fields: dict[str, Any] = {"data" if source == "data" else "url": given, "media_type": media_type}
+    if kind is Document:
+        fields["name"] = take(left, "displayName", str)
+    if left:
+        rest[key] = left
+    if snakes:
+        form["inner"] = snakes
+    return kind(opaque=WIRE.own(rest, form), **fields)  # type: ignore[no-any-return]
+
+
+def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an image, a document or a sound; what stands only in another provider's store cannot be written."""
+    source = next((field for field in ("data", "url", "text") if getattr(part, field, None) is not None), None)
+    for field in ("data", "url", "text", "file_id"):
+        if field != source and getattr(part, field, None) is not None:
+            ledger.lose(field, "media_source", f"{DIALECT} takes media as data or by the URL of a file")
+    for field in ("detail", "transcript"):
+        if getattr(part, field, None) is not None:
+            ledger.lose(field, f"media_{field}", f"{DIALECT} has no place for it", severity="minor")
+    if source is None:
+        ledger.lose("", "media", "media need data or a URL")
+        return None
+    if source == "text":
+        ledger.lose("text", "document_text", "said as words of the turn", "approximated", "minor")
+        ledger.lose_fields(part, "document", "name", "media_type")
+        return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
+    key = "inlineData" if source == "data" else "fileData"
+    inner: dict[str, Any] = {"data" if source == "data" else "fileUri": getattr(part, source)}
+    media_type = part.media_type if part.media_type or made_by(part.opaque, DIALECT) else _guess(part, ledger)
+    if media_type is not None:
+        inner["mimeType"] = media_type
+    if type(part) is Document and part.name is not None:
+        inner["displayName"] = part.name
+    return finish({key: nest(key, inner, part)}, part, ledger)
+
+
+def _guess(part: Image | Document | Audio, ledger: Ledger) -> str:
+    """Say the kind of media that nobody named, and that a URL may not be one that the server fetches."""
+    default, url = MEDIA[type(part)], part.url or ""
+    if part.data is not None:
+        return default
+    if not url.startswith(STORED):
+        ledger.lose("url", "media_url", "the server fetches few URLs outside its own stores", "approximated", "minor")
+    guess = SUFFIXES.get(url.partition("?")[0].rpartition(".")[2].lower())
+    return guess if guess is not None and _kind_of_media(guess) is type(part) else default
+
+
+def _decode_code(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
+    left, form["key"] = value.copy(), "executableCode"
+    return ServerToolCall(take(left, "id", str), "executableCode", left, opaque=WIRE.own(rest, form))
+
+
+def _decode_code_result(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
+    left, form["key"] = value.copy(), "codeExecutionResult"
+    return ServerToolResult(take(left, "id", str), "codeExecutionResult", left, opaque=WIRE.own(rest, form))
+
+
+def _decode_server_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
+    fields = _open_server_tool("toolCall", "args", value, rest, form)
+    return ServerToolCall(*fields, opaque=WIRE.own(rest, form))
+
+
+def _decode_server_result(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
+    fields = _open_server_tool("toolResponse", "response", value, rest, form)
+    return ServerToolResult(*fields, opaque=WIRE.own(rest, form))
+
+
+def _open_server_tool(
+    key: str, said: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+) -> tuple[str | None, str, dict[str, Any] | None]:
+    left, snakes = read_keys(value)
+    call_id, name, content = take(left, "id", str), take(left, "toolType", str), take(left, said, dict)
+    form["key"] = key
+    if snakes:
+        form["inner"] = snakes
+    if left:
+        rest[key] = left
+    return call_id, key if name is None else name, content
+
+
+def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a call of a tool that this provider runs, or what it gave."""
+    key = form_of(part.opaque, DIALECT).get("key")
+    if key is None:
+        ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+        return None
+    call = type(part) is ServerToolCall
+    content = part.arguments if type(part) is ServerToolCall else part.content  # type: ignore[union-attr]
+    inner: dict[str, Any] = {"id": part.id if type(part) is ServerToolCall else part.tool_call_id}  # type: ignore[union-attr]
+    if key in {"toolCall", "toolResponse"}:
+        inner |= {"toolType": None if part.name == key else part.name, "args" if call else "response": content}
+    else:
+        inner |= content
+        if part.name != key:
+            ledger.lose("name", "server_tool", f"this tool of {DIALECT} has no other name")
+    inner = {name: value for name, value in inner.items() if value is not None}
+    return finish({key: nest(key, inner, part)}, part, ledger)
+
+
+DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], Part | None]] = {
+    "inlineData": _decode_inline,
+    "fileData": _decode_file,
+    "executableCode": _decode_code,
+    "codeExecutionResult": _decode_code_result,
+    "toolCall": _decode_server_call,
+    "toolResponse": _decode_server_result,
+}
+
+
+def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
+    """Complete the object inside a part with what its own wire had left of it, in its spelling."""
+    opaque = part.opaque
+    if opaque is None or opaque is WIRE.plain or opaque.dialect != DIALECT:
+        return inner
+    left = opaque.value.get(key)
+    if isinstance(left, dict):
+        inner = {**left, **inner}
+    return write_keys(inner, form_of(opaque, DIALECT).get("inner", ()))
+
+
+def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add to a part what its own wire had left, in its spelling."""
+    if part.cache is not None:
+        ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks", severity="minor")
+    opaque = part.opaque
+    return body if opaque is None or opaque is WIRE.plain else close(body, opaque, ledger)
+
+
+def close(body: dict[str, Any], opaque: Opaque | None, ledger: Ledger) -> dict[str, Any]:
+    """Add to an object what its own wire had left, in its spelling."""
+    ledger.replay(body, opaque)
+    snakes = form_of(opaque, DIALECT).get("snake")
+    return write_keys(body, snakes) if snakes else body

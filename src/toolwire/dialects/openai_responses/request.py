@@ -1,0 +1,337 @@
+"""Requests of Responses.
+
+Rules of this file:
+- `instructions` are the system prompt. A request from elsewhere that begins with a system message of plain
+  words has it said there; any other system message is an item where it stands.
+- A request from elsewhere that goes on from an earlier response (`previous_response_id` in its provider
+  state) sends only what came after the last turn of the assistant: the server holds the rest.
+- Log probabilities are asked for by an entry of `include`, and so is the reasoning that only its encrypted
+  form brings back where nothing is stored.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolwire.dialects.openai_responses.answers import Items
+from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
+from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
+from toolwire.dialects.openai_responses.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.names import WORDS, Grammar, escape
+from toolwire.repair import repair
+from toolwire.schema import fit
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.types import Context, Encoded, Message, Output, Request, Text
+
+PATH = "/v1/responses"
+LOGPROBS = "message.output_text.logprobs"
+ENCRYPTED = "reasoning.encrypted_content"
+EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+SUMMARIES = frozenset({"auto", "concise", "detailed"})
+VERBOSITIES = frozenset({"low", "medium", "high"})
+SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
+LEAST_TOKENS = 16
+SCHEMA_NAMES = Grammar(WORDS, 64)
+STRING_INPUT = {"input": "string"}
+
+
+def decode_request(body: dict[str, Any], path: str = "") -> Request:
+    """Read a request's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a request's body must be a JSON object", path="$")
+    rest = body.copy()
+    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
+    given = rest.get("input")
+    messages: list[Message] = []
+    if type(given) is list:
+        messages = decode_messages(rest.pop("input"))
+    elif type(given) is str:
+        messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, STRING_INPUT))]
+    else:
+        form["no_input"] = True
+    system = rest.pop("instructions") if type(rest.get("instructions")) is str else None
+    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    fields, spelled = SETTINGS.decode(rest)
+    context = Context(system, messages, tools, _take_state(rest))
+    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+
+
+def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
+    state = {
+        key: rest.pop(key) for key, kinds in STATE.items() if type(given := rest.get(key)) in kinds and given
+    }
+    return state or None
+
+
+STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
+
+
+def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a request's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(request.opaque, DIALECT)
+    form = form_of(request.opaque, DIALECT)
+    tools = encode_tools(request.tools, ledger)
+    body: dict[str, Any] = {}
+    SETTINGS.encode(request, ledger, body)
+    if tools:
+        body["tools"] = tools
+    if not mine and request.store is False:
+        body["include"] = [*body.get("include", ()), ENCRYPTED]
+    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    items = Items(ledger)
+    first = _encode_system(request, messages, body, items)
+    _encode_state(request, body, ledger)
+    if not mine and "previous_response_id" in body:
+        first = _skip_stored(messages, first, items)
+    encoded = encode_messages(messages, items, first)
+    if "no_input" not in form or encoded:
+        body["input"] = _as_string(messages, encoded)
+    ledger.replay(body, request.opaque)
+    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
+    """Write the input as the string that it was, for as long as it is one message of the user."""
+    if len(encoded) == len(messages) == 1:
+        message = messages[0]
+        if type(message.content) is str and form_of(message.opaque, DIALECT) == STRING_INPUT:
+            return message.content
+    return encoded
+
+
+def _encode_state(request: Request, body: dict[str, Any], ledger: Ledger) -> None:
+    for key, value in (request.provider_state or {}).items():
+        if type(value) in STATE.get(key, ()):
+            body[key] = value
+        else:
+            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+
+
+def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
+    """Find what came after the last turn of the assistant; the calls before it may still be answered."""
+    for place in range(len(messages) - 1, first - 1, -1):
+        if messages[place].role == "assistant":
+            items.custom = {
+                call.id for message in messages[: place + 1] for call in message.tool_calls if call.custom
+            }
+            return place + 1
+    return first
+
+
+def _encode_system(request: Request, messages: Sequence[Message], body: dict[str, Any], items: Items) -> int:
+    """Write the system prompt, and say how many messages are in it."""
+    system, ledger = request.system, items.ledger
+    mine = made_by(request.opaque, DIALECT)
+    if type(system) is str:
+        if system or mine:
+            body["instructions"] = system
+            return 0
+    elif system:
+        ledger.at = ("system",)
+        if _is_words(system, ledger):
+            body["instructions"] = _join(system, ledger)
+        else:
+            encode_message(Message("system", system), items)
+        ledger.at = ()
+        return 0
+    if mine or not messages or messages[0].role != "system" or made_by(messages[0].opaque, DIALECT):
+        return 0
+    message = messages[0]
+    if message.name is not None or message.tool_call_id is not None or not _is_words(message.parts, ledger):
+        return 0
+    ledger.at = ("messages", 0)
+    ledger.lose_opaque(message.opaque)
+    body["instructions"] = _join(message.parts, ledger)
+    return 1
+
+
+def _is_words(parts: Any, ledger: Ledger) -> bool:
+    """Whether parts can be said as one string."""
+    marked = ledger.quirks.cache_marks
+    return bool(parts) and all(type(part) is Text and not (marked and part.cache) for part in parts)
+
+
+def _join(parts: Any, ledger: Ledger) -> str:
+    """Say several texts as one, and lose what stands beside them."""
+    for place, part in enumerate(parts):
+        ledger.part = place
+        if part.cache is not None:
+            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
+        if part.citations:
+            ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
+        ledger.lose_opaque(part.opaque)
+    ledger.part = None
+    if len(parts) > 1:
+        ledger.lose("content", "system_parts", "instructions are one string", "merged", "minor")
+    return "\n\n".join(part.text for part in parts)
+
+
+def _encode_max_tokens(request: Request, ledger: Ledger) -> Any:
+    tokens = request.max_tokens or 0
+    if tokens >= LEAST_TOKENS or made_by(request.opaque, DIALECT):
+        return tokens
+    ledger.lose("max_tokens", "max_tokens", f"the least here is {LEAST_TOKENS}", "approximated", "minor")
+    return LEAST_TOKENS
+
+
+def _decode_reasoning(value: Any) -> Understood | None:
+    if type(value) is not dict:
+        return None
+    left = value.copy()
+    fields = {
+        field: left.pop(key)
+        for key, field, words in (("effort", "effort", EFFORTS), ("summary", "thinking_display", SUMMARIES))
+        if type(given := left.get(key)) is str and given in words
+    }
+    return Understood(fields, left or ABSENT) if fields else None
+
+
+def _encode_reasoning(request: Request, ledger: Ledger) -> Any:
+    body: dict[str, Any] = {}
+    for key, field, words in (("effort", "effort", EFFORTS), ("summary", "thinking_display", SUMMARIES)):
+        given = getattr(request, field)
+        if given is None:
+            continue
+        if given in words or made_by(request.opaque, DIALECT):
+            body[key] = given
+        else:
+            ledger.lose(field, field, f"{DIALECT} knows no {key} {given!r}")
+    return body or ABSENT
+
+
+def _decode_text(value: Any) -> Understood | None:
+    if type(value) is not dict:
+        return None
+    left, fields = value.copy(), {}
+    if type(given := left.get("verbosity")) is str and given in VERBOSITIES:
+        fields["verbosity"] = left.pop("verbosity")
+    output, inner = _decode_format(left.get("format"))
+    if output is not None:
+        fields["output"] = output
+        del left["format"]
+        if inner:
+            left["format"] = inner
+    return Understood(fields, left or ABSENT) if fields else None
+
+
+def _decode_format(value: Any) -> tuple[Output | None, dict[str, Any]]:
+    match value:
+        case {"type": "text"} if len(value) == 1:
+            return Output("text"), {}
+        case {"type": "json_object"} if len(value) == 1:
+            return Output("json"), {}
+        case {"type": "json_schema", "name": str(), "schema": dict()}:
+            left = value.copy()
+            del left["type"]
+            fields = {key: left.pop(key) for key, kind in _FORMAT.items() if type(left.get(key)) is kind}
+            return Output("schema", **fields), left
+    return None, {}
+
+
+_FORMAT = {"name": str, "schema": dict, "description": str, "strict": bool}
+
+
+def _encode_text(request: Request, ledger: Ledger) -> Any:
+    mine = made_by(request.opaque, DIALECT)
+    body: dict[str, Any] = {}
+    verbosity, output = request.verbosity, request.output
+    if verbosity is not None and (mine or verbosity in VERBOSITIES):
+        body["verbosity"] = verbosity
+    elif verbosity is not None:
+        ledger.lose("verbosity", "verbosity", f"{DIALECT} knows no verbosity {verbosity!r}")
+    if output is not None:
+        body["format"] = _encode_format(output, ledger, mine=mine)
+        text = _left_of(request, "text")
+        left = text.get("format") if isinstance(text, dict) else None
+        if isinstance(left, dict) and output.kind == "schema":
+            body["format"] = {**left, **body["format"]}
+    return body or ABSENT
+
+
+def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, Any]:
+    if output.kind != "schema":
+        return {"type": "json_object" if output.kind == "json" else "text"}
+    schema = {"type": "object"} if output.schema is None else output.schema
+    name = output.name or "response"
+    if not mine:
+        if output.strict:
+            fitted = fit(schema, "openai-strict")
+            ledger.at = ("output",)
+            ledger.note_schema(fitted.notes)
+            ledger.at = ()
+            schema = fitted.schema
+        if (legal := escape(name, SCHEMA_NAMES)) != name:
+            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
+            name = legal
+    body: dict[str, Any] = {"type": "json_schema", "name": name, "schema": schema}
+    for key in ("description", "strict"):
+        if getattr(output, key) is not None:
+            body[key] = getattr(output, key)
+    return body
+
+
+def _decode_include(value: Any) -> Understood | None:
+    if type(value) is not list or LOGPROBS not in value:
+        return None
+    left = [entry for entry in value if entry != LOGPROBS]
+    return Understood({"logprobs": True}, left or ABSENT, keep=True)
+
+
+def _encode_include(request: Request, _ledger: Ledger) -> Any:
+    if not request.logprobs:
+        return ABSENT
+    left = _left_of(request, "include")
+    return [*(left if isinstance(left, list) else ()), LOGPROBS]
+
+
+def _left_of(request: Request, key: str) -> Any:
+    """Give what this wire had left of a setting, beside what it means."""
+    opaque = request.opaque
+    return opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
+
+
+def _encode_tier(request: Request, ledger: Ledger) -> Any:
+    if made_by(request.opaque, DIALECT) or request.service_tier in SERVICE_TIERS:
+        return request.service_tier
+    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {request.service_tier}")
+    return ABSENT
+
+
+def _encode_metadata(request: Request, ledger: Ledger) -> Any:
+    given = request.metadata or {}
+    if made_by(request.opaque, DIALECT):
+        return given
+    for key, value in given.items():
+        if type(value) is not str:
+            ledger.lose(f"metadata.{key}", "metadata", f"{DIALECT} takes only strings, not {value!r}")
+    return {key: value for key, value in given.items() if type(value) is str}
+
+
+SETTINGS = Settings(
+    plain("model", "model", str),
+    plain("stream", "stream", bool),
+    Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
+    plain("parallel_tool_calls", "parallel_tool_calls", bool),
+    Setting(
+        "max_output_tokens",
+        ("max_tokens",),
+        plain("max_output_tokens", "max_tokens", int).decode,
+        _encode_max_tokens,
+    ),
+    plain("temperature", "temperature", *NUMBER),
+    plain("top_p", "top_p", *NUMBER),
+    plain("top_logprobs", "top_logprobs", int),
+    Setting("include", ("logprobs",), _decode_include, _encode_include),
+    Setting("reasoning", ("effort", "thinking_display"), _decode_reasoning, _encode_reasoning),
+    Setting("text", ("output", "verbosity"), _decode_text, _encode_text),
+    Setting("metadata", ("metadata",), plain("metadata", "metadata", dict).decode, _encode_metadata),
+    plain("user", "user", str),
+    plain("safety_identifier", "safety_identifier", str),
+    Setting(
+        "service_tier", ("service_tier",), plain("service_tier", "service_tier", str).decode, _encode_tier
+    ),
+    plain("store", "store", bool),
+    plain("prompt_cache_key", "cache_key", str),
+)

@@ -1,0 +1,255 @@
+"""Responses of Responses.
+
+Rules of this file:
+- A response ends with a status; why it is incomplete stands beside it. The wire's word is the reason where
+  there is one.
+- What a response repeats of its request is a constant of this wire: no other wire says it, so nothing is lost.
+"""
+
+from typing import Any
+
+from toolwire.dialects.openai_responses.answers import Items, decode_answer, encode_answer
+from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
+from toolwire.dialects.openai_responses.request import SERVICE_TIERS
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.names import fingerprint, number_of
+from toolwire.settings import NUMBER
+from toolwire.types import Choice, Encoded, Message, Opaque, Refusal, Response, Usage
+
+STATUSES = {
+    "completed": "stop",
+    "failed": "error",
+    "incomplete": "incomplete",
+    "in_progress": "incomplete",
+    "queued": "incomplete",
+    "cancelled": "incomplete",
+}
+REASONS = {
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+    "max_messages": "incomplete",
+    "steered": "pause",
+}
+REASON_OF_FINISH = {
+    "length": "max_output_tokens",
+    "context_window": "max_output_tokens",
+    "content_filter": "content_filter",
+    "pause": "steered",
+}
+STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
+EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
+REPEATED = frozenset(
+    {
+        "background",
+        "frequency_penalty",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "previous_response_id",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning",
+        "safety_identifier",
+        "store",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+    }
+)
+
+
+def decode_response(body: dict[str, Any]) -> Response:
+    """Read a response's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a response's body must be a JSON object", path="$")
+    said = {key: body[key] for key in body if key in REPEATED}
+    rest = {key: body[key] for key in body if key not in REPEATED} if said else body.copy()
+    if rest.get("object") == "response":
+        said["object"] = rest.pop("object")
+    choices: list[Choice] = []
+    if type(rest.get("output")) is list:
+        message = decode_answer(rest.pop("output"), number_of(body.get("id")))
+        choices = [_decode_finish(message, rest)]
+    response_id = take(rest, "id", str)
+    created = rest.pop("created_at") if type(rest.get("created_at")) in NUMBER else None
+    return Response(
+        choices=choices,
+        id=response_id,
+        model=take(rest, "model", str),
+        created=created,
+        usage=decode_usage(rest.pop("usage")) if type(rest.get("usage")) is dict else None,
+        service_tier=take(rest, "service_tier", str),
+        provider_state=None if response_id is None else {"previous_response_id": response_id},
+        opaque=WIRE.own(rest, {"said": said} if said else None),
+    )
+
+
+def _decode_finish(message: Message, rest: dict[str, Any]) -> Choice:
+    status, form = take(rest, "status", str), None
+    raw = status
+    details = rest.get("incomplete_details")
+    reason = details.get("reason") if type(details) is dict and details.keys() == {"reason"} else None
+    if type(reason) is str and status == "incomplete":
+        raw, form = reason, {"said": {"incomplete_details": None}}
+        del rest["incomplete_details"]
+    return Choice(message, _meaning(raw, message, incomplete=form is not None), raw, None, WIRE.own({}, form))
+
+
+def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
+    """Say in canonical words why an answer ended."""
+    if incomplete:
+        return REASONS.get(raw or "", "incomplete")
+    reason = None if raw is None else STATUSES.get(raw, "unknown")
+    if reason in {"stop", None}:
+        if message.tool_calls:
+            return "tool_calls"
+        if any(type(part) is Refusal for part in message.parts):
+            return "refusal"
+    return reason
+
+
+def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a response's body, and say what it cannot hold."""
+    ledger = Ledger(WIRE, quirks)
+    mine = made_by(response.opaque, DIALECT)
+    body: dict[str, Any] = {} if mine else _frame(response)
+    known = {"id": response.id, "created_at": response.created, "model": response.model}
+    body |= {key: value for key, value in known.items() if value is not None}
+    for place, choice in enumerate(response.choices):
+        ledger.at = ("choices", place)
+        if place:
+            ledger.lose("", "choices", f"{DIALECT} gives one answer")
+        else:
+            _encode_choice(choice, body, Items(ledger, response))
+    ledger.at = ()
+    if response.usage is not None:
+        body["usage"] = encode_usage(response.usage, ledger)
+    if response.service_tier is not None:
+        if mine or response.service_tier in SERVICE_TIERS:
+            body["service_tier"] = response.service_tier
+        else:
+            ledger.lose("service_tier", "service_tier", f"{DIALECT} knows no tier of this name")
+    for key, value in (response.provider_state or {}).items():
+        if key != "previous_response_id" or value != body.get("id"):
+            ledger.lose(
+                f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id", severity="minor"
+            )
+    ledger.replay(body, response.opaque)
+    return Encoded("", body, tuple(ledger.losses))
+
+
+def _frame(response: Response) -> dict[str, Any]:
+    """Give every key that a client of this wire counts on."""
+    return {
+        "id": f"resp_{fingerprint(response)}" if response.id is None else response.id,
+        "object": "response",
+        "created_at": 0,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": "",
+        "output": [],
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+    }
+
+
+def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
+    message, ledger = choice.message, items.ledger
+    ledger.at = ("choices", 0, "message")
+    ledger.own = made_by(message.opaque, DIALECT)
+    encode_answer(message, items)
+    body["output"] = items.bodies
+    ledger.lose_opaque(message.opaque)
+    for field in ("name", "tool_call_id"):
+        if getattr(message, field) is not None:
+            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+    ledger.at = ("choices", 0)
+    _encode_finish(choice, body, ledger)
+    if choice.stop_sequence is not None:
+        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+    ledger.replay(body, choice.opaque)
+
+
+def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+    raw, reason = choice.raw_finish_reason, choice.finish_reason
+    if made_by(choice.opaque, DIALECT):
+        incomplete = "said" in form_of(choice.opaque, DIALECT)
+        if reason == _meaning(raw, choice.message, incomplete=incomplete):
+            if incomplete:
+                body["status"], body["incomplete_details"] = "incomplete", {"reason": raw}
+            elif raw is not None:
+                body["status"] = raw
+            return
+    if reason in REASON_OF_FINISH:
+        body["status"] = "incomplete"
+        body["incomplete_details"] = {"reason": REASON_OF_FINISH[reason]}
+    else:
+        body["status"] = STATUS_OF_FINISH.get(reason or "stop", "completed")
+    if reason == "error":
+        body.setdefault("error", None)
+        body["error"] = body["error"] or {"code": "server_error", "message": raw or "the answer failed"}
+    refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
+    if reason is not None and reason not in EXACT and not refused:
+        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+
+
+def decode_usage(body: dict[str, Any]) -> Usage:
+    """Read the counts; the wire's own stay beside them."""
+    given, made = body.get("input_tokens_details"), body.get("output_tokens_details")
+    given, made = given if type(given) is dict else {}, made if type(made) is dict else {}
+    return Usage(
+        _count(body, "input_tokens"),
+        _count(body, "output_tokens"),
+        _count(given, "cached_tokens"),
+        _count(given, "cache_write_tokens"),
+        _count(made, "reasoning_tokens"),
+        Opaque(DIALECT, body),
+    )
+
+
+def _count(body: dict[str, Any], key: str) -> int | None:
+    value = body.get(key)
+    return value if type(value) is int else None
+
+
+def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
+    """Write the counts: the wire's own, for as long as they mean the same."""
+    mine = made_by(usage.opaque, DIALECT)
+    body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
+    before = decode_usage(body)
+    if mine and usage == before:
+        return body
+    if not mine or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
+        body["input_tokens"], body["output_tokens"] = usage.input_tokens or 0, usage.output_tokens or 0
+        body["total_tokens"] = usage.total_tokens
+    details = {
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+    for key, counts in details.items():
+        said = {name: count or 0 for name, count in counts.items() if count is not None or not mine}
+        if said:
+            body[key] = {**(body.get(key) or {}), **said}
+    if not mine and usage.opaque is not None:
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+    return body

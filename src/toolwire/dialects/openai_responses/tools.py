@@ -1,0 +1,136 @@
+"""Tool declarations and the choice among them, in Responses.
+
+Rule: a function without `strict` is tried strictly by the server, so a tool from elsewhere says which it is.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.schema import fit
+from toolwire.settings import ABSENT, Understood
+from toolwire.types import Request, ServerTool, Tool, ToolChoice
+
+KINDS = frozenset({"function", "custom"})
+
+
+def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
+    """Read the declarations of a request."""
+    return [decode_tool(body) for body in bodies]
+
+
+def decode_tool(body: Any) -> Tool | ServerTool:
+    """Read one declaration; what is neither a function nor a custom tool is the server's own."""
+    kind = body.get("type") if type(body) is dict else None
+    if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
+        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+    rest = body.copy()
+    form: dict[str, Any] = {}
+    del rest["type"]
+    name = WIRE.read_name(rest.pop("name"), form)
+    description = take(rest, "description", str)
+    if kind == "custom":
+        form_of_text = take(rest, "format", dict)
+        return Tool(name, description, custom=True, format=form_of_text, opaque=WIRE.own(rest, form))
+    return Tool(
+        name,
+        description,
+        take(rest, "parameters", dict),
+        strict=take(rest, "strict", bool),
+        opaque=WIRE.own(rest, form),
+    )
+
+
+def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
+    """Write the declarations of a request."""
+    bodies: list[Any] = []
+    for place, tool in enumerate(tools):
+        ledger.at = ("tools", place)
+        if not isinstance(tool, ServerTool):
+            bodies.append(encode_tool(tool, ledger))
+        elif tool.dialect == DIALECT:
+            bodies.append(tool.value)
+        else:
+            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+    ledger.at = ()
+    return bodies
+
+
+def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
+    mine = made_by(tool.opaque, DIALECT)
+    verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
+    body: dict[str, Any] = {
+        "type": "custom" if tool.custom else "function",
+        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name),
+    }
+    if tool.description is not None:
+        body["description"] = tool.description
+    if tool.custom:
+        ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
+        if tool.format is not None:
+            body["format"] = tool.format
+    elif mine:
+        if tool.parameters is not None:
+            body["parameters"] = tool.parameters
+        if tool.strict is not None:
+            body["strict"] = tool.strict
+    else:
+        body["parameters"] = _fit(tool, ledger)
+        body["strict"] = bool(tool.strict)
+    if tool.metadata:
+        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    lose_cache(tool, ledger)
+    return body if tool.opaque is None else ledger.replay(body, tool.opaque)
+
+
+def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
+    if not tool.strict:
+        return schema
+    fitted = fit(schema, "openai-strict")
+    ledger.note_schema(fitted.notes)
+    return fitted.schema
+
+
+def decode_choice(value: Any) -> Understood | None:
+    """Read a `tool_choice`, in each of its forms that name functions and custom tools."""
+    match value:
+        case "auto" | "none" | "required":
+            return Understood({"tool_choice": ToolChoice(value)})
+        case {"type": "function" | "custom" as kind, "name": str(name)} if value.keys() == {"type", "name"}:
+            choice = ToolChoice("required", [WIRE.read_name(name, {})])
+            return Understood({"tool_choice": choice}, keep=kind == "custom")
+        case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list(tools)}:
+            names = [_allowed_name(tool) for tool in tools]
+            if names and None not in names and value.keys() == {"type", "mode", "tools"}:
+                return Understood({"tool_choice": ToolChoice(mode, names)}, keep=True)  # type: ignore[arg-type]
+    return None
+
+
+def _allowed_name(tool: Any) -> str | None:
+    match tool:
+        case {"type": "function" | "custom", "name": str(name)}:
+            return WIRE.read_name(name, {})
+    return None
+
+
+def encode_choice(request: Request, ledger: Ledger) -> Any:
+    """Write the choice among tools; a narrowed one lists the tools that are allowed."""
+    choice = request.tool_choice
+    if choice is None:
+        return ABSENT
+    if choice.names is None:
+        return choice.mode
+    if choice.mode == "none":
+        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
+        return "none"
+    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
+    entries = [
+        {"type": "custom" if name in custom else "function", "name": ledger.names.write(name)}
+        for name in choice.names
+    ]
+    if len(entries) == 1 and choice.mode == "required":
+        return entries[0]
+    return {"type": "allowed_tools", "mode": choice.mode, "tools": entries}

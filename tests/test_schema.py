@@ -1,0 +1,347 @@
+"""What each target makes of each keyword; and what is refused, by name."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from toolwire.errors import InvalidSchema, SchemaRecursive
+from toolwire.schema import TARGETS, Fitted, Note, fit
+
+Schema = dict[str, Any]
+
+STRICT = ("openai-strict", "anthropic-strict")
+NULL = {"type": "null"}
+STRING = {"type": "string"}
+INTEGER = {"type": "integer"}
+ANY = [STRING, {"type": "number"}, {"type": "boolean"}]
+
+
+def around(schema: Any, **more: Any) -> Schema:
+    """Make tool parameters with one required property, `p`."""
+    return {"type": "object", "properties": {"p": schema}, "required": ["p"], **more}
+
+
+def of_p(target: str, schema: Any, **more: Any) -> tuple[Any, list[tuple[str, str]]]:
+    """Fit a property; give what became of it, and the notes at and below it as keyword and action."""
+    fitted = fit(around(schema, **more), target)
+    notes = [(note.keyword, note.action) for note in fitted.notes if note.path.startswith("properties.p")]
+    return fitted.schema["properties"]["p"], notes
+
+
+def words(text: str, **rest: Any) -> Schema:
+    return {**rest, "description": f"({text})"}
+
+
+def upper(schema: Any) -> Any:
+    """Write a schema's types as OpenAPI's enum does."""
+    if isinstance(schema, list):
+        return [upper(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: value.upper() if key == "type" else upper(value) for key, value in schema.items()}
+
+
+DESCRIBED = "described"
+# A keyword, and what openai-strict, anthropic-strict, gemini, gemini-openapi and ollama make of it, in this order.
+# A string is the text of the description; None means that it stays. What differs is written out.
+KEYWORDS: list[tuple[str, Any, tuple[Any, Any, Any, Any, Any]]] = [
+    ("string", "minLength: 1", ("=", "=", "=", None, "=")),
+    ("string", "maxLength: 9", ("=", "=", "=", None, "=")),
+    ("string", 'pattern: "^a"', (None, "=", "=", None, "=")),
+    ("string", 'format: "date"', (None, None, None, None, "=")),
+    ("string", 'format: "uri"', ("=", None, None, None, "=")),
+    ("string", 'format: "path"', ("=", "=", None, None, "=")),
+    ("string", 'contentEncoding: "base64"', ("=", "=", "=", "=", "=")),
+    ("string", 'default: "a"', ("=", "=", "=", None, "=")),
+    ("string", 'examples: ["a", "b"]', ("=", "=", "=", "=", "=")),
+    ("string", 'example: "a"', ("=", "=", "=", None, "=")),
+    ("integer", "minimum: 1", (None, "=", None, None, "=")),
+    ("integer", "maximum: 1", (None, "=", None, None, "=")),
+    ("number", "exclusiveMinimum: 1", (None, "=", "=", "=", "=")),
+    ("number", "exclusiveMaximum: 1.5", (None, "=", "=", "=", "=")),
+    ("integer", "multipleOf: 5", (None, "=", "=", "=", "=")),
+    ("integer", 'not: {"const": 3}', ("=", "=", "=", "=", "=")),
+]
+ARRAY_KEYWORDS: list[tuple[str, Any, tuple[Any, Any, Any, Any, Any]]] = [
+    ("array", "minItems: 1", (None, None, None, None, "=")),
+    ("array", "minItems: 2", (None, "=", None, None, "=")),
+    ("array", "maxItems: 2", (None, "=", None, None, "=")),
+    ("array", "uniqueItems: true", ("=", "=", "=", "=", "=")),
+    ("array", 'contains: {"const": "a"}', ("=", "=", "=", "=", "=")),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("kind", "text", "outcomes"), KEYWORDS + ARRAY_KEYWORDS)
+def test_a_constraint_stays_or_is_described(
+    kind: str, text: str, outcomes: tuple[Any, ...], target: str
+) -> None:
+    keyword, _, value = text.partition(": ")
+    base = {"type": kind, **({"items": STRING} if kind == "array" else {})}
+    outcome = outcomes[TARGETS.index(target)]
+    expected = {**base, keyword: json.loads(value)} if outcome is None else words(text, **base)
+    if target == "gemini-openapi":
+        expected = upper(expected)
+    notes = [] if outcome is None else [(keyword, DESCRIBED)]
+    assert of_p(target, {**base, keyword: json.loads(value)}) == (expected, notes)
+
+
+ROWS: list[tuple[str, Any, dict[str, Any]]] = [
+    (
+        "a bound that excludes an integer",
+        {"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10},
+        {
+            "openai-strict": {"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10},
+            "anthropic-strict": words("exclusiveMaximum: 10, exclusiveMinimum: 0", type="integer"),
+            "gemini": {"type": "integer", "minimum": 1, "maximum": 9},
+            "gemini-openapi": {"type": "INTEGER", "minimum": 1, "maximum": 9},
+            "ollama": words("exclusiveMaximum: 10, exclusiveMinimum: 0", type="integer"),
+        },
+    ),
+    (
+        "several, after what the author says",
+        {"type": "string", "minLength": 1, "description": "A word.", "maxLength": 3, "default": "ab"},
+        {
+            **dict.fromkeys(
+                ("openai-strict", "anthropic-strict", "gemini", "ollama"),
+                {"type": "string", "description": 'A word. (default: "ab", maxLength: 3, minLength: 1)'},
+            ),
+            "gemini-openapi": {
+                "type": "STRING",
+                "minLength": 1,
+                "description": "A word.",
+                "maxLength": 3,
+                "default": "ab",
+            },
+        },
+    ),
+    (
+        "a list of types",
+        {"type": ["string", "null"], "maxLength": 3, "description": "d"},
+        {
+            "openai-strict": {"type": ["string", "null"], "description": "d (maxLength: 3)"},
+            "anthropic-strict": {"anyOf": [words("maxLength: 3", type="string"), NULL], "description": "d"},
+            "gemini": {"anyOf": [words("maxLength: 3", type="string"), NULL], "description": "d"},
+            "gemini-openapi": {"type": "STRING", "maxLength": 3, "description": "d", "nullable": True},
+            "ollama": {"type": ["string", "null"], "description": "d (maxLength: 3)"},
+        },
+    ),
+    (
+        "three types, with literals of each",
+        {"type": ["string", "integer", "null"], "enum": ["a", 1, None]},
+        {
+            "openai-strict": {"type": ["string", "integer", "null"], "enum": ["a", 1, None]},
+            "anthropic-strict": {"anyOf": [{**STRING, "enum": ["a"]}, {**INTEGER, "enum": [1]}, NULL]},
+            "gemini": {"anyOf": [{**STRING, "enum": ["a"]}, {**INTEGER, "enum": [1]}, NULL]},
+            "gemini-openapi": {
+                "anyOf": [{"type": "STRING", "enum": ["a"]}, {"type": "INTEGER", "enum": ["1"]}],
+                "nullable": True,
+            },
+            "ollama": {"type": ["string", "integer", "null"], "enum": ["a", 1, None]},
+        },
+    ),
+    (
+        "nullable",
+        {"type": "string", "nullable": True},
+        {
+            "openai-strict": {"type": ["string", "null"]},
+            "anthropic-strict": {"anyOf": [STRING, NULL]},
+            "gemini": {"anyOf": [STRING, NULL]},
+            "gemini-openapi": {"type": "STRING", "nullable": True},
+            "ollama": {"type": ["string", "null"]},
+        },
+    ),
+    (
+        "one alternative beside null",
+        {"anyOf": [{**STRING, "description": "d"}, NULL], "title": "T"},
+        {
+            **dict.fromkeys(
+                ("openai-strict", "anthropic-strict", "gemini"),
+                {"anyOf": [{**STRING, "description": "d"}, NULL], "title": "T"},
+            ),
+            "gemini-openapi": {"type": "STRING", "description": "d", "title": "T", "nullable": True},
+            "ollama": {"anyOf": [{**STRING, "description": "d"}, NULL]},
+        },
+    ),
+    (
+        "const",
+        {"const": "a"},
+        {
+            "openai-strict": {"type": "string", "const": "a"},
+            "anthropic-strict": {"const": "a"},
+            "gemini": {"enum": ["a"]},
+            "gemini-openapi": {"type": "STRING", "enum": ["a"]},
+            "ollama": {"enum": ["a"]},
+        },
+    ),
+    (
+        "literals that are no strings",
+        {"enum": [1, 2.5, True]},
+        {
+            "openai-strict": {"type": ["number", "boolean"], "enum": [1, 2.5, True]},
+            "anthropic-strict": {"enum": [1, 2.5, True]},
+            "gemini": {"enum": [1, 2.5, True]},
+            "gemini-openapi": {
+                "anyOf": [
+                    {"type": "NUMBER", "enum": ["1", "2.5"]},
+                    {"type": "BOOLEAN", "enum": ["true"]},
+                ]
+            },
+            "ollama": {"enum": [1, 2.5, True]},
+        },
+    ),
+    (
+        "alternatives of which exactly one holds anyway",
+        {"oneOf": [STRING, {"type": "array", "items": STRING}]},
+        {
+            **dict.fromkeys(TARGETS, {"anyOf": [STRING, {"type": "array", "items": STRING}]}),
+            "gemini-openapi": upper({"anyOf": [STRING, {"type": "array", "items": STRING}]}),
+        },
+    ),
+    (
+        "alternatives of which both may hold",
+        {"oneOf": [INTEGER, {"type": "number"}]},
+        {
+            **dict.fromkeys(
+                TARGETS,
+                words('oneOf: "exactly one of the alternatives"', anyOf=[INTEGER, {"type": "number"}]),
+            ),
+            "gemini-openapi": words(
+                'oneOf: "exactly one of the alternatives"', anyOf=upper([INTEGER, {"type": "number"}])
+            ),
+        },
+    ),
+    (
+        "a constraint beside alternatives",
+        {"type": "string", "anyOf": [{"format": "date"}, {"format": "time"}]},
+        {
+            **dict.fromkeys(STRICT, {"anyOf": [{**STRING, "format": "date"}, {**STRING, "format": "time"}]}),
+            "gemini": {"type": "string", "anyOf": [{"format": "date"}, {"format": "time"}]},
+            "gemini-openapi": {
+                "anyOf": [{"type": "STRING", "format": "date"}, {"type": "STRING", "format": "time"}]
+            },
+            "ollama": {
+                "type": "string",
+                "anyOf": [words('format: "date"'), words('format: "time"')],
+            },
+        },
+    ),
+    (
+        "what holds at once and can be one",
+        {"allOf": [{"type": "integer", "minimum": 1}, {"type": "number", "minimum": 3, "maximum": 9}]},
+        {
+            "openai-strict": {"type": "integer", "minimum": 3, "maximum": 9},
+            "anthropic-strict": words("maximum: 9, minimum: 3", type="integer"),
+            "gemini": {"type": "integer", "minimum": 3, "maximum": 9},
+            "gemini-openapi": {"type": "INTEGER", "minimum": 3, "maximum": 9},
+            "ollama": words("maximum: 9, minimum: 3", type="integer"),
+        },
+    ),
+    (
+        "what holds at once and cannot be one",
+        {"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "b$"}]},
+        {
+            "openai-strict": words('allOf: [{"pattern": "b$"}]', type="string", pattern="^a"),
+            "gemini-openapi": words('allOf: [{"pattern": "b$"}]', type="STRING", pattern="^a"),
+            **dict.fromkeys(
+                ("anthropic-strict", "gemini", "ollama"),
+                words('allOf: [{"pattern": "b$"}], pattern: "^a"', type="string"),
+            ),
+        },
+    ),
+    (
+        "a tuple",
+        {"type": "array", "prefixItems": [STRING, INTEGER], "items": False},
+        {
+            "openai-strict": words(
+                'prefixItems: [{"type": "string"}, {"type": "integer"}]',
+                type="array",
+                maxItems=2,
+                items={"anyOf": [STRING, INTEGER]},
+            ),
+            "anthropic-strict": words(
+                'maxItems: 2, prefixItems: [{"type": "string"}, {"type": "integer"}]',
+                type="array",
+                items={"anyOf": [STRING, INTEGER]},
+            ),
+            "gemini": {"type": "array", "prefixItems": [STRING, INTEGER], "maxItems": 2},
+            "gemini-openapi": words(
+                'prefixItems: [{"type": "string"}, {"type": "integer"}]',
+                type="ARRAY",
+                maxItems=2,
+                items={"anyOf": [{"type": "STRING"}, {"type": "INTEGER"}]},
+            ),
+            "ollama": words(
+                'maxItems: 2, prefixItems: [{"type": "string"}, {"type": "integer"}]',
+                type="array",
+                items={"anyOf": [STRING, INTEGER]},
+            ),
+        },
+    ),
+    (
+        "an array of anything",
+        {"type": "array"},
+        {
+            "openai-strict": {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}},
+            "anthropic-strict": {"type": "array", "items": {"anyOf": [*ANY, NULL]}},
+            "gemini": {"type": "array"},
+            "gemini-openapi": {"type": "ARRAY", "items": {"anyOf": upper(ANY), "nullable": True}},
+            "ollama": {"type": "array"},
+        },
+    ),
+    (
+        "no type but its keywords",
+        {"properties": {"a": STRING}, "required": ["a"], "additionalProperties": False},
+        {
+            **dict.fromkeys(STRICT, {**around(STRING), "additionalProperties": False}),
+            "gemini": {"properties": {"a": STRING}, "required": ["a"], "additionalProperties": False},
+            "gemini-openapi": {
+                "type": "OBJECT",
+                "properties": {"a": {"type": "STRING"}},
+                "required": ["a"],
+            },
+            "ollama": {"properties": {"a": STRING}, "required": ["a"]},
+        },
+    ),
+    (
+        "old drafts and other spellings",
+        {"type": "ARRAY", "items": [{"type": 1}, {"type": "Integer"}], "additionalItems": False},
+        {
+            "gemini": {"type": "array", "prefixItems": [STRING, INTEGER], "maxItems": 2},
+            "ollama": words(
+                'maxItems: 2, prefixItems: [{"type": 1}, {"type": "Integer"}]',
+                type="array",
+                items={"anyOf": [STRING, INTEGER]},
+            ),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "target", "expected"),
+    [
+        pytest.param(schema, target, expected, id=f"{name}-{target}")
+        for name, schema, table in ROWS
+        for target, expected in table.items()
+    ],
+)
+def test_a_subschema_in_the_words_of_a_target(schema: Any, target: str, expected: Schema) -> None:
+    if "no type" in str(expected):
+        pytest.fail("a table row is not a schema")
+    given = copy.deepcopy(schema)
+    fitted, _ = of_p(target, schema)
+    renamed = {"p": "a"} if "a" in fitted.get("properties", ()) else {}
+    assert fitted == _renamed(expected, renamed)
+    assert schema == given
+
+
+def _renamed(schema: Schema, names: dict[str, str]) -> Schema:
+    """Use the helper `around` for a property of another name."""
+    if not names or "properties" not in schema:
+        return schema
+    properties = {names.get(name, name): value for name, value in schema["properties"].items()}
+    required = [names.get(name, name) for name in schema["required"]]
+    return {**schema, "properties": properties, "required": required}

@@ -1,0 +1,216 @@
+"""Totality: any JSON value in any place gives a value or one documented error, never another exception.
+
+The oddity is kept: what is decoded from an odd body is encoded to that body again.
+"""
+
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wires import DIALECTS, differences, requests_of, responses_of
+from toolwire import translate
+from toolwire.bodies import read_body
+from toolwire.dialects import NAMES
+from toolwire.errors import InvalidBody, ToolwireError
+
+ODD = (None, True, 0, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x", "\ud800", "\x00", [], {}, [[]], [None], {"type": None}, {"a": [{}]})
+KEYS = (
+    "model messages role content type text tool_calls function name arguments id tools parameters tool_choice input output "
+    "instructions system contents parts functionCall functionResponse args response image_url source data usage choices "
+    "message candidates finishReason stop_reason done options format think error status call_id summary encrypted_content "
+    "generationConfig toolConfig functionDeclarations thought thoughtSignature inlineData tool_use_id is_error thinking"
+).split()
+TYPES = (
+    "text tool_use tool_result image document thinking redacted_thinking function custom message function_call reasoning "
+    "function_call_output input_text output_text input_image image_url input_audio file refusal user assistant system tool "
+    "developer model auto any none required base64 url"
+).split()
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(TYPES) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=2), inner, max_size=5),
+    max_leaves=30,
+)
+
+
+def survive(name: str, body: Any) -> None:
+    """Send a body through every direction of a dialect, and to every other dialect."""
+    dialect = DIALECTS[name]
+    for decode, encode in (("decode_request", "encode_request"), ("decode_response", "encode_response")):
+        try:
+            value = getattr(dialect, decode)(body)
+        except InvalidBody as refusal:
+            assert not isinstance(body, dict), refusal
+            continue
+        back = getattr(dialect, encode)(value)
+        assert differences(body, back.body) == [], decode
+        for target in NAMES:
+            try:
+                getattr(DIALECTS[target], encode)(value)
+            except ToolwireError as documented:
+                assert str(documented)
+    error = dialect.decode_error(500, body)
+    assert differences(body, dialect.encode_error(error).body) == []
+    for target in NAMES:
+        assert DIALECTS[target].encode_error(error).status == 500
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("body", ODD, ids=[repr(body)[:20] for body in ODD])
+def test_odd_bodies(name: str, body: Any) -> None:
+    survive(name, body)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(body=st.dictionaries(st.sampled_from(KEYS), json_values, max_size=6))
+def test_any_object(name: str, body: dict[str, Any]) -> None:
+    survive(name, body)
+
+
+def mutate(value: Any, chance: random.Random) -> Any:
+    """Put something odd somewhere into a body."""
+    if isinstance(value, dict) and value and chance.random() < 0.9:
+        key = chance.choice(list(value))
+        roll = chance.random()
+        if roll < 0.1:
+            return {other: inner for other, inner in value.items() if other != key}
+        if roll < 0.2:
+            return {**value, chance.choice(KEYS): chance.choice(ODD)}
+        return {**value, key: mutate(value[key], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.9:
+        place = chance.randrange(len(value))
+        if chance.random() < 0.1:
+            return [*value[:place], *value[place + 1 :]]
+        return [*value[:place], mutate(value[place], chance), *value[place + 1 :]]
+    return chance.choice(ODD)
+
+
+def fuzz(name: str, rounds: int) -> int:
+    """Survive mutations of everything that was recorded, and count them."""
+    chance = random.Random(name)
+    bodies = [body for _, body in requests_of(name)] + [body for _, body in responses_of(name)]
+    for _ in range(rounds):
+        body = chance.choice(bodies)
+        for _ in range(chance.randint(1, 4)):
+            body = mutate(body, chance)
+        survive(name, body)
+    return rounds
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", NAMES)
+def test_mutations_of_recorded_bodies(name: str, corpus: Any) -> None:
+    assert corpus
+    print(f"{fuzz(name, 300)} mutated bodies of {name}")
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", NAMES)
+def test_many_mutations_of_recorded_bodies(name: str, corpus: Any, capsys: Any) -> None:
+    assert corpus
+    count = fuzz(name, 20_000)
+    with capsys.disabled():
+        print(f"\n{count} mutated bodies of {name}: no undocumented exception, every one came back as it was")
+
+
+def nested(depth: int) -> Any:
+    """Make a value of this depth."""
+    value: Any = "x"
+    for level in range(depth):
+        value = [value] if level % 2 else {"type": "text", "content": value, "parts": value, "text": "t"}
+    return value
+
+
+PLACES = {
+    "openai-chat": "messages",
+    "openai-responses": "input",
+    "anthropic": "messages",
+    "gemini": "contents",
+    "ollama": "messages",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hundred_levels(name: str) -> None:
+    deep: Any = "x"
+    for _ in range(100):
+        deep = {"type": "object", "properties": {"a": deep}} if isinstance(deep, dict) else {"type": "string"}
+    bodies = [
+        {"model": "m", PLACES[name]: [{"role": "user", "content": deep, "parts": [deep]}]},
+        {"model": "m", "tools": [{"type": "function", "function": {"name": "f", "parameters": deep}, "name": "f", "input_schema": deep}]},
+        {"model": "m", "tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": deep}]}]},
+    ]
+    for body in bodies:
+        survive(name, body)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fifty_megabytes(name: str) -> None:
+    """Size is no reason to fail, and nothing is copied that need not be."""
+    text = "x" * (50 * 1024 * 1024)
+    body = {"model": "m", PLACES[name]: [{"role": "user", "content": text, "parts": [{"text": text}]}]}
+    dialect = DIALECTS[name]
+    assert differences(body, dialect.encode_request(dialect.decode_request(body)).body) == []
+
+
+REFUSED = {
+    b"": "is not JSON",
+    b"{": "is not JSON",
+    b'{"a":NaN}': "is not JSON",
+    b'{"a":1,"a":2}': "'a' twice",
+    b'{"a" :1,"a": 2}': "'a' twice",
+    b'{"b":{"a":1, "a":2}}': "'a' twice",
+    b'{"a":"\xff"}': "is not JSON",
+    b'{"a":"\\ud800"}': "is not JSON",
+    b"[" * 100_000: "is not JSON",
+}
+
+
+@pytest.mark.parametrize(("data", "reason"), REFUSED.items(), ids=[repr(data)[:24] for data in REFUSED])
+def test_bytes_that_are_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(InvalidBody, match=reason) as caught:
+        translate.request(data, "openai-chat", "anthropic")
+    assert "body" in caught.value.path
+
+
+ACCEPTED = (b'{"a":"b\\":c","d":1}', b'{"a" : "x :y"}', b'{"a":"\\\\","b":{"a":1}}', b"[]", b"1", b'"x"')
+
+
+@pytest.mark.parametrize("data", ACCEPTED)
+def test_bytes_that_are_read(data: bytes) -> None:
+    assert read_body(data) == json.loads(data)
+
+
+def test_the_parsing_suite(suites: Any) -> None:
+    """Public cases: what must be accepted is, what must be refused is refused by a documented error."""
+    files = sorted((suites / "json-parsing").rglob("*.json"))
+    seen = {"y": 0, "n": 0, "i": 0}
+    for file in files:
+        kind = file.name[0]
+        seen[kind] += 1
+        try:
+            read_body(file.read_bytes())
+            refused = ""
+        except InvalidBody as refusal:
+            refused = str(refusal)
+        if kind == "y":
+            # A key given twice is JSON, and is refused on purpose: two readers would understand two things.
+            assert not refused or "twice" in refused, file.name
+        elif kind == "n":
+            assert refused, file.name
+    assert min(seen.values()) > 0
+
+
+def test_what_cannot_be_written_is_an_error() -> None:
+    for odd in ("\ud800", float, {1, 2}):
+        encoded = translate.request({"model": "m", "messages": [{"role": "user", "content": [odd]}]}, "openai", "openai")
+        if odd == {1, 2}:
+            assert msgspec.json.decode(encoded.json)
+        else:
+            with pytest.raises(InvalidBody):
+                _ = encoded.json
