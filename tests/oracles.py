@@ -5,7 +5,7 @@ A judge gives None for a body that passes, and the first complaint for one that 
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import anthropic.types
 import anthropic.types.beta
@@ -22,7 +22,21 @@ from pydantic_core import SchemaValidator
 
 Judge = Callable[[Any], str | None]
 # Keys of today's Ollama server that its Python client does not declare (it drops them when it reads).
-OLLAMA_EXTRAS = {"tool_calls": {"id"}, "message": {"tool_call_id"}, "function": {"index"}}
+OLLAMA_EXTRAS = {"tool_calls": {"id"}, "messages": {"tool_call_id", "images"}, "function": {"index"}}
+OLLAMA_REQUEST: dict[str, Any] = {
+    "model": str,
+    "messages": list[ollama.Message],
+    "tools": list[ollama.Tool],
+    "stream": bool,
+    "format": Literal["", "json"] | dict[str, Any],
+    "options": ollama.Options,
+    "think": bool | Literal["low", "medium", "high", "max"],
+    "keep_alive": float | str | None,
+    "logprobs": bool,
+    "top_logprobs": int,
+    "truncate": bool,
+    "shift": bool,
+}
 GEMINI_REQUEST: dict[str, Any] = {
     "contents": list[google.Content],
     "systemInstruction": google.Content,
@@ -95,20 +109,33 @@ def _gemini_request(body: Any) -> str | None:
     return None if "contents" in body else "contents: missing"
 
 
+def _ollama_request(body: Any) -> str | None:
+    """Judge by the client's types for each key; its own request type lets any mapping pass as a message or a tool."""
+    for message in body.get("messages") or ():
+        if isinstance(message, dict) and not all(isinstance(image, str) for image in message.get("images") or ()):
+            return "messages.images: base64 text on the wire"
+    for key, value in body.items():
+        if key not in OLLAMA_REQUEST:
+            return f"{key}: unknown"
+        kind = OLLAMA_REQUEST[key]
+        validator = _strict(kind, "typed-dict", "model-fields") if key == "messages" else _plain(kind)
+        if (complaint := _complaint(validator, _without_extras(value, key))) is not None:
+            return f"{key}.{complaint}"
+    return next((f"{key}: missing" for key in ("model", "messages") if key not in body), None)
+
+
+def _ollama_response(body: Any) -> str | None:
+    return _complaint(_plain(ollama.ChatResponse), body)
+
+
 def _without_extras(value: Any, within: str = "") -> Any:
+    """Leave out the keys that the server knows and its client does not."""
     if isinstance(value, list):
         return [_without_extras(inner, within) for inner in value]
-    if not isinstance(value, dict) or within in {"arguments", "parameters", "format"}:
+    if not isinstance(value, dict) or within == "arguments":
         return value
-    extras = OLLAMA_EXTRAS.get("message" if within == "messages" else within, set())
+    extras = OLLAMA_EXTRAS.get(within, set())
     return {key: _without_extras(inner, key) for key, inner in value.items() if key not in extras}
-
-
-def _ollama(kind: Any) -> Judge:
-    def complain(body: Any) -> str | None:
-        return _complaint(_strict(kind, "typed-dict", "model-fields"), _without_extras(body))
-
-    return complain
 
 
 chat = openai.types.chat.completion_create_params
@@ -125,12 +152,12 @@ REQUESTS: dict[str, Judge] = {
         beta.MessageCreateParamsStreaming,
     ),
     "gemini": _gemini_request,
-    "ollama": _ollama(ollama._types.ChatRequest),  # noqa: SLF001 - the client's only declaration of the body
+    "ollama": _ollama_request,
 }
 RESPONSES: dict[str, Judge] = {
     "openai-chat": judge(_plain, openai.types.chat.ChatCompletion),
     "openai-responses": judge(_plain, openai.types.responses.Response),
     "anthropic": judge(_plain, anthropic.types.Message, anthropic.types.beta.BetaMessage),
     "gemini": judge(_plain, google.GenerateContentResponse),
-    "ollama": _ollama(ollama.ChatResponse),
+    "ollama": _ollama_response,
 }

@@ -77,9 +77,15 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def argument_text(call: Any) -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
-    raw = call.raw
-    if raw is not None:
-        arguments, error = parse_arguments(raw)
-        if call.arguments == arguments and (error is None) == (call.error is None):
-            return str(raw)
-    return format_arguments(call.arguments)
+    raw: str | None = call.raw
+    if raw is None:
+        return format_arguments(call.arguments)
+    if call.error is None:
+        try:
+            same = _decode(raw) == call.arguments
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            same = False
+        if same:
+            return raw
+    arguments, error = parse_arguments(raw)
+    return raw if call.arguments == arguments and (error is None) == (call.error is None) else format_arguments(call.arguments)

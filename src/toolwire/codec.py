@@ -2,9 +2,9 @@
 
 Rules of this file:
 - What is written is the provider's shape and nothing else; a schema is rewritten only where a tool is strict.
-- What a provider cannot say is left out; of a whole request, its dialect's `encode_request` names such losses.
-- Reading never raises. A call that is none is named "unknown", arguments that are none are empty: `error` and `raw`
-  say what was wrong, and a call with an error is not to be run.
+- What a provider cannot say is left out; of a whole request, `encode_request` of its dialect names losses.
+- Reading never raises. A call that is none is named "unknown", arguments that are none are empty: `error` and
+  `raw` say what was wrong, and a call with an error is not to be run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -12,43 +12,46 @@ Rules of this file:
 import hashlib
 import re
 import zlib
-from functools import lru_cache
-
-from msgspec import Struct
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
 
 _SUFFIX = re.compile(r"__tw(|[0-9]+-[0-9a-f]+(?:_[0-9]+-[0-9a-f]+)*)$")
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _DIGEST = 8
 
 
-class Grammar(Struct, frozen=True):
+class Grammar:
     """Which names a target takes: `legal` and `first` are character classes, `distinct` ids are used once."""
 
-    legal: str
-    limit: int
-    first: str = ""
-    distinct: bool = False
+    def __init__(self, legal: str, limit: int, first: str = "", *, distinct: bool = False) -> None:
+        self.legal = legal
+        self.limit = limit
+        self.first = first or legal
+        self.distinct = distinct
+
+    @cached_property
+    def takes(self) -> Callable[[str], Any]:
+        """Tell whether a name is legal as it stands."""
+        return re.compile(rf"[{self.first}][{self.legal}]{{0,{self.limit - 1}}}", re.ASCII).fullmatch
+
+    @cached_property
+    def illegal(self) -> re.Pattern[str]:
+        """Find each character that is not."""
+        return re.compile(rf"^[^{self.first}]|[^{self.legal}]", re.ASCII)
 
 
 WORDS = "A-Za-z0-9_-"
 
 
-@lru_cache(maxsize=32)
-def _patterns(grammar: Grammar) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    first = grammar.first or grammar.legal
-    whole = re.compile(rf"[{first}][{grammar.legal}]{{0,{grammar.limit - 1}}}", re.ASCII)
-    illegal = re.compile(rf"^[^{first}]|[^{grammar.legal}]", re.ASCII)
-    return whole, illegal
-
-
 def escape(name: str, grammar: Grammar) -> str:
     """Write a name in a target's grammar."""
-    whole, illegal = _patterns(grammar)
-    if whole.fullmatch(name) and ("__tw" not in name or _SUFFIX.search(name) is None):
+    if grammar.takes(name) and ("__tw" not in name or _SUFFIX.search(name) is None):
         return name
+    illegal = grammar.illegal
     swaps = [f"{match.start()}-{ord(match.group()):x}" for match in illegal.finditer(name)]
     written = f"{illegal.sub('_', name)}__tw{'_'.join(swaps)}"
-    return written if name and whole.fullmatch(written) else shorten(name, grammar)
+    return written if name and grammar.takes(written) else shorten(name, grammar)
 
 
 def restore(written: str, grammar: Grammar | None) -> str:
@@ -71,7 +74,7 @@ def restore(written: str, grammar: Grammar | None) -> str:
 def shorten(name: str, grammar: Grammar, turn: int = 0) -> str:
     """Cut a name to its target's length, with a digest of the whole that keeps it apart from others."""
     digest = hashlib.sha256(f"{name}\0{turn}".encode(errors="surrogatepass")).hexdigest()
-    _, illegal = _patterns(grammar)
+    illegal = grammar.illegal
     if illegal.search("x_"):
         return digest[: grammar.limit]
     return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST - 1]}_{digest[:_DIGEST]}".lstrip("_") or digest
@@ -140,7 +143,7 @@ class Ids:
     def __init__(self, grammar: Grammar | None) -> None:
         self.grammar = grammar
         self.taken: set[str] = set()
-        self._legal = None if grammar is None else _patterns(grammar)[0].fullmatch
+        self._legal = None if grammar is None else grammar.takes
         self._open: dict[str | None, str | list[str]] = {}
         self._count = 0
 

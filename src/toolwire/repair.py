@@ -28,21 +28,20 @@ def _is_legal(messages: Sequence[Message]) -> bool:
             if waiting:
                 return False
             continue
-        if message.role == "assistant":
-            if waiting:
-                return False
-            if any(type(part) is ToolResult for part in content):  # type: ignore[union-attr]
-                return False
-            waiting = [part.id for part in content if type(part) is ToolCall]  # type: ignore[union-attr]
-            if len(waiting) > 1 and len(set(waiting)) != len(waiting):
-                return False
-            continue
+        asks = message.role == "assistant"
+        if asks and waiting:
+            return False
         for part in content:  # type: ignore[union-attr]
-            if type(part) is ToolResult:
-                if not waiting or waiting[0] != part.tool_call_id or part.tool_call_id is None:
+            kind = type(part)
+            if kind is ToolCall and asks:
+                if part.id in waiting:
+                    return False
+                waiting.append(part.id)
+            elif kind is ToolResult:
+                if asks or not waiting or waiting[0] != part.tool_call_id or part.tool_call_id is None:
                     return False
                 del waiting[0]
-            elif waiting:
+            elif waiting and not asks:
                 return False
     return not waiting
 

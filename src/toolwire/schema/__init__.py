@@ -3,6 +3,6 @@
 from toolwire.schema.fitting import fit
 from toolwire.schema.nulls import prune_nulls
 from toolwire.schema.site import Fitted, Note
-from toolwire.schema.targets import TARGETS
+from toolwire.schema.targets import TARGETS, Action
 
-__all__ = ["TARGETS", "Fitted", "Note", "fit", "prune_nulls"]
+__all__ = ["TARGETS", "Action", "Fitted", "Note", "fit", "prune_nulls"]

@@ -79,14 +79,14 @@ class _Pruning:
         """Take out the nulls that mean "absent"."""
         if depth > MAX_DEPTH or not isinstance(value, dict | list):
             return value
-        nodes = self._applying(value, raw)
+        nodes = self._applying(value, raw, depth)
         if isinstance(value, list):
             items = [self._pruned_by(item, _of_item(nodes, index), depth) for index, item in enumerate(value)]
             return value if all(new is old for new, old in zip(items, value, strict=True)) else items
         out = {
             name: self._pruned_by(item, _of_property(nodes, name), depth)
             for name, item in value.items()
-            if item is not None or not self._means_absent(name, nodes)
+            if item is not None or not self._means_absent(name, nodes, depth)
         }
         unchanged = len(out) == len(value) and all(out[name] is value[name] for name in out)
         return value if unchanged else out
@@ -96,11 +96,11 @@ class _Pruning:
             value = self.pruned(value, raw, depth + 1)
         return value
 
-    def _means_absent(self, name: str, nodes: list[Schema]) -> bool:
+    def _means_absent(self, name: str, nodes: list[Schema], depth: int) -> bool:
         declared = any(name in node.get("properties", ()) for node in nodes)
         if not declared or any(name in node.get("required", ()) for node in nodes):
             return False
-        return not all(self._accepts(None, raw, _AS_IT_IS, 0) for raw in _of_property(nodes, name))
+        return not all(self._accepts(None, raw, _AS_IT_IS, depth) for raw in _of_property(nodes, name))
 
     def _view(self, raw: Any) -> Schema:
         key = id(raw)
@@ -108,7 +108,7 @@ class _Pruning:
             self._views[key] = (raw, present(raw, ""))
         return self._views[key][1]
 
-    def _applying(self, value: Any, raw: Any) -> list[Schema]:
+    def _applying(self, value: Any, raw: Any, depth: int) -> list[Schema]:
         """Every subschema that speaks about a value: what holds at once, and the alternative that fits."""
         nodes: list[Schema] = []
         seen: set[str] = set()
@@ -121,13 +121,13 @@ class _Pruning:
                 pending.append(self._document.find(ref))
             pending += node.get("allOf", ())
             for keyword in ("anyOf", "oneOf"):
-                pending += self._chosen(value, node.get(keyword, ()))
+                pending += self._chosen(value, node.get(keyword, ()), depth)
         return nodes
 
-    def _chosen(self, value: Any, branches: list[Any]) -> list[Any]:
+    def _chosen(self, value: Any, branches: list[Any], depth: int) -> list[Any]:
         for reading in _READINGS:
             for branch in branches:
-                if self._accepts(value, branch, reading, 0):
+                if self._accepts(value, branch, reading, depth):
                     return [branch]
         return []
 

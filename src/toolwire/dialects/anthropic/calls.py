@@ -25,6 +25,8 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     name, arguments, call_id = block.get("name"), block.get("input"), block.get("id")
     if type(name) is not str or type(arguments) is not dict:
         return Opaque(DIALECT, block)
+    if len(block) == 4 and type(call_id) is str and "__tw" not in name and "__tw" not in call_id:
+        return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
     rest, form = block.copy(), {}
     del rest["type"], rest["name"], rest["input"]
     if type(call_id) is str:
@@ -77,6 +79,8 @@ def decode_result(block: dict[str, Any]) -> Part:
     call_id = block.get("tool_use_id")
     if type(call_id) is not str:
         return Opaque(DIALECT, block)
+    if len(block) == 3 and type(block.get("content")) is str and "__tw" not in call_id:
+        return ToolResult(call_id, None, block["content"], opaque=WIRE.plain)
     rest, form = block.copy(), {}
     del rest["type"], rest["tool_use_id"]
     content: str | list[Part] = []

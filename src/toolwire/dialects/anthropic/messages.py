@@ -56,19 +56,18 @@ def decode_message(body: Any, place: int = 0) -> Message:
     content = body.get("content")
     if len(body) == 2 and type(content) is str:
         return Message(role, content, None, None, WIRE.plain)
-    rest = body.copy()
-    del rest["role"]
+    understood = type(content) is str or (type(content) is list and bool(content))
+    if understood and len(body) == 2:
+        opaque = WIRE.plain
+    else:
+        taken = ("role", "content") if understood else ("role",)
+        opaque = WIRE.own({key: value for key, value in body.items() if key not in taken})
     if type(content) is str:
-        del rest["content"]
-        return Message(role, content, opaque=WIRE.own(rest))
-    if type(content) is not list or not content:
-        return Message(role, [], opaque=WIRE.own(rest))
-    del rest["content"]
-    parts = decode_blocks(content, place)
-    results = [part for part in parts if type(part) is ToolResult]
-    if role == "user" and len(results) == len(parts):
-        return Message("tool", parts, opaque=WIRE.own(rest))
-    return Message(role, parts, opaque=WIRE.own(rest))
+        return Message(role, content, None, None, opaque)
+    parts = decode_blocks(content, place) if understood else []
+    if role == "user" and parts and all([type(part) is ToolResult for part in parts]):  # noqa: C419 - a list is faster
+        role = "tool"
+    return Message(role, parts, None, None, opaque)
 
 
 def decode_blocks(blocks: list[Any], place: int) -> list[Part]:

@@ -12,7 +12,7 @@ from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Output, Request
+from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/v1/messages"
 NEWEST = "2026-10-21"
@@ -87,8 +87,7 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         first += 1
     if first == 1 and not system and type(alone := messages[0].content) is str and messages[0].role == "system":
         ledger.at = ("messages", 0)
-        ledger.lose_opaque(messages[0].opaque)
-        ledger.lose_fields(messages[0], "name", "name", "tool_call_id")
+        _lose_around_system(messages[0], ledger)
         if alone:
             body["system"] = alone
         return 1
@@ -111,14 +110,20 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         message = messages[place]
         ledger.at = ("messages", place)
         strings = strings and type(message.content) is str
-        ledger.lose_opaque(message.opaque)
-        ledger.lose_fields(message, "name", "name", "tool_call_id")
+        _lose_around_system(message, ledger)
         if message.role == "developer":
             ledger.lose("role", "developer", f"{DIALECT} has one system prompt", "merged", "minor")
         blocks += encode_blocks(message.parts, ledger, "system")
     if blocks:
         body["system"] = blocks[0]["text"] if strings and len(blocks) == 1 else blocks
     return first
+
+
+def _lose_around_system(message: Message, ledger: Ledger) -> None:
+    if message.opaque is not None and message.opaque.value:
+        ledger.lose_opaque(message.opaque)
+    if message.name is not None or message.tool_call_id is not None:
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
 
 
 def _sampling(field: str) -> Setting:

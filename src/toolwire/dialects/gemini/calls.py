@@ -15,7 +15,7 @@ from toolwire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     WIRE,
-    decode_parts,
+    decode_part,
     encode_media,
     finish,
     nest,
@@ -32,13 +32,14 @@ NEWEST_MEDIA = 3
 class Links:
     """What is known of the calls while contents are read: their ids, and which still wait for a result."""
 
-    __slots__ = ("_contents", "_count", "_stem", "_taken", "_waiting", "answering", "index")
+    __slots__ = ("_body", "_contents", "_count", "_stem", "_taken", "_waiting", "answering", "index")
 
     def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None) -> None:
         self._contents = contents
-        self._stem = None if body is None else body
+        self._body = body
         self._count = 0
-        self._taken: set[str] | None = None
+        self._stem = ""
+        self._taken: set[str] = set()
         self._waiting: list[tuple[str, str, bool]] = []
         self.answering = False
         self.index = 0
@@ -52,15 +53,17 @@ class Links:
 
     def make_id(self) -> str:
         """Make an id for a call that came without one: its number in the conversation, or in the response."""
-        if self._taken is None:
+        if not self._stem:
             self._taken = set(_given_ids(self._contents))
-            given = None if self._stem is None else self._stem.get("responseId") or fingerprint(self._stem)
-            self._stem = {"": "gemini" if given is None else f"gemini_{number_of(given)}"}
-        while True:
+            body = self._body
+            self._stem = "gemini"
+            if body is not None:
+                self._stem += f"_{number_of(body.get('responseId') or fingerprint(body))}"
+        made = ""
+        while not made or made in self._taken:
             self._count += 1
-            made = f"{self._stem['']}_{self._count}"  # type: ignore[index]
-            if made not in self._taken:
-                return made
+            made = f"{self._stem}_{self._count}"
+        return made
 
     def add(self, call_id: str, name: str, *, given: bool) -> None:
         """Note a call that waits for its result."""
@@ -127,7 +130,9 @@ class Conversation(Ledger):
         super().__init__(WIRE, quirks)
         generation = generation_of(model)
         self.media_in_results = generation is None or generation >= NEWEST_MEDIA
-        self.skips_signatures = generation is not None and generation >= NEWEST_MEDIA and quirks.skip_signature
+        self.skips_signatures = (
+            generation is not None and generation >= NEWEST_MEDIA and quirks.skip_signature
+        )
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self._named: dict[str | None, list[str]] = {}
@@ -167,7 +172,9 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     ledger.name_call(call.id, name)
     if call.custom:
         inner["args"] = {"input": call.raw or ""}
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
     elif call.arguments or "no_args" not in form:
         inner["args"] = call.arguments
         if call.error is not None and not call.arguments:
@@ -195,14 +202,20 @@ def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links:
         content, is_error = read_response(response)
         if not _is_said(response):
             form["response"] = response
-    if type(left.get("parts")) is list and left["parts"]:
+    media = take(left, "parts", list) if left.get("parts") else None
+    if media is not None:
         words: list[Part] = [Text(content, opaque=WIRE.plain)] if type(content) is str and content else []
-        content = [*words, *decode_parts(left.pop("parts"))]
+        content = [*words, *(_decode_media(body) for body in media)]
         if response is None:
             form["no_response"] = True
     if left:
         rest["functionResponse"] = left
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
+
+
+def _decode_media(body: Any) -> Part:
+    part = decode_part(body)
+    return part if isinstance(part, Image | Document | Audio) else Opaque(DIALECT, body)
 
 
 def _is_said(response: dict[str, Any]) -> bool:
@@ -232,7 +245,7 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     form = form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}
-    told = _told_id(part, ledger, form, mine=mine)
+    told = _told_id(part, ledger, mine=mine)
     if told is not None:
         inner["id"] = told
     name = _name_of_result(part, ledger, verbatim=mine and "escaped" not in form)
@@ -250,11 +263,13 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     return finish({"functionResponse": nest("functionResponse", inner, part)}, part, ledger)
 
 
-def _told_id(part: ToolResult, ledger: Conversation, form: Any, *, mine: bool) -> str | None:
+def _told_id(part: ToolResult, ledger: Conversation, *, mine: bool) -> str | None:
+    """Give the id to send: as it was told, else the one that the call was sent with."""
     call_id = ledger.ids.result(part.tool_call_id, own=mine)
-    given, linked = form.get("id", (call_id, part.tool_call_id)) if mine else (None, ...)
-    if linked == part.tool_call_id:
-        return given  # type: ignore[no-any-return]
+    if mine:
+        told, linked = form_of(part.opaque, DIALECT).get("id", (call_id, part.tool_call_id))
+        if linked == part.tool_call_id:
+            return told  # type: ignore[no-any-return]
     if call_id in ledger.sent or (mine and not was_made(call_id)):
         return call_id
     if not was_made(part.tool_call_id):
@@ -297,10 +312,12 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
     ledger.at, ledger.part = base, outer
     if len(texts) > 1:
         ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
-    return "\n".join(texts), media
+    return "".join(texts), media
 
 
-def _place_media(part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation) -> None:
+def _place_media(
+    part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation
+) -> None:
     body = encode_media(part, ledger)
     if body is None:
         return
@@ -312,4 +329,6 @@ def _place_media(part: Image | Document | Audio, texts: list[str], media: list[A
         ledger.below.append(body)
         kind = str(type(part).__struct_config__.tag)
         texts.append(SEE_BELOW.format(kind=kind, number=len(ledger.below)))
-        ledger.lose("", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor")
+        ledger.lose(
+            "", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor"
+        )

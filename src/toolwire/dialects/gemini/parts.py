@@ -39,9 +39,31 @@ KEYS = (
     *("parametersJsonSchema", "functionCallingConfig", "allowedFunctionNames", "topP", "topK"),
     *("candidateCount", "maxOutputTokens", "stopSequences", "presencePenalty", "frequencyPenalty"),
     *("responseLogprobs", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"),
-    *("thinkingConfig", "includeThoughts", "thinkingBudget", "thinkingLevel", SIGNATURE, "mimeType", "fileUri"),
-    *("displayName", "toolType", "willContinue", "finishReason", "modelVersion", "responseId", "usageMetadata"),
-    *("promptFeedback", "blockReason", "promptTokenCount", "toolUsePromptTokenCount", "cachedContentTokenCount"),
+    *(
+        "thinkingConfig",
+        "includeThoughts",
+        "thinkingBudget",
+        "thinkingLevel",
+        SIGNATURE,
+        "mimeType",
+        "fileUri",
+    ),
+    *(
+        "displayName",
+        "toolType",
+        "willContinue",
+        "finishReason",
+        "modelVersion",
+        "responseId",
+        "usageMetadata",
+    ),
+    *(
+        "promptFeedback",
+        "blockReason",
+        "promptTokenCount",
+        "toolUsePromptTokenCount",
+        "cachedContentTokenCount",
+    ),
     *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(KINDS - {"text"})),
 )
 CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in KEYS}
@@ -174,7 +196,9 @@ def _decode_media(
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image, a document or a sound; what stands only in another provider's store cannot be written."""
-    source = next((field for field in ("data", "url", "text") if getattr(part, field, None) is not None), None)
+    source = next(
+        (field for field in ("data", "url", "text") if getattr(part, field, None) is not None), None
+    )
     for field in ("data", "url", "text", "file_id"):
         if field != source and getattr(part, field, None) is not None:
             ledger.lose(field, "media_source", f"{DIALECT} takes media as data or by the URL of a file")
@@ -189,7 +213,10 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         ledger.lose_fields(part, "document", "name", "media_type")
         return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
     key = "inlineData" if source == "data" else "fileData"
-    inner: dict[str, Any] = {"data" if source == "data" else "fileUri": getattr(part, source)}
+    given: str = getattr(part, source)
+    if source == "data" and "\n" in given and not made_by(part.opaque, DIALECT):
+        given = "".join(given.split())
+    inner: dict[str, Any] = {"data" if source == "data" else "fileUri": given}
     media_type = part.media_type if part.media_type or made_by(part.opaque, DIALECT) else _guess(part, ledger)
     if media_type is not None:
         inner["mimeType"] = media_type
@@ -204,7 +231,9 @@ def _guess(part: Image | Document | Audio, ledger: Ledger) -> str:
     if part.data is not None:
         return default
     if not url.startswith(STORED):
-        ledger.lose("url", "media_url", "the server fetches few URLs outside its own stores", "approximated", "minor")
+        ledger.lose(
+            "url", "media_url", "the server fetches few URLs outside its own stores", "approximated", "minor"
+        )
     guess = SUFFIXES.get(url.partition("?")[0].rpartition(".")[2].lower())
     return guess if guess is not None and _kind_of_media(guess) is type(part) else default
 
@@ -252,7 +281,10 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     content = part.arguments if type(part) is ServerToolCall else part.content  # type: ignore[union-attr]
     inner: dict[str, Any] = {"id": part.id if type(part) is ServerToolCall else part.tool_call_id}  # type: ignore[union-attr]
     if key in {"toolCall", "toolResponse"}:
-        inner |= {"toolType": None if part.name == key else part.name, "args" if call else "response": content}
+        inner |= {
+            "toolType": None if part.name == key else part.name,
+            "args" if call else "response": content,
+        }
     else:
         inner |= content
         if part.name != key:

@@ -70,15 +70,16 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
     """Write one call."""
     form = form_of(call.opaque, DIALECT)
+    mine = made_by(call.opaque, DIALECT)
     inner: dict[str, Any] = {"name": call.name}
     if "index" in form:
         inner["index"] = form["index"] if call.index == position else call.index
     if call.arguments or "no_arguments" not in form:
         inner["arguments"] = _encode_arguments(call, ledger)
-    if form and isinstance(left := call.opaque.value.get("function"), dict):  # type: ignore[union-attr]
+    if mine and isinstance(left := call.opaque.value.get("function"), dict):  # type: ignore[union-attr]
         inner = {**left, **inner}
     entry = {"function": inner}
-    written = ledger.ids.call(call.id, own=made_by(call.opaque, DIALECT))
+    written = ledger.ids.call(call.id, own=mine)
     if call.id is not None and ("given" in form or not was_made(call.id)):
         entry["id"] = written  # type: ignore[assignment]
     if not call.complete:

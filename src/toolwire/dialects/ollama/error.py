@@ -24,6 +24,8 @@ def decode_error(status: int | None, body: Any) -> Error:
     del rest["error"]
     message = left.pop("message")
     fields: dict[str, Any] = {key: take(left, key, str) for key in DETAILS}
+    if fields["code"] is None:
+        fields["code"] = take(left, "code", int)
     if left:
         rest["error"] = left
     return Error(_kind(status, message), message, status, opaque=WIRE.own(rest, {"nested": True}), **fields)

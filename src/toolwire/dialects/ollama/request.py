@@ -107,8 +107,10 @@ def _encode_options(request: Request, ledger: Ledger) -> Any:
     body = {}
     for key, setting in OPTIONS.by_key.items():
         if getattr(request, setting.fields[0]) is not None:
-            body[key] = setting.encode(request, ledger)
-    return body
+            value = setting.encode(request, ledger)
+            if value is not ABSENT:
+                body[key] = value
+    return body or ABSENT
 
 
 def _decode_count(value: Any) -> Understood | None:
@@ -122,10 +124,10 @@ def _decode_stop(value: Any) -> Understood | None:
 
 
 def _encode_top_k(request: Request, ledger: Ledger) -> Any:
-    if request.top_k is None or made_by(request.opaque, DIALECT) or request.top_k == int(request.top_k):
+    if made_by(request.opaque, DIALECT) or not isinstance(request.top_k, float) or request.top_k.is_integer():
         return request.top_k
-    ledger.lose("top_k", "top_k", f"{DIALECT} takes whole numbers", "approximated", "minor")
-    return int(request.top_k)
+    ledger.lose("top_k", "top_k", f"{DIALECT} takes whole numbers")
+    return ABSENT
 
 
 OPTIONS = Settings(
@@ -150,7 +152,7 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
     mode, effort = request.thinking, request.effort
     level = ABSENT if effort is None else LEVELS.get(effort, ABSENT)
     if mode == "disabled":
-        if level:
+        if effort not in (None, "none"):
             ledger.lose("effort", "effort", "there is no effort without thinking")
         return False
     if mode not in (None, "enabled") or (mode is not None and level is False):

@@ -96,6 +96,19 @@ def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
 
 def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     """Add one call to an answer."""
+    opaque = call.opaque
+    verbatim = opaque is WIRE.plain
+    if (verbatim and call.raw is not None) or _is_bare(opaque):
+        if call.complete and not call.custom and call.cache is None and not ledger.quirks.arguments_object:
+            call_id = ledger.ids.call(call.id, own=verbatim)
+            name = call.name if verbatim else ledger.names.write(call.name)
+            entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
+            body.setdefault("tool_calls", []).append(entry)
+            return
+    _encode_odd_call(call, body, ledger)
+
+
+def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     form = form_of(call.opaque, DIALECT)
     if form.get("key") == "function_call":
         legacy = {"name": call.name, "arguments": argument_text(call)}
@@ -170,6 +183,24 @@ def decode_legacy_result(body: dict[str, Any], legacy: list[ToolCall]) -> Messag
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     """Write one result as a message; what is no text goes below."""
+    if type(part) is ToolResult and type(part.content) is str and part.cache is None and _is_bare(part.opaque):
+        own = message.opaque is WIRE.plain
+        linked = message.tool_call_id is None or message.tool_call_id == part.tool_call_id
+        if linked and (own or _is_bare(message.opaque)) and message.role == "tool" and message.name in (None, part.name):
+            call_id = ledger.ids.result(part.tool_call_id, own=own)
+            if call_id is not None:
+                words = mark_error(part.content, is_error=part.is_error)
+                bodies.append({"role": "tool", "tool_call_id": call_id, "content": words})
+                return
+    _encode_odd_result(part, message, ledger, bodies, below)
+
+
+def _is_bare(opaque: Opaque | None) -> bool:
+    """Whether a value from elsewhere brings nothing that could be lost here."""
+    return opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+
+
+def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     if type(part) is not ToolResult:
         if type(part) is Opaque and part.dialect == DIALECT:
             return

@@ -174,9 +174,15 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     """Write the messages of a request; media of results follow the last result of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
+    plain = WIRE.plain
     for place, message in enumerate(messages):
+        opaque = message.opaque
+        if opaque is plain and not below and type(message.content) is str and message.name is None:
+            if message.tool_call_id is None:
+                bodies.append({"role": message.role, "content": message.content})
+                continue
         ledger.at = ("messages", place)
-        ledger.own = made_by(message.opaque, DIALECT)
+        ledger.own = opaque is not None and opaque.dialect == DIALECT
         if message.role != "tool" and below:
             bodies.append({"role": "user", "content": below})
             below = []
@@ -196,13 +202,13 @@ def encode_message(
         bodies.append(
             body if opaque is WIRE.plain and message.name is None else _close(body, message, ledger)
         )
-    elif form_of(opaque, DIALECT).get("whole"):
-        bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         for place, part in enumerate(message.parts):
             ledger.part = place
             encode_result(part, message, ledger, bodies, below)
         ledger.part = None
+    elif opaque is not None and form_of(opaque, DIALECT).get("whole"):
+        bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "assistant":
         bodies.append(encode_answer(message, ledger))
     else:
@@ -218,7 +224,7 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
         body["name"] = message.name
     if message.tool_call_id is not None:
         ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
-    return ledger.replay(body, message.opaque)
+    return body if message.opaque is None else ledger.replay(body, message.opaque)
 
 
 def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
@@ -251,13 +257,14 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
     for place, part in enumerate(message.parts):
         ledger.part = place
         match part:
+            case ToolCall():
+                encode_call(part, body, ledger)
             case Text():
                 bare = bare or part.opaque is None
                 blocks.append(encode_text(part, ledger))
                 _note_order(body, ledger)
-                _encode_citations(part, body, ledger)
-            case ToolCall():
-                encode_call(part, body, ledger)
+                if part.citations:
+                    _encode_citations(part, body, ledger)
             case Thinking():
                 _encode_thinking(part, body, blocks, ledger)
             case Refusal():

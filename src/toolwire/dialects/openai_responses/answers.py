@@ -54,6 +54,10 @@ from toolwire.types import (
     ToolResult,
 )
 
+PLAIN_MESSAGE = 3
+MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
+EASY = Opaque(DIALECT, {}, {ITEM: {"type": "message"}, "easy": True})
+
 
 def decode_answer(items: list[Any], place: int) -> Message:
     """Read the output of a response as the one message that it is."""
@@ -85,13 +89,13 @@ class Turn:
     def message(self) -> Message:
         """Give the message; one item with a string for its content is one string."""
         parts = self.parts
-        if len(parts) == 1 and type(part := parts[0]) is Text and "easy" in form_of(part.opaque, DIALECT):
-            opaque: Any = part.opaque
-            said = opaque.form[ITEM]
-            rest = opaque.value.get(ITEM, {})
-            return Message(
-                "assistant", part.text, None, None, WIRE.own(rest, {"said": said} if said else None)
-            )
+        part = parts[0]
+        if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
+            if part.opaque is EASY:
+                return Message("assistant", part.text, None, None, MESSAGE)
+            rest = part.opaque.value.get(ITEM, {})  # type: ignore[union-attr]
+            form = {"said": form[ITEM]} if form[ITEM] else {}
+            return Message("assistant", part.text, None, None, WIRE.own(rest, form))
         return Message("assistant", parts, None, None, WIRE.plain)
 
     def read(self, item: Any) -> None:
@@ -114,10 +118,13 @@ class Turn:
             self.parts.append(decode_server_item(item))
 
     def _read_words(self, item: dict[str, Any]) -> None:
-        content = item.get("content")
+        content: Any = item.get("content")
         easy = type(content) is str
         if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
             self.parts.append(Opaque(DIALECT, item))
+            return
+        if easy and len(item) == PLAIN_MESSAGE and "type" in item and self.reasoning is None:
+            self.parts.append(Text(content, opaque=EASY))
             return
         rest = item.copy()
         del rest["role"], rest["content"]
@@ -126,10 +133,10 @@ class Turn:
             form["reasoning"] = self.reasoning
         if easy:
             form["easy"] = True
-            self.parts.append(Text(content, opaque=Opaque(DIALECT, {ITEM: rest} if rest else {}, form)))  # type: ignore[arg-type]
+            self.parts.append(Text(content, opaque=Opaque(DIALECT, {ITEM: rest} if rest else {}, form)))
             return
-        self.parts.append(_first_of_item(decode_block(content[0], OUTPUTS), rest, form))  # type: ignore[index]
-        self.parts += [_next_of_item(decode_block(block, OUTPUTS)) for block in content[1:]]  # type: ignore[index]
+        self.parts.append(_first_of_item(decode_block(content[0], OUTPUTS), rest, form))
+        self.parts += [_next_of_item(decode_block(block, OUTPUTS)) for block in content[1:]]
 
 
 def _first_of_item(part: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part:
@@ -315,7 +322,7 @@ def _write_result(part: ToolResult, items: Items) -> None:
         lose_part(part, items.ledger, HOLDER)
 
 
-HOLDER = "what the model says"
+HOLDER = "an assistant message"
 WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
     Text: _write_words,
     Refusal: _write_words,

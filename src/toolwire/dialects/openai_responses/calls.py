@@ -26,11 +26,21 @@ from toolwire.types import Opaque, Part, ToolCall, ToolResult
 CALLS = frozenset({"function_call", "custom_tool_call"})
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 SPELLED = ("id", "status")
-TYPE_ID_AND_OUTPUT = 3
+PLAIN_CALL = 4
+PLAIN_RESULT = 3
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
+    if len(item) == PLAIN_CALL and reasoning is None and item["type"] == "function_call":
+        call_id, name, raw = item.get("call_id"), item.get("name"), item.get("arguments")
+        if type(call_id) is type(name) is type(raw) is str and call_id and "__tw" not in name + call_id:
+            arguments, error = parse_arguments(raw)
+            return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
+    return _decode_odd_call(item, place, index, reasoning)
+
+
+def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: str | None) -> Part:
     name, custom = item.get("name"), item["type"] == "custom_tool_call"
     if type(name) is not str or (custom and type(item.get("input")) is not str):
         return Opaque(DIALECT, item)
@@ -80,6 +90,14 @@ def _take_arguments(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
 def encode_call(call: ToolCall, ledger: Ledger, *, keep_id: bool = True) -> dict[str, Any]:
     """Write a call as an item."""
     opaque = call.opaque
+    if opaque is WIRE.plain and call.raw is not None and call.complete and not call.custom:
+        lose_cache(call, ledger)
+        return {
+            "type": "function_call",
+            "call_id": ledger.ids.call(call.id, own=True),
+            "name": call.name,
+            "arguments": argument_text(call),
+        }
     form = form_of(opaque, DIALECT)
     mine = opaque is not None and opaque.dialect == DIALECT
     verbatim = mine and "escaped" not in form
@@ -108,7 +126,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     """Read what came of a call."""
     call_id, output = item.get("call_id"), item.get("output")
     if (
-        len(item) == TYPE_ID_AND_OUTPUT
+        len(item) == PLAIN_RESULT
         and type(call_id) is str
         and type(output) is str
         and "__tw" not in call_id
@@ -179,9 +197,7 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | lis
     blocks: list[Any] = []
     for place, inner in enumerate(part.content):
         ledger.part = place
-        block = encode_input(inner, ledger, "a result")  # type: ignore[arg-type]
-        if block is not None:
-            blocks.append(block)
+        encode_input(inner, blocks, ledger, "a result")  # type: ignore[arg-type]
     ledger.at, ledger.part = base, outer
     if not mine and (not blocks or (len(blocks) == 1 and is_plain_text(blocks[0]))):
         return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)

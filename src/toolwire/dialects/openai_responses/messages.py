@@ -7,7 +7,14 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.openai_responses.answers import Items, Turn, encode_answer, take_said
+from toolwire.dialects.openai_responses.answers import (
+    MESSAGE,
+    PLAIN_MESSAGE,
+    Items,
+    Turn,
+    encode_answer,
+    take_said,
+)
 from toolwire.dialects.openai_responses.calls import RESULTS, decode_result, encode_result
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
@@ -33,7 +40,6 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
-ROLE_AND_CONTENT = 2
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
@@ -79,8 +85,11 @@ def _side(item: Any) -> str:
 
 def _decode_words(item: dict[str, Any]) -> Message:
     role, content = item["role"], item.get("content")
-    if len(item) == ROLE_AND_CONTENT and type(content) is str:
-        return Message(role, content, None, None, WIRE.plain)
+    if type(content) is str and len(item) <= PLAIN_MESSAGE:
+        if "type" not in item and len(item) < PLAIN_MESSAGE:
+            return Message(role, content, None, None, WIRE.plain)
+        if "type" in item:
+            return Message(role, content, None, None, MESSAGE)
     rest = item.copy()
     del rest["role"]
     said = take_said(rest)
@@ -109,7 +118,8 @@ def encode_message(message: Message, items: Items) -> None:
     """Write one message."""
     ledger, content, role = items.ledger, message.content, message.role
     ledger.own = made_by(message.opaque, DIALECT)
-    if message.opaque is not WIRE.plain or message.name is not None:
+    opaque = message.opaque
+    if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
     if type(content) is str:
         _add_words(message, content, items)
@@ -138,13 +148,16 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
-    body: dict[str, Any] = {"role": message.role}
+    role, opaque, ledger = message.role, message.opaque, items.ledger
+    if ledger.own and opaque is not MESSAGE:
+        body: dict[str, Any] = {"role": role}
+    else:
+        plain = role == "developer" and not ledger.own and not ledger.quirks.developer_role
+        body = {"type": "message", "role": "system" if plain else role}
     if content is not None:
         body["content"] = content
-    if not items.ledger.own:
-        body["type"] = "message"
-    elif message.opaque is not WIRE.plain:
-        items.ledger.replay(body, message.opaque)
+    if ledger.own and opaque is not WIRE.plain and opaque is not MESSAGE:
+        ledger.replay(body, opaque)
     items.add(body)
 
 
@@ -171,8 +184,8 @@ def _encode_words(message: Message, items: Items) -> None:
                 _add_words(message, _shortest(blocks, ledger), items)
             blocks, written = [], True
             items.add(encode_result(part, ledger, custom=part.tool_call_id in items.custom))
-        elif (block := encode_input(part, ledger, f"a {message.role} message")) is not None:
-            blocks.append(block)
+        else:
+            encode_input(part, blocks, ledger, f"a {message.role} message")
     ledger.part = None
     if blocks:
         _add_words(message, _shortest(blocks, ledger), items)

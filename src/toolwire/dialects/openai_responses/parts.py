@@ -189,20 +189,24 @@ INPUTS: Decoders = {"input_text": _decode_text, "input_image": _decode_image, "i
 OUTPUTS: Decoders = {"output_text": _decode_output_text, "refusal": _decode_refusal}
 
 
-def encode_input(part: Part, ledger: Ledger, holder: str) -> Any:
-    """Write a part that is given to the model, or lose it by name."""
+def encode_input(part: Part, blocks: list[Any], ledger: Ledger, holder: str) -> None:
+    """Add a part that is given to the model to the blocks of its holder, or lose it by name."""
     match part:
         case Text():
-            return encode_text(part, ledger)
+            blocks.append(encode_text(part, ledger))
         case Image():
-            return encode_image(part, ledger)
+            _add(encode_image(part, ledger), blocks)
         case Document():
-            return encode_file(part, ledger)
+            _add(encode_file(part, ledger), blocks)
         case Opaque() if part.dialect == DIALECT:
-            return part.value
+            blocks.append(part.value)
         case _:
             lose_part(part, ledger, holder)
-    return None
+
+
+def _add(block: dict[str, Any] | None, blocks: list[Any]) -> None:
+    if block is not None:
+        blocks.append(block)
 
 
 def is_plain_text(block: Any) -> bool:

@@ -15,12 +15,17 @@ from typing import Any
 from toolwire.dialects.openai_responses.answers import Items
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolwire.dialects.openai_responses.tools import (
+    decode_choice,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+    fit_strictly,
+)
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.names import WORDS, Grammar, escape
 from toolwire.repair import repair
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
 from toolwire.types import Context, Encoded, Message, Output, Request, Text
 
@@ -254,14 +259,12 @@ def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, A
     if output.kind != "schema":
         return {"type": "json_object" if output.kind == "json" else "text"}
     schema = {"type": "object"} if output.schema is None else output.schema
-    name = output.name or "response"
+    name = output.name if mine and output.name is not None else output.name or "response"
     if not mine:
         if output.strict:
-            fitted = fit(schema, "openai-strict")
             ledger.at = ("output",)
-            ledger.note_schema(fitted.notes)
+            schema = fit_strictly(schema, ledger)
             ledger.at = ()
-            schema = fitted.schema
         if (legal := escape(name, SCHEMA_NAMES)) != name:
             ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
             name = legal

@@ -3,7 +3,7 @@
 Rules of this file:
 - A response ends with a status; why it is incomplete stands beside it. The wire's word is the reason where
   there is one.
-- What a response repeats of its request is a constant of this wire: no other wire says it, so nothing is lost.
+- What a response repeats of its request is a constant of this wire: no other wire says it, nothing is lost.
 """
 
 from typing import Any

@@ -1,6 +1,8 @@
 """Tool declarations and the choice among them, in Responses.
 
-Rule: a function without `strict` is tried strictly by the server, so a tool from elsewhere says which it is.
+Rules of this file:
+- A function without `strict` is tried strictly by the server, so a tool from elsewhere says which it is.
+- What Chat Completions nests is flat here: the name of a choice, the grammar of a custom tool.
 """
 
 from collections.abc import Iterable
@@ -31,8 +33,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     name = WIRE.read_name(rest.pop("name"), form)
     description = take(rest, "description", str)
     if kind == "custom":
-        form_of_text = take(rest, "format", dict)
-        return Tool(name, description, custom=True, format=form_of_text, opaque=WIRE.own(rest, form))
+        return Tool(name, description, custom=True, format=_take_format(rest), opaque=WIRE.own(rest, form))
     return Tool(
         name,
         description,
@@ -40,6 +41,24 @@ def decode_tool(body: Any) -> Tool | ServerTool:
         strict=take(rest, "strict", bool),
         opaque=WIRE.own(rest, form),
     )
+
+
+def _take_format(rest: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the form of a custom tool's text; the model keeps a grammar in a map of its own."""
+    match rest.get("format"):
+        case {"type": "grammar", **grammar} if "grammar" not in grammar:
+            del rest["format"]
+            return {"type": "grammar", "grammar": grammar}
+        case {"type": "text"}:
+            return rest.pop("format")  # type: ignore[no-any-return]
+    return None
+
+
+def _encode_format(given: dict[str, Any]) -> dict[str, Any]:
+    match given:
+        case {"type": "grammar", "grammar": dict(grammar), **others}:
+            return {"type": "grammar", **grammar, **others}
+    return given
 
 
 def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
@@ -70,7 +89,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
         if tool.format is not None:
-            body["format"] = tool.format
+            body["format"] = _encode_format(tool.format)
     elif mine:
         if tool.parameters is not None:
             body["parameters"] = tool.parameters
@@ -79,6 +98,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     else:
         body["parameters"] = _fit(tool, ledger)
         body["strict"] = bool(tool.strict)
+        ledger.lose_fields(tool, "custom_tool", "format")
     if tool.metadata:
         ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
     lose_cache(tool, ledger)
@@ -89,8 +109,16 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     schema = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
     if not tool.strict:
         return schema
+    return fit_strictly(schema, ledger)
+
+
+def fit_strictly(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    """Make a schema one that the server can hold the model to, and say what that took."""
     fitted = fit(schema, "openai-strict")
     ledger.note_schema(fitted.notes)
+    if fitted.schema is not schema and not fitted.notes:
+        detail = "every property is required; one that was optional may be null"
+        ledger.lose("parameters", "schema_required", detail, "approximated", "minor")
     return fitted.schema
 
 
@@ -99,9 +127,9 @@ def decode_choice(value: Any) -> Understood | None:
     match value:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})
-        case {"type": "function" | "custom" as kind, "name": str(name)} if value.keys() == {"type", "name"}:
+        case {"type": "function" | "custom", "name": str(name)} if value.keys() == {"type", "name"}:
             choice = ToolChoice("required", [WIRE.read_name(name, {})])
-            return Understood({"tool_choice": choice}, keep=kind == "custom")
+            return Understood({"tool_choice": choice}, keep=True)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list(tools)}:
             names = [_allowed_name(tool) for tool in tools]
             if names and None not in names and value.keys() == {"type", "mode", "tools"}:

@@ -1,0 +1,90 @@
+"""Errors of generateContent: a status in words beside the HTTP status, sometimes in a list of one."""
+
+from typing import Any
+
+from toolwire.dialects.gemini.parts import DIALECT, WIRE
+from toolwire.faults import excerpt, kind_of_status, status_of
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.types import Error, ErrorKind, ErrorReply
+
+KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
+    "INVALID_ARGUMENT": "invalid_request",
+    "FAILED_PRECONDITION": "invalid_request",
+    "OUT_OF_RANGE": "invalid_request",
+    "UNIMPLEMENTED": "invalid_request",
+    "UNAUTHENTICATED": "authentication",
+    "PERMISSION_DENIED": "permission",
+    "NOT_FOUND": "not_found",
+    "ALREADY_EXISTS": "conflict",
+    "ABORTED": "conflict",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "INTERNAL": "server",
+    "UNKNOWN": "server",
+    "DATA_LOSS": "server",
+    "UNAVAILABLE": "overloaded",
+    "DEADLINE_EXCEEDED": "timeout",
+}
+WORD_OF_KIND: dict[ErrorKind, str] = {
+    "authentication": "UNAUTHENTICATED",
+    "billing": "FAILED_PRECONDITION",
+    "permission": "PERMISSION_DENIED",
+    "not_found": "NOT_FOUND",
+    "conflict": "ABORTED",
+    "rate_limit": "RESOURCE_EXHAUSTED",
+    "server": "INTERNAL",
+    "overloaded": "UNAVAILABLE",
+    "timeout": "DEADLINE_EXCEEDED",
+    "unknown": "UNKNOWN",
+}
+KIND_OF_REASON: dict[object, ErrorKind] = {
+    "API_KEY_INVALID": "authentication",
+    "API_KEY_SERVICE_BLOCKED": "permission",
+    "BILLING_DISABLED": "billing",
+}
+LONG = ("exceeds the maximum number of tokens",)
+
+
+def decode_error(status: int | None, body: Any) -> Error:
+    """Read an error's body, whatever stands in it."""
+    outer = body[0] if type(body) is list and len(body) == 1 else body
+    inner = outer.get("error") if type(outer) is dict else None
+    if type(inner) is not dict or type(inner.get("message")) is not str:
+        return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
+    rest, left = outer.copy(), inner.copy()
+    del rest["error"]
+    message, word, code = left.pop("message"), take(left, "status", str), take(left, "code", int)
+    kind = _kind(message, word, left.get("details")) or kind_of_status(status if status is not None else code)
+    if left:
+        rest["error"] = left
+    form = {"listed": True} if outer is not body else None
+    return Error(kind, message, status, word, code, opaque=WIRE.own(rest, form))
+
+
+def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
+    for detail in details if type(details) is list else ():
+        reason = detail.get("reason") if type(detail) is dict else None
+        if type(reason) is str and reason in KIND_OF_REASON:
+            return KIND_OF_REASON[reason]
+    kind = KIND_OF_STATUS_WORD.get(word)
+    return "context_length" if kind == "invalid_request" and any(words in message for words in LONG) else kind
+
+
+def encode_error(error: Error) -> ErrorReply:
+    """Write an error as this API answers it."""
+    ledger = Ledger(WIRE)
+    form = form_of(error.opaque, DIALECT)
+    if "whole" in form and error.message == excerpt(form["whole"]):
+        return ErrorReply(status_of(error), form["whole"])
+    mine = made_by(error.opaque, DIALECT)
+    if mine:
+        said = {"code": error.code, "message": error.message, "status": error.type}
+        inner = {key: value for key, value in said.items() if value is not None}
+        left = error.opaque.value.get("error") if error.opaque is not None else None
+        inner = {**left, **inner} if isinstance(left, dict) else inner
+    else:
+        word = WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
+        inner = {"code": status_of(error), "message": error.message, "status": word}
+        ledger.lose_fields(error, "error_detail", "code")
+    ledger.lose_fields(error, "error_detail", "param", "request_id")
+    body = ledger.replay({"error": inner}, error.opaque)
+    return ErrorReply(status_of(error), [body] if "listed" in form else body, tuple(ledger.losses))

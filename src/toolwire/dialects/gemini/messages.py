@@ -1,0 +1,337 @@
+"""Contents of a generateContent conversation: one canonical message for each.
+
+Rules of this file:
+- A content that was read here is written as that content. What comes from elsewhere is grouped: the calls of one turn
+  stand in one content of the model; all their results, and the user's words after them, in one content of the user.
+- A developer's message is said by the user; so is a system message after the conversation began, marked as one.
+- The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one on it. It
+  does so in every turn, not in the last one only: what was sent once never changes.
+"""
+
+from typing import Any
+
+from toolwire.dialects.gemini.calls import (
+    Conversation,
+    Links,
+    decode_call,
+    decode_result,
+    encode_call,
+    encode_result,
+)
+from toolwire.dialects.gemini.parts import (
+    DIALECT,
+    SIGNATURE,
+    WIRE,
+    close,
+    decode_kind,
+    encode_media,
+    encode_server_part,
+    encode_text,
+    encode_thinking,
+    split,
+)
+from toolwire.ledger import form_of, made_by
+from toolwire.standins import remind
+from toolwire.types import (
+    Audio,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Role,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+EMPTY = "(empty)"
+SKIP = "skip_thought_signature_validator"
+ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
+COMMON = frozenset({"user", "model"})
+
+
+def decode_messages(bodies: list[Any]) -> list[Message]:
+    """Read the contents of a request."""
+    links = Links(bodies)
+    return [decode_message(body, links) for body in bodies]
+
+
+def decode_message(body: Any, links: Links) -> Message:
+    """Read one content; one that is not understood is kept whole."""
+    role = body.get("role") if type(body) is dict else 0
+    speaker = ROLES.get(role) if role is None or type(role) is str else None
+    if speaker is None:
+        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+    links.turn(of_model=speaker == "assistant")
+    rest, form = body.copy(), {}
+    if role in COMMON:
+        del rest["role"]
+    else:
+        form["role"] = rest.pop("role", None)
+        if "role" in body and role is None:
+            rest["role"] = None
+    content = _take_parts(rest, form, links)
+    if type(content) is list and content and speaker == "user":
+        speaker = "tool" if all(type(part) is ToolResult for part in content) else "user"
+    return Message(speaker, content, opaque=WIRE.own(rest, form))
+
+
+def decode_answer(body: dict[str, Any], links: Links) -> Message:
+    """Read the content of a candidate."""
+    links.turn(of_model=True)
+    rest, form = body.copy(), {}
+    if rest.get("role") == "model":
+        form["said"] = {"role": rest.pop("role")}
+    content = _take_parts(rest, form, links)
+    return Message("assistant", content, opaque=WIRE.own(rest, form))
+
+
+def _take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str | list[Part]:
+    given = rest.get("parts")
+    if type(given) is dict:
+        form["one"] = True
+        given = [given]
+    if type(given) is not list or not given:
+        return []
+    del rest["parts"]
+    if len(given) == 1 and type(given[0]) is dict and len(given[0]) == 1 and "one" not in form:
+        text = given[0].get("text")
+        if type(text) is str:
+            return text
+    return [_decode_part(body, links) for body in given]
+
+
+def _decode_part(body: Any, links: Links) -> Part:
+    said = split(body) if type(body) is dict else None
+    if said is None:
+        return Opaque(DIALECT, body)
+    kind, value, rest, form = said
+    match kind:
+        case "functionCall":
+            part = decode_call(value, rest, form, links)
+        case "functionResponse":
+            part = decode_result(value, rest, form, links)
+        case _:
+            part = decode_kind(kind, value, rest, form)
+    return Opaque(DIALECT, body) if part is None else part
+
+
+class Turns:
+    """The contents written so far, and the two that what comes from elsewhere may still join.
+
+    `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to it;
+    `said` holds the parts of the model's last one.
+    """
+
+    __slots__ = ("bodies", "ledger", "open", "said", "waiting")
+
+    def __init__(self, ledger: Conversation) -> None:
+        self.ledger = ledger
+        self.bodies: list[Any] = []
+        self.open: list[Any] | None = None
+        self.said: list[Any] | None = None
+        self.waiting = False
+
+    def own(self, body: Any) -> None:
+        """Add a content that was read here; nothing joins it."""
+        self.settle()
+        self.bodies.append(body)
+        self.open = self.said = None
+
+    def model(self, parts: list[Any]) -> None:
+        """Add what the model said elsewhere, to its last content if nobody spoke in between."""
+        if not parts:
+            return
+        self.settle()
+        if self.said is None:
+            self.said = []
+            self.bodies.append({"role": "model", "parts": self.said})
+        self.said += parts
+        self.open = None
+        if self.ledger.skips_signatures:
+            _excuse_first_call(self.said)
+
+    def user(self, parts: list[Any], *, more: bool = False) -> None:
+        """Add what the user says, to a content that waits for it; `more` says that it goes on waiting."""
+        if not more:
+            self.settle()
+        if self.open is None or not (self.waiting or more):
+            self.open = []
+            self.bodies.append({"role": "user", "parts": self.open})
+        self.open += parts
+        self.waiting = more
+        self.said = None
+
+    def settle(self) -> None:
+        """Put the media of results below the last result of their turn."""
+        if self.ledger.below and self.open is not None:
+            self.open += self.ledger.below
+            self.ledger.below = []
+
+
+def _excuse_first_call(parts: list[Any]) -> None:
+    calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
+    place = next(calls, None)
+    if place is not None and SIGNATURE not in parts[place]:
+        parts[place] = {**parts[place], SIGNATURE: SKIP}
+
+
+def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
+    """Write the contents of a request; the system messages before `first` are the system instruction's."""
+    turns = Turns(ledger)
+    for place, message in enumerate(messages):
+        if place < first and message.role == "system":
+            continue
+        ledger.at = ("messages", place)
+        ledger.own = made_by(message.opaque, DIALECT)
+        if ledger.own:
+            turns.own(_encode_own(message, ledger))
+        else:
+            _encode_foreign(message, ledger, turns)
+    turns.settle()
+    return turns.bodies
+
+
+def _encode_own(message: Message, ledger: Conversation) -> Any:
+    content, opaque = message.content, message.opaque
+    form = form_of(opaque, DIALECT)
+    if "whole" in form:
+        return content[0].value  # type: ignore[union-attr,index]
+    body: dict[str, Any] = {}
+    model = message.role == "assistant"
+    role = form["role"] if "role" in form and not model else "model" if model else "user"
+    if role is not None:
+        body["role"] = role
+    if parts := _encode_content(message, ledger, message.role):
+        body["parts"] = parts[0] if "one" in form and len(parts) == 1 else parts
+    if message.name is not None or message.tool_call_id is not None:
+        _lose_around(message, ledger)
+    return body if opaque is WIRE.plain else close(body, opaque, ledger)
+
+
+def encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
+    """Write the content of a candidate."""
+    ledger.own = made_by(message.opaque, DIALECT)
+    parts = _encode_content(message, ledger, "assistant")
+    ledger.lose_fields(message, "name", "name", "tool_call_id")
+    if not ledger.own:
+        ledger.lose_opaque(message.opaque)
+        return {"role": "model", "parts": _without_empty(parts)}
+    one = "one" in form_of(message.opaque, DIALECT) and len(parts) == 1
+    return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
+
+
+def _encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:
+    content = message.content
+    return [{"text": content}] if type(content) is str else encode_parts(content, ledger, role)
+
+
+def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> None:
+    opaque, role = message.opaque, message.role
+    if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
+        _lose_around(message, ledger)
+    if role in ("system", "developer"):
+        _encode_late(message, ledger, turns)
+        return
+    parts = _without_empty(_encode_content(message, ledger, role))
+    if role == "assistant":
+        turns.model(parts)
+    elif role == "tool":
+        turns.user(parts, more=True)
+    else:
+        _encode_user(parts, ledger, turns)
+
+
+def _encode_user(parts: list[Any], ledger: Conversation, turns: Turns) -> None:
+    if not parts:
+        ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated", "minor")
+        parts = [{"text": EMPTY}]
+    results = [part for part in parts if is_result(part)]
+    words = [part for part in parts if not is_result(part)] if results else parts
+    if results:
+        turns.user(results, more=True)
+    if words:
+        turns.user(words)
+
+
+def _encode_late(message: Message, ledger: Conversation, turns: Turns) -> None:
+    """Say in the user's turn what has no place of its own."""
+    parts = _without_empty(_encode_content(message, ledger, "system"))
+    late = message.role == "system"
+    if late:
+        parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
+    concept = "system_late" if late else "developer"
+    ledger.lose(
+        "role", concept, "said by the user where it stands", "approximated", "semantic" if late else "minor"
+    )
+    if parts:
+        turns.settle()
+        turns.user(parts, more=True)
+
+
+def is_result(part: Any) -> bool:
+    """Whether a part that was written is a result."""
+    return type(part) is dict and ("functionResponse" in part or "function_response" in part)
+
+
+def _without_empty(parts: list[Any]) -> list[Any]:
+    return [part for part in parts if type(part) is not dict or len(part) > 1 or part.get("text") != ""]
+
+
+def _lose_around(message: Message, ledger: Conversation) -> None:
+    if not ledger.own:
+        ledger.lose_opaque(message.opaque)
+    for field in ("name", "tool_call_id"):
+        given = getattr(message, field)
+        if given is None:
+            continue
+        if message.role != "tool":
+            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+        elif len(message.parts) == 1 and given != getattr(message.parts[0], field, None):
+            ledger.lose(field, "tool_result", "the result in the message says otherwise")
+
+
+def encode_parts(parts: Any, ledger: Conversation, role: str) -> list[Any]:
+    """Write the parts of a content."""
+    bodies = []
+    for place, part in enumerate(parts):
+        ledger.part = place
+        body = encode_part(part, ledger, role)
+        if body is not None:
+            bodies.append(body)
+    ledger.part = None
+    return bodies
+
+
+def encode_part(part: Part, ledger: Conversation, role: str) -> Any:
+    """Write one part, or lose it by name."""
+    match part:
+        case Text():
+            return encode_text(part, ledger)
+        case ToolCall() if role == "assistant" or ledger.own:
+            return encode_call(part, ledger)
+        case ToolResult() if role in ("user", "tool") or ledger.own:
+            return encode_result(part, ledger)
+        case Thinking() if role == "assistant" or ledger.own:
+            return encode_thinking(part, ledger)
+        case Image() | Document() | Audio() if role not in ("system", "developer"):
+            return encode_media(part, ledger)
+        case ServerToolCall() | ServerToolResult():
+            return encode_server_part(part, ledger)
+        case Refusal():
+            ledger.lose("", "refusal", f"{DIALECT} has no refusal in a content; said as text", "approximated")
+            return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
+        case Opaque() if part.dialect == DIALECT:
+            return part.value
+        case Opaque():
+            ledger.lose_opaque(part)
+            ledger.lose("", "opaque", f"only {part.dialect} understands this part")
+        case _:
+            kind = str(type(part).__struct_config__.tag)
+            ledger.lose("", kind, f"a content of the {role} in {DIALECT} cannot hold it")
+    return None

@@ -1,0 +1,474 @@
+"""Requests of generateContent: the model and streaming stand in the path, the settings in nested objects.
+
+Rules of this file:
+- A path that was read is written again for as long as it says the same model and the same way to answer.
+- Each nested object of settings has a table of its own; one table of all of them writes.
+"""
+
+import re
+from typing import Any
+
+from toolwire.dialects.gemini.calls import Conversation, generation_of
+from toolwire.dialects.gemini.messages import decode_messages, encode_messages, encode_parts
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, decode_parts, read_keys, write_keys
+from toolwire.dialects.gemini.tools import (
+    decode_choice,
+    decode_tools,
+    encode_choice,
+    encode_strictness,
+    encode_tools,
+    from_openapi,
+    to_openapi,
+)
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.repair import repair
+from toolwire.schema import fit
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.types import Context, Encoded, Output, Part, Request
+
+VERSION = "/v1beta/"
+COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
+VERBS = {False: "generateContent", True: "streamGenerateContent"}
+_PATH = re.compile(
+    r"(?P<root>(?:.*/)?)(?P<collection>[^/]+)/(?P<model>[^/?]+):(?P<verb>generateContent|streamGenerateContent)"
+    r"(?P<query>(?:\?.*)?)"
+)
+
+
+def read_path(path: str) -> tuple[str, bool] | None:
+    """Read the model and whether it streams; None where a path says neither."""
+    said = _PATH.fullmatch(path)
+    if said is None:
+        return None
+    model, collection = said["model"], said["collection"]
+    return model if collection == "models" else f"{collection}/{model}", said["verb"] == VERBS[True]
+
+
+def write_path(request: Request) -> str:
+    """Write the path of a request: the one that was read, for as long as it says the same."""
+    path = form_of(request.opaque, DIALECT).get("path")
+    model, stream = request.model or "", bool(request.stream)
+    root, query = VERSION, ""
+    if path is not None:
+        if read_path(path) in {None, (model, stream)}:
+            return path  # type: ignore[no-any-return]
+        said = _PATH.fullmatch(path)
+        if said is not None:
+            root, query = (
+                said["root"],
+                said["query"].replace("?alt=sse&", "?").replace("alt=sse", "").rstrip("?&"),
+            )
+    if stream and "alt=" not in query:
+        query += "&alt=sse" if query else "?alt=sse"
+    resource = model if "/" in model and model.partition("/")[0] in COLLECTIONS else f"models/{model}"
+    return f"{root}{resource}:{VERBS[stream]}{query}"
+
+
+def decode_request(body: dict[str, Any], path: str = "") -> Request:
+    """Read a request's body; the path says the model, and whether the answer is streamed."""
+    if type(body) is not dict:
+        raise InvalidBody("a request's body must be a JSON object", path="$")
+    rest, snakes = read_keys(body)
+    form: dict[str, Any] = {"snake": snakes} if snakes else {}
+    contents = rest.get("contents")
+    if type(contents) is dict:
+        form["one"] = True
+        contents = [contents]
+    messages = decode_messages(contents) if type(contents) is list else None
+    if messages is None:
+        form["no_contents"] = True
+    else:
+        del rest["contents"]
+    system = _take_system(rest, form)
+    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    fields = _take_config(rest, form)
+    more, spelled = TOP.decode(rest)
+    fields |= more
+    form |= spelled
+    _take_path(path, fields, rest, form)
+    context = Context(system, messages or [], tools)
+    return Request(context=context, opaque=WIRE.own(rest, form), **fields)
+
+
+def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
+    if path:
+        form["path"] = path
+    said = read_path(path)
+    if said is None:
+        return
+    model, stream = said
+    if fields.get("model", model) != model:
+        rest["model"] = form.pop("model")
+    fields["model"] = model
+    if stream:
+        fields["stream"] = True
+
+
+def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a request's body, and say what it cannot hold."""
+    ledger = Conversation(quirks, request.model)
+    mine = made_by(request.opaque, DIALECT)
+    form = form_of(request.opaque, DIALECT)
+    tools = encode_tools(request.tools, ledger)
+    flat: dict[str, Any] = {}
+    SETTINGS.encode(request, ledger, flat)
+    body = _nest_config(flat, request)
+    encode_strictness(request, body)
+    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    first = _encode_system(request, messages, body, ledger)
+    contents = encode_messages(messages, ledger, first)
+    if contents or "no_contents" not in form:
+        body["contents"] = contents[0] if "one" in form and len(contents) == 1 else contents
+    if tools:
+        body["tools"] = tools
+    ledger.at = ()
+    for key in request.provider_state or ():
+        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+    close(body, request.opaque, ledger)
+    return Encoded(write_path(request), body, tuple(ledger.losses))
+
+
+def _take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] | None:
+    given = rest.get("systemInstruction")
+    if type(given) is str:
+        form["system"] = "text"
+        return str(rest.pop("systemInstruction"))
+    parts = given.get("parts") if type(given) is dict else None
+    if type(parts) is dict:
+        form["system"] = "one"
+        parts = [parts]
+    if type(given) is not dict or type(parts) is not list or not parts:
+        return None
+    left = {key: value for key, value in given.items() if key != "parts"}
+    if type(left.get("role")) is str:
+        form["system_role"] = left.pop("role")
+    if left:
+        rest["systemInstruction"] = left
+    else:
+        del rest["systemInstruction"]
+    alone = parts[0] if len(parts) == 1 and "system" not in form else None
+    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
+        return str(alone["text"])
+    return decode_parts(parts)
+
+
+def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
+    """Write the system instruction: the context's, and every system message before the conversation begins."""
+    first = 0
+    while first < len(messages) and messages[first].role in ("system", "developer"):
+        first += 1
+    system, mine = request.system, made_by(request.opaque, DIALECT)
+    form = form_of(request.opaque, DIALECT)
+    ledger.at, ledger.own = ("system",), mine
+    parts: list[Any] = (
+        [{"text": system}] if type(system) is str else encode_parts(system or (), ledger, "system")
+    )
+    ledger.own = False
+    for place in range(first):
+        message = messages[place]
+        if message.role == "system":
+            ledger.at = ("messages", place)
+            ledger.lose_opaque(message.opaque)
+            ledger.lose_fields(message, "name", "name", "tool_call_id")
+            parts += encode_parts(message.parts, ledger, "system")
+    if not mine:
+        parts = [part for part in parts if part != {"text": ""}]
+    if not parts:
+        return first
+    if form.get("system") == "text" and len(parts) == 1 and len(parts[0]) == 1:
+        body["systemInstruction"] = parts[0]["text"]
+        return first
+    said: dict[str, Any] = {"parts": parts[0] if form.get("system") == "one" and len(parts) == 1 else parts}
+    if "system_role" in form:
+        said["role"] = form["system_role"]
+    body["systemInstruction"] = {**_left(request, "systemInstruction"), **said}
+    return first
+
+
+def _left(request: Request, key: str) -> dict[str, Any]:
+    opaque = request.opaque
+    left = opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
+    return left if isinstance(left, dict) else {}
+
+
+def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    """Take what is understood of `generationConfig` out of what is left of a body."""
+    given = rest.get("generationConfig")
+    if type(given) is not dict or not given:
+        return {}
+    config, snakes = read_keys(given)
+    if snakes:
+        form["config"] = snakes
+    fields = _take_output(config, form)
+    inner = config.get("thinkingConfig")
+    if type(inner) is dict and inner:
+        thinking, snakes = read_keys(inner)
+        if snakes:
+            form["thinking"] = snakes
+        more, spelled = THINKING.decode(thinking)
+        if "effort" in more:
+            form["level"] = True
+        fields |= more
+        form |= spelled
+        _put(config, "thinkingConfig", thinking)
+    more, spelled = CONFIG.decode(config)
+    fields |= more
+    form |= spelled
+    if config.get("responseModalities") == TEXT_ALONE:
+        form["modalities"] = config.pop("responseModalities")
+    _put(rest, "generationConfig", config)
+    return fields
+
+
+TEXT_ALONE = ["TEXT"]
+
+
+def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
+    if left:
+        outer[key] = left
+    else:
+        del outer[key]
+
+
+def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Put the settings where they belong, with what this wire had left there, in its spelling."""
+    form = form_of(request.opaque, DIALECT)
+    left = _left(request, "generationConfig")
+    thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
+    config = left | {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
+    if form.get("output") == "responseSchema" and "responseJsonSchema" in config:
+        config["responseSchema"] = config.pop("responseJsonSchema")
+    if thinking:
+        beside = left.get("thinkingConfig")
+        thinking = {**beside, **thinking} if isinstance(beside, dict) else thinking
+        config["thinkingConfig"] = write_keys(thinking, form.get("thinking", ()))
+    elif isinstance(left.get("thinkingConfig"), dict):
+        config["thinkingConfig"] = write_keys(dict(left["thinkingConfig"]), form.get("thinking", ()))
+    if "modalities" in form:
+        config.setdefault("responseModalities", form["modalities"])
+    if config:
+        flat["generationConfig"] = write_keys(config, form.get("config", ()))
+    return flat
+
+
+def _take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    """Take the form of the answer, which is said in two keys."""
+    media_type = config.get("responseMimeType")
+    keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
+    if media_type == "text/plain" and not keys:
+        del config["responseMimeType"]
+        return {"output": Output("text")}
+    if media_type != "application/json" or len(keys) > 1:
+        return {}
+    if not keys:
+        del config["responseMimeType"]
+        return {"output": Output("json")}
+    (key,) = keys
+    if type(config[key]) is not dict:
+        return {}
+    del config["responseMimeType"]
+    schema = config.pop(key)
+    if key == "responseSchema":
+        given, schema = schema, from_openapi(schema)
+        form["output"] = key
+        form["openapi"] = [given, schema]
+    return {"output": Output("schema", schema)}
+
+
+def _encode_media_type(request: Request, _ledger: Ledger) -> Any:
+    return (
+        "text/plain" if request.output is not None and request.output.kind == "text" else "application/json"
+    )
+
+
+def _encode_schema(request: Request, ledger: Ledger) -> Any:
+    output = request.output
+    if output is None or output.schema is None:
+        return ABSENT
+    for field in ("name", "description", "strict"):
+        if getattr(output, field) is not None:
+            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    form = form_of(request.opaque, DIALECT)
+    if "openapi" in form:
+        return to_openapi(output.schema, form["openapi"], ledger)
+    if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
+        return output.schema
+    fitted = fit(output.schema, "gemini")
+    ledger.note_schema(fitted.notes)
+    return fitted.schema
+
+
+LEVELS = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high", "XHIGH": "xhigh"}
+LEVEL_OF_EFFORT = {"none": "MINIMAL", "max": "XHIGH", **{effort: level for level, effort in LEVELS.items()}}
+NEWER_LEVELS = LEVEL_OF_EFFORT | {"none": "LOW", "minimal": "LOW", "xhigh": "HIGH", "max": "HIGH"}
+BUDGET_OF_EFFORT = {
+    **{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+}
+WITH_LEVELS = 3
+WITH_FEWER_LEVELS = 4
+
+
+def _decode_level(value: Any) -> Understood | None:
+    effort = LEVELS.get(value.upper()) if type(value) is str else None
+    return None if effort is None else Understood({"effort": effort}, keep=value not in LEVELS)
+
+
+def _encode_level(request: Request, ledger: Ledger) -> Any:
+    """Write how hard to think, for models that take a level."""
+    generation = generation_of(request.model)
+    if "level" in form_of(request.opaque, DIALECT) and request.effort in LEVELS.values():
+        return LEVEL_OF_EFFORT[request.effort]
+    if generation is not None and generation < WITH_LEVELS:
+        return ABSENT
+    off = request.effort is None and request.thinking == "disabled" and request.thinking_budget is None
+    effort = "none" if off else request.effort
+    if effort is None:
+        return ABSENT
+    newer = generation is not None and generation >= WITH_FEWER_LEVELS
+    level = (NEWER_LEVELS if newer else LEVEL_OF_EFFORT).get(effort)
+    field = "thinking" if off else "effort"
+    if level is None:
+        ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
+        return ABSENT
+    if level.lower() != effort:
+        ledger.lose(field, "effort", f"this model takes {level.lower()} instead of {effort}", "approximated")
+    return level
+
+
+def _encode_budget(request: Request, ledger: Ledger) -> Any:
+    """Write how much to think, for models that take a number."""
+    generation, budget = generation_of(request.model), request.thinking_budget
+    if generation is not None and generation < WITH_LEVELS:
+        return _budget_alone(request, ledger)
+    if budget is not None and not made_by(request.opaque, DIALECT):
+        if request.effort is not None or (generation is not None and generation >= WITH_FEWER_LEVELS):
+            ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
+            return ABSENT
+    if budget is None and request.thinking not in {None, "disabled"} and request.effort is None:
+        ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated", "minor")
+    return ABSENT if budget is None else budget
+
+
+def _budget_alone(request: Request, ledger: Ledger) -> Any:
+    """Say everything about thinking as a number, for models that take nothing else."""
+    effort, budget = request.effort, request.thinking_budget
+    levelled = "level" in form_of(request.opaque, DIALECT)
+    if effort is not None and not levelled and (budget is not None or effort not in BUDGET_OF_EFFORT):
+        ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
+    elif effort is not None and not levelled:
+        budget = BUDGET_OF_EFFORT[effort]
+        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated", "minor")
+    if budget is None and request.thinking is not None and not levelled:
+        budget = 0 if request.thinking == "disabled" else -1
+        if request.thinking != "disabled":
+            ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated", "minor")
+    return ABSENT if budget is None else budget
+
+
+def _decode_shown(value: Any) -> Understood | None:
+    return Understood({"thinking_display": SHOWN[value]}) if type(value) is bool else None
+
+
+def _encode_shown(request: Request, ledger: Ledger) -> Any:
+    display = request.thinking_display
+    if display not in {*SHOWN.values(), "auto"}:
+        ledger.lose(
+            "thinking_display", "thinking_display", f"thoughts are shown, not {display}", "approximated"
+        )
+    return display != SHOWN[False]
+
+
+SHOWN = {True: "summarized", False: "omitted"}
+
+
+def _decode_stop(value: Any) -> Understood | None:
+    listed = type(value) is list and value and all(type(word) is str for word in value)
+    return Understood({"stop": value}) if listed else None
+
+
+def _decode_labels(value: Any) -> Understood | None:
+    texts = type(value) is dict and all(type(label) is str for label in value.values())
+    return Understood({"metadata": value}) if texts else None
+
+
+def _encode_labels(request: Request, ledger: Ledger) -> Any:
+    given = request.metadata or {}
+    labels = {key: label for key, label in given.items() if type(label) is str}
+    for key in given.keys() - labels.keys():
+        ledger.lose(f"metadata.{key}", "metadata", "a label is a text", severity="minor")
+    return labels if labels or not given else ABSENT
+
+
+TIERS = {"flex": "flex", "standard": "standard", "priority": "priority", "default": "standard"} | {
+    "standard_only": "standard"
+}
+
+
+def _encode_tier(request: Request, ledger: Ledger) -> Any:
+    tier = request.service_tier or ""
+    if made_by(request.opaque, DIALECT) or tier in TIERS:
+        return TIERS.get(tier, tier)
+    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
+    return ABSENT
+
+
+def _decode_model(value: Any) -> Understood | None:
+    return Understood({"model": value.removeprefix("models/")}, keep=True) if type(value) is str else None
+
+
+def _encode_model(request: Request, _ledger: Ledger) -> Any:
+    """Write the model only where a body said it beside the path."""
+    spelled = form_of(request.opaque, DIALECT).get("model")
+    if spelled is None:
+        return ABSENT
+    return f"models/{request.model}" if spelled.startswith("models/") else request.model
+
+
+def _elsewhere(*_given: Any) -> Any:
+    """Read nothing here: what belongs together is taken together, and what is in the path is read there."""
+    return None
+
+
+OUTPUT = (
+    Setting("responseMimeType", ("output",), _elsewhere, _encode_media_type),
+    Setting("responseJsonSchema", ("output",), _elsewhere, _encode_schema),
+)
+THINKING = Settings(
+    Setting("includeThoughts", ("thinking_display",), _decode_shown, _encode_shown),
+    Setting(
+        "thinkingBudget",
+        ("thinking_budget", "thinking", "effort"),
+        plain("", "thinking_budget", int).decode,
+        _encode_budget,
+    ),
+    Setting("thinkingLevel", ("effort", "thinking"), _decode_level, _encode_level),
+)
+CONFIG = Settings(
+    plain("temperature", "temperature", *NUMBER),
+    plain("topP", "top_p", *NUMBER),
+    plain("topK", "top_k", *NUMBER),
+    plain("candidateCount", "n", int),
+    plain("maxOutputTokens", "max_tokens", int),
+    Setting("stopSequences", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
+    plain("seed", "seed", int),
+    plain("presencePenalty", "presence_penalty", *NUMBER),
+    plain("frequencyPenalty", "frequency_penalty", *NUMBER),
+    plain("responseLogprobs", "logprobs", bool),
+    plain("logprobs", "top_logprobs", int),
+)
+CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in OUTPUT))
+TOP = Settings(
+    Setting("model", ("model",), _decode_model, _encode_model),
+    Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),
+    Setting("labels", ("metadata",), _decode_labels, _encode_labels),
+    Setting("serviceTier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
+    plain("store", "store", bool),
+)
+SETTINGS = Settings(
+    *TOP.by_key.values(),
+    *CONFIG.by_key.values(),
+    *THINKING.by_key.values(),
+    *OUTPUT,
+    Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
+)

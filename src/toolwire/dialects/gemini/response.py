@@ -1,0 +1,198 @@
+"""Responses of generateContent: one choice for each candidate."""
+
+from typing import Any
+
+from toolwire.dialects.gemini.calls import Conversation, Links
+from toolwire.dialects.gemini.messages import decode_answer, encode_answer
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, read_keys, write_keys
+from toolwire.errors import InvalidBody
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
+
+FINISH_REASONS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "content_filter"),
+    **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT"), "content_filter"),
+    **dict.fromkeys(("IMAGE_RECITATION", "LANGUAGE"), "content_filter"),
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"), "malformed_tool_call"),
+    **dict.fromkeys(("TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE"), "malformed_tool_call"),
+    "MALFORMED_RESPONSE": "malformed_tool_call",
+    "CONTINUATION": "pause",
+}
+FINISH_WORDS = {
+    "stop": "STOP",
+    "tool_calls": "STOP",
+    "stop_sequence": "STOP",
+    "length": "MAX_TOKENS",
+    "context_window": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+    "refusal": "SAFETY",
+    "malformed_tool_call": "MALFORMED_FUNCTION_CALL",
+    "pause": "CONTINUATION",
+}
+EXACT = frozenset(
+    {"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"}
+)
+OTHER = "OTHER"
+NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: OTHER}
+
+
+def decode_response(body: dict[str, Any]) -> Response:
+    """Read a response's body."""
+    if type(body) is not dict:
+        raise InvalidBody("a response's body must be a JSON object", path="$")
+    rest, snakes = read_keys(body)
+    entries = rest.get("candidates")
+    choices: list[Choice] = []
+    if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
+        del rest["candidates"]
+        links = Links((entry.get("content") for entry in entries), body)
+        choices = [_decode_choice(entry, links) for entry in entries]
+    elif type(feedback := rest.get("promptFeedback")) is dict:
+        choices = _blocked(feedback)
+    return Response(
+        choices=choices,
+        id=take(rest, "responseId", str),
+        model=take(rest, "modelVersion", str),
+        usage=decode_usage(rest.pop("usageMetadata")) if type(rest.get("usageMetadata")) is dict else None,
+        opaque=WIRE.own(rest, {"snake": snakes} if snakes else None),
+    )
+
+
+def _blocked(feedback: dict[str, Any]) -> list[Choice]:
+    """Give the empty answer to a prompt that was blocked: no candidate stands for it."""
+    reason = feedback.get("blockReason", feedback.get("block_reason"))
+    if not reason:
+        return []
+    raw = reason if type(reason) is str else None
+    return [Choice(Message("assistant", []), "content_filter", raw, opaque=WIRE.own({}, {"blocked": True}))]
+
+
+def _decode_choice(entry: dict[str, Any], links: Links) -> Choice:
+    rest, snakes = read_keys(entry)
+    form: dict[str, Any] = {"snake": snakes} if snakes else {}
+    if type(rest.get("content")) is dict:
+        message = decode_answer(rest.pop("content"), links)
+    else:
+        message, form["no_content"] = Message("assistant", [], opaque=WIRE.plain), True
+    if (index := take(rest, "index", int)) is not None:
+        form["said"] = {"index": index}
+    raw, number = take(rest, "finishReason", str), rest.get("finishReason")
+    if type(number) is int and number in NUMBERS:
+        raw, form["number"] = NUMBERS[number], rest.pop("finishReason")
+    reason: Any = None if raw is None and number is None else FINISH_REASONS.get(raw or "", "unknown")
+    if reason in {"stop", None} and message.tool_calls:
+        reason = "tool_calls"
+    return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+
+
+def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+    """Write a response's body, and say what it cannot hold."""
+    ledger = Conversation(quirks)
+    body: dict[str, Any] = {}
+    candidates = []
+    for place, choice in enumerate(response.choices):
+        ledger.at = ("choices", place)
+        if not _is_blocked(choice):
+            candidates.append(_encode_choice(choice, place, ledger))
+    ledger.at = ()
+    if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
+        body["candidates"] = candidates
+    if response.usage is not None:
+        body["usageMetadata"] = encode_usage(response.usage, ledger)
+    if response.model is not None:
+        body["modelVersion"] = response.model
+    if response.id is not None:
+        body["responseId"] = response.id
+    if response.created is not None:
+        ledger.lose("created", "created", f"{DIALECT} says it in a form of its own", severity="minor")
+    if response.service_tier is not None:
+        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage", severity="minor")
+    for key in response.provider_state or ():
+        ledger.lose(
+            f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state", severity="minor"
+        )
+    return Encoded("", close(body, response.opaque, ledger), tuple(ledger.losses))
+
+
+def _is_blocked(choice: Choice) -> bool:
+    blocked = "blocked" in form_of(choice.opaque, DIALECT)
+    return blocked and not choice.message.content and choice.finish_reason == "content_filter"
+
+
+def _encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:
+    ledger.at = ("choices", place, "message")
+    form = form_of(choice.opaque, DIALECT)
+    content = encode_answer(choice.message, ledger)
+    body: dict[str, Any] = {} if "no_content" in form and not content else {"content": content}
+    ledger.at = ("choices", place)
+    mine = made_by(choice.opaque, DIALECT)
+    if (word := _finish_word(choice, ledger, mine=mine)) is not None:
+        body["finishReason"] = word
+    if not mine:
+        body["index"] = place
+    if choice.stop_sequence is not None:
+        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+    return close(body, choice.opaque, ledger)
+
+
+def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
+    raw, reason = choice.raw_finish_reason, choice.finish_reason
+    if mine:
+        meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+        if reason == meant or (reason == "tool_calls" and meant in {"stop", None}):
+            number = form_of(choice.opaque, DIALECT).get("number")
+            return number if raw is not None and NUMBERS.get(number) == raw else raw
+        if raw is None and reason == "unknown":
+            return None
+    if reason is None:
+        return None
+    if reason not in EXACT:
+        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+    return FINISH_WORDS.get(reason, OTHER)
+
+
+def decode_usage(body: dict[str, Any]) -> Usage:
+    """Read the counts. This wire counts thoughts beside the answer; ours counts them in it."""
+    given, _ = read_keys(body)
+    counts = {key: count for key, count in given.items() if type(count) is int}
+    return Usage(
+        _sum(counts, "promptTokenCount", "toolUsePromptTokenCount"),
+        _sum(counts, "candidatesTokenCount", "thoughtsTokenCount"),
+        counts.get("cachedContentTokenCount"),
+        None,
+        counts.get("thoughtsTokenCount"),
+        Opaque(DIALECT, body),
+    )
+
+
+def _sum(counts: dict[str, int], *keys: str) -> int | None:
+    known = [counts[key] for key in keys if key in counts]
+    return sum(known) if known else None
+
+
+def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
+    """Write the counts: the wire's own, for as long as they mean the same."""
+    mine = made_by(usage.opaque, DIALECT)
+    given: dict[str, Any] = dict(usage.opaque.value) if mine and usage.opaque is not None else {}
+    before = decode_usage(given)
+    if mine and usage == before:
+        return given
+    body, snakes = read_keys(given)
+    tools = body.get("toolUsePromptTokenCount")
+    if usage.input_tokens != before.input_tokens:
+        body["promptTokenCount"] = max((usage.input_tokens or 0) - (tools if type(tools) is int else 0), 0)
+    if usage.reasoning_tokens != before.reasoning_tokens:
+        body["thoughtsTokenCount"] = usage.reasoning_tokens or 0
+    if (usage.output_tokens, usage.reasoning_tokens) != (before.output_tokens, before.reasoning_tokens):
+        body["candidatesTokenCount"] = max((usage.output_tokens or 0) - (usage.reasoning_tokens or 0), 0)
+    if usage.cache_read_tokens != before.cache_read_tokens:
+        body["cachedContentTokenCount"] = usage.cache_read_tokens or 0
+    if (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
+        body["totalTokenCount"] = usage.total_tokens
+    if usage.cache_write_tokens is not None:
+        ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it", severity="minor")
+    if not mine and usage.opaque is not None:
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+    return write_keys(body, snakes)

@@ -1,0 +1,323 @@
+"""Tool declarations and the choice among them, in generateContent.
+
+Rules of this file:
+- A declaration says its parameters as JSON Schema or in the words of OpenAPI. They are read as JSON Schema; the words of
+  OpenAPI are kept in the form, and written again for as long as they still mean the parameters.
+- What comes from elsewhere stands in one object of declarations; what was read here, in the objects where it stood.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, finish, read_keys
+from toolwire.errors import InvalidSchema, UnsayableRequest
+from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.names import escape
+from toolwire.schema import fit
+from toolwire.settings import ABSENT, Understood
+from toolwire.types import Request, ServerTool, Tool, ToolChoice
+
+DECLARED = "functionDeclarations"
+DECLARED_KEYS = (DECLARED, "function_declarations")
+DECLARATION_LIMIT = 512
+FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
+WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
+
+
+def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
+    """Read the declarations of a request; an object that declares nothing of ours is the server's own tool."""
+    tools: list[Tool | ServerTool] = []
+    opened = False
+    for body in bodies:
+        key = _key_of_declarations(body)
+        if key is None:
+            kind = next(iter(body), "") if type(body) is dict else ""
+            tools.append(ServerTool(kind, DIALECT, body))
+            continue
+        form: dict[str, Any] = {"key": key} if key != DECLARED else {}
+        if len(body) > 1:
+            beside = {name: value for name, value in body.items() if name != key}
+            tools.append(ServerTool(next(iter(beside)), DIALECT, beside))
+            form["joins"] = True
+        elif opened:
+            form["opens"] = True
+        opened = True
+        for declaration in body[key]:
+            tools.append(decode_tool(declaration, form))
+            form = {}
+    return tools
+
+
+def _key_of_declarations(body: Any) -> str | None:
+    for key in DECLARED_KEYS if type(body) is dict else ():
+        declared = body.get(key)
+        if type(declared) is list and declared and all(_is_declaration(entry) for entry in declared):
+            return key
+    return None
+
+
+def _is_declaration(body: Any) -> bool:
+    return type(body) is dict and type(body.get("name")) is str
+
+
+def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
+    """Read one declaration."""
+    rest, snakes = read_keys(body)
+    if snakes:
+        form["snake"] = snakes
+    name = WIRE.read_name(rest.pop("name"), form)
+    parameters = take(rest, "parametersJsonSchema", dict)
+    if parameters is None and (given := take(rest, "parameters", dict)) is not None:
+        parameters = _read_schema(given, name)
+        form["openapi"] = [given, parameters]
+    return Tool(name, take(rest, "description", str), parameters, opaque=WIRE.own(rest, form))
+
+
+def _read_schema(given: dict[str, Any], name: str) -> Any:
+    try:
+        return from_openapi(given)
+    except RecursionError:
+        raise InvalidSchema(
+            "the parameters are nested too deeply; flatten them", path=f"tool {name!r}"
+        ) from None
+
+
+def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
+    """Write the declarations of a request."""
+    bodies: list[Any] = []
+    declared: list[Any] | None = None
+    joinable = False
+    count = 0
+    for place, tool in enumerate(tools):
+        ledger.at = ("tools", place)
+        if isinstance(tool, ServerTool):
+            joinable = tool.dialect == DIALECT
+            if joinable:
+                bodies.append(tool.value)
+            else:
+                ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+            continue
+        form = form_of(tool.opaque, DIALECT)
+        key = form.get("key", DECLARED)
+        if joinable and "joins" in form:
+            declared = []
+            bodies[-1] = {**bodies[-1], key: declared}
+        elif declared is None or "opens" in form:
+            declared = []
+            bodies.append({key: declared})
+        declared.append(encode_tool(tool, ledger))
+        joinable = False
+        count += not made_by(tool.opaque, DIALECT)
+    ledger.at = ()
+    if count > DECLARATION_LIMIT:
+        raise UnsayableRequest(f"{DIALECT} takes at most {DECLARATION_LIMIT} declarations", path="tools")
+    return bodies
+
+
+def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
+    form = form_of(tool.opaque, DIALECT)
+    mine = made_by(tool.opaque, DIALECT)
+    verbatim = mine and "escaped" not in form
+    body: dict[str, Any] = {
+        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
+    }
+    if tool.description is not None:
+        body["description"] = tool.description
+    if tool.custom:
+        body["parametersJsonSchema"] = FREE_TEXT
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
+        ledger.lose_fields(tool, "custom_tool", "parameters")
+    elif tool.parameters is not None:
+        if "openapi" in form:
+            body["parameters"] = to_openapi(tool.parameters, form["openapi"], ledger)
+        elif mine:
+            body["parametersJsonSchema"] = tool.parameters
+        elif tool.parameters:
+            fitted = fit(tool.parameters, "gemini")
+            ledger.note_schema(fitted.notes)
+            body["parametersJsonSchema"] = fitted.schema
+    _lose_rest(tool, ledger)
+    return finish(body, tool, ledger)
+
+
+def _lose_rest(tool: Tool, ledger: Ledger) -> None:
+    if tool.strict:
+        ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated", "minor")
+    elif tool.strict is not None:
+        ledger.lose("strict", "strict", f"{DIALECT} has no such promise for one tool", severity="minor")
+    if tool.metadata:
+        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    if tool.format is not None:
+        ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
+
+
+def encode_strictness(request: Request, body: dict[str, Any]) -> None:
+    """Have all calls validated where a tool is strict and the model may call or not."""
+    if not any(isinstance(tool, Tool) and tool.strict for tool in request.tools):
+        return
+    config = body.get("toolConfig") or {}
+    calling = config.get("functionCallingConfig") or {"mode": "AUTO"}
+    if calling.get("mode") == "AUTO":
+        body["toolConfig"] = {**config, "functionCallingConfig": {**calling, "mode": "VALIDATED"}}
+
+
+def decode_choice(value: Any) -> Understood | None:
+    """Read a `toolConfig`."""
+    if type(value) is not dict:
+        return None
+    left, outer = read_keys(value)
+    if type(left.get("functionCallingConfig")) is not dict:
+        return None
+    config, inner = read_keys(left.pop("functionCallingConfig"))
+    given = config.pop("mode", None)
+    word = given.upper() if type(given) is str else NUMBERS.get(given) if type(given) is int else None
+    mode = None if word is None else MODES.get(word)
+    if mode is None:
+        return None
+    if word == "VALIDATED":
+        config["mode"] = given
+    names, listed = None, config.get("allowedFunctionNames")
+    if type(listed) is list and listed and all(type(name) is str for name in listed):
+        names = [WIRE.read_name(name, {}) for name in config.pop("allowedFunctionNames")]
+    odd = outer or inner or word != given or names != listed
+    if not odd and names is not None and WIRE.names is not None:
+        odd = any(escape(name, WIRE.names) != name for name in names)
+    if config:
+        left["functionCallingConfig"] = config
+    return Understood({"tool_choice": ToolChoice(mode, names)}, left or ABSENT, keep=bool(odd))  # type: ignore[arg-type]
+
+
+def encode_choice(request: Request, ledger: Ledger) -> Any:
+    """Write a `toolConfig`; the choice is narrowed to some tools by allowing only these."""
+    choice = request.tool_choice
+    mine = made_by(request.opaque, DIALECT)
+    if choice is None or (not mine and not any(isinstance(tool, Tool) for tool in request.tools)):
+        ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
+        return ABSENT
+    left = request.opaque.value.get("toolConfig") if mine and request.opaque is not None else None
+    left = left.get("functionCallingConfig") if isinstance(left, dict) else None
+    left = left if isinstance(left, dict) else {}
+    config = {**left, "mode": WORDS[choice.mode]}
+    if choice.mode == "auto" and NUMBERS.get(left.get("mode"), left.get("mode")) == "VALIDATED":
+        config["mode"] = "VALIDATED"
+    if choice.names is not None:
+        if choice.mode == "none":
+            ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all", severity="minor")
+            return {"functionCallingConfig": config}
+        if config["mode"] == "AUTO" and not mine:
+            config["mode"] = "VALIDATED"
+            ledger.lose(
+                "tool_choice",
+                "tool_choice",
+                "only VALIDATED narrows what may be called",
+                "approximated",
+                "minor",
+            )
+        config["allowedFunctionNames"] = [ledger.names.write(name) for name in choice.names]
+    return {"functionCallingConfig": config}
+
+
+_COUNT = re.compile(r"[0-9]{1,18}")
+KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+JSON_WORDS = {
+    "any_of": "anyOf",
+    "prefix_items": "prefixItems",
+    "property_ordering": "propertyOrdering",
+    "additional_properties": "additionalProperties",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_properties": "minProperties",
+    "max_properties": "maxProperties",
+    "defs": "$defs",
+    "ref": "$ref",
+}
+
+
+def from_openapi(schema: Any) -> Any:
+    """Read a schema in this wire's OpenAPI words as JSON Schema; the same object where it is one already."""
+    if type(schema) is not dict:
+        return schema
+    read: dict[str, Any] = {}
+    for key, value in schema.items():
+        word = JSON_WORDS.get(key, key)
+        reader = READERS.get(word)
+        read[word] = value if reader is None else reader(value)
+    if type(read.get("nullable")) is bool:
+        if read.pop("nullable"):
+            _admit_null(read)
+    elif len(read) == len(schema) and all(read.get(key, ABSENT) is value for key, value in schema.items()):
+        return schema
+    return {key: value for key, value in read.items() if value is not ABSENT}
+
+
+def _admit_null(read: dict[str, Any]) -> None:
+    if type(read.get("enum")) is list and None not in read["enum"]:
+        read["enum"] = [*read["enum"], None]
+    if type(read.get("anyOf")) is list:
+        read["anyOf"] = [*read["anyOf"], {"type": "null"}]
+    elif type(read.get("type")) is str:
+        read["type"] = [read["type"], "null"]
+
+
+def _read_kind(kind: Any) -> Any:
+    if type(kind) is int:
+        kind = KINDS[kind] if 0 <= kind < len(KINDS) else kind
+    if kind not in KINDS:
+        return kind
+    return ABSENT if kind == KINDS[0] else kind.lower()
+
+
+def _read_each(schemas: Any) -> Any:
+    if type(schemas) is not list:
+        return schemas
+    read = [from_openapi(schema) for schema in schemas]
+    return schemas if all(new is old for new, old in zip(read, schemas, strict=True)) else read
+
+
+def _read_map(schemas: Any) -> Any:
+    if type(schemas) is not dict:
+        return schemas
+    read = {name: from_openapi(schema) for name, schema in schemas.items()}
+    return schemas if all(read[name] is schemas[name] for name in schemas) else read
+
+
+def _read_count(count: Any) -> Any:
+    return int(count) if type(count) is str and _COUNT.fullmatch(count) else count
+
+
+def _read_reference(ref: Any) -> Any:
+    return f"#/$defs/{ref[7:]}" if type(ref) is str and ref.startswith("#/defs/") else ref
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "type": _read_kind,
+    "items": from_openapi,
+    "additionalProperties": from_openapi,
+    "properties": _read_map,
+    "$defs": _read_map,
+    "anyOf": _read_each,
+    "prefixItems": _read_each,
+    "$ref": _read_reference,
+    **dict.fromkeys(COUNTS, _read_count),
+}
+
+
+def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger) -> dict[str, Any]:
+    """Write a schema in OpenAPI words: as it was spelled, for as long as it means the same."""
+    given, meant = spelled
+    if schema == meant:
+        return given  # type: ignore[no-any-return]
+    if meant == given:
+        return schema
+    fitted = fit(schema, "gemini-openapi")
+    ledger.note_schema(fitted.notes)
+    return fitted.schema
