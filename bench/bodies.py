@@ -22,7 +22,12 @@ def prose(seed: int, length: int) -> str:
 
 def tool(number: int, properties: int) -> dict[str, Any]:
     """Make one declaration in the OpenAI format."""
-    kinds = ({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "array", "items": {"type": "string"}})
+    kinds = (
+        {"type": "string"},
+        {"type": "integer"},
+        {"type": "boolean"},
+        {"type": "array", "items": {"type": "string"}},
+    )
     return {
         "type": "function",
         "function": {
@@ -53,7 +58,9 @@ def chat_request(turns: int, tools: int, size: int, properties: int = 6) -> dict
                 "type": "function",
                 "function": {
                     "name": f"tool_{(turn + index) % tools}",
-                    "arguments": msgspec.json.encode({"field_0": prose(run + turn, size // 8), "field_1": turn}).decode(),
+                    "arguments": msgspec.json.encode(
+                        {"field_0": prose(run + turn, size // 8), "field_1": turn}
+                    ).decode(),
                 },
             }
             for index, call_id in enumerate(ids)
@@ -65,7 +72,13 @@ def chat_request(turns: int, tools: int, size: int, properties: int = 6) -> dict
             {"role": "assistant", "content": prose(turn + 1, size)},
         ]
     declared = [tool(number, properties) for number in range(tools)]
-    return {"model": "gpt-x", "messages": messages, "tools": declared, "temperature": 0.2, "max_completion_tokens": 1000}
+    return {
+        "model": "gpt-x",
+        "messages": messages,
+        "tools": declared,
+        "temperature": 0.2,
+        "max_completion_tokens": 1000,
+    }
 
 
 def sixty_kilobytes() -> dict[str, Any]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import bodies
@@ -45,13 +46,16 @@ def spent(work: Work, samples: list[bytes]) -> float:
     return (time.perf_counter() - begin) / len(samples)
 
 
-def ratio(work: Work, samples: list[bytes], rounds: int = ROUNDS) -> tuple[float, float, float]:
-    """Give the median ratio to the floor, and the medians of both in microseconds."""
-    work(samples[0])
-    gc.collect()
-    pairs = [(spent(floor, samples), spent(work, samples)) for _ in range(rounds)]
-    floors, works = [pair[0] * 1e6 for pair in pairs], [pair[1] * 1e6 for pair in pairs]
-    return statistics.median(b / a for a, b in pairs), statistics.median(floors), statistics.median(works)
+def ratio(work: Work, fresh: Callable[[], list[bytes]], rounds: int = ROUNDS) -> tuple[float, float, float]:
+    """Give the median ratio to the floor, and the medians of both in microseconds; no sample is used in two rounds."""
+    spent(work, fresh())
+    pairs = []
+    for _ in range(rounds):
+        samples = fresh()
+        gc.collect()
+        pairs.append((spent(floor, samples) * 1e6, spent(work, samples) * 1e6))
+    median = statistics.median
+    return median(b / a for a, b in pairs), median(a for a, _ in pairs), median(b for _, b in pairs)
 
 
 def samples_of(make: Callable[[], dict[str, Any]], source: str, count: int) -> list[bytes]:
@@ -73,7 +77,9 @@ def _rosetta() -> Work:
     from llm_rosetta import convert  # noqa: PLC0415 - only where it is installed
 
     def work(data: bytes) -> bytes:
-        return msgspec.json.encode(convert(msgspec.json.decode(data), "anthropic", source_provider="openai_chat"))
+        return msgspec.json.encode(
+            convert(msgspec.json.decode(data), "anthropic", source_provider="openai_chat")
+        )
 
     return work
 
@@ -106,13 +112,19 @@ def report_translation(*, short: bool) -> None:
     """Print the cost of every pair, and of the peers on one."""
     for size, make in (("60 KB", bodies.sixty_kilobytes), ("4 KB", bodies.four_kilobytes)):
         count = 20 if size == "60 KB" else 100
-        print(f"\n{size} request: {len(samples_of(make, 'openai-chat', 1)[0])} bytes, target at most {TARGETS[size]} x")
+        print(
+            f"\n{size} request: {len(samples_of(make, 'openai-chat', 1)[0])} bytes, target at most {TARGETS[size]} x"
+        )
         for source, target in PAIRS if not short else [("openai-chat", "anthropic")]:
-            median, base, cost = ratio(ours(source, target), samples_of(make, source, count))
-            print(f"  {source:>16} > {target:<16} {median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)")
+            median, base, cost = ratio(ours(source, target), partial(samples_of, make, source, count))
+            print(
+                f"  {source:>16} > {target:<16} {median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)"
+            )
         for name, work in peers().items():
-            median, base, cost = ratio(work, samples_of(make, "openai-chat", 10), 5)
-            print(f"  {name:>16}: chat > anthropic  {median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)")
+            median, base, cost = ratio(work, partial(samples_of, make, "openai-chat", 10), 5)
+            print(
+                f"  {name:>16}: chat > anthropic  {median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)"
+            )
 
 
 def report_growth() -> None:
@@ -127,7 +139,9 @@ def report_growth() -> None:
             begin = time.perf_counter()
             encode(dialect("openai-chat").decode_request(body))
             times.append(time.perf_counter() - begin)
-        print(f"  {len(request.messages):6d} messages: {min(times) / len(request.messages) * 1e6:6.2f} us a message")
+        print(
+            f"  {len(request.messages):6d} messages: {min(times) / len(request.messages) * 1e6:6.2f} us a message"
+        )
 
 
 def report_import() -> None:
@@ -139,12 +153,19 @@ def report_import() -> None:
     costs = {}
     for name, code in (("bare", "pass"), ("toolwire", "import toolwire")):
         runs = [
-            subprocess.run([sys.executable, "-c", probe.format(code)], capture_output=True, text=True, check=True).stdout.split()
+            subprocess.run(
+                [sys.executable, "-c", probe.format(code)], capture_output=True, text=True, check=True
+            ).stdout.split()
             for _ in range(7)
         ]
-        costs[name] = statistics.median(float(run[0]) for run in runs), statistics.median(float(run[1]) for run in runs)
+        costs[name] = (
+            statistics.median(float(run[0]) for run in runs),
+            statistics.median(float(run[1]) for run in runs),
+        )
     added = (costs["toolwire"][0] - costs["bare"][0]) * 1000
-    print(f"\nimport toolwire adds {added:.1f} ms and {(costs['toolwire'][1] - costs['bare'][1]) / 1024:.1f} MB")
+    print(
+        f"\nimport toolwire adds {added:.1f} ms and {(costs['toolwire'][1] - costs['bare'][1]) / 1024:.1f} MB"
+    )
 
 
 def main() -> None:

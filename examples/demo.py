@@ -17,15 +17,28 @@ WEATHER = Tool.new(
 
 def conversation() -> Request:
     """Make a history with a picture, signed thinking, two parallel calls, an error and a setting or two."""
-    calls = [ToolCall("call_1", "get_weather", {"city": "Tokyo"}), ToolCall("call_2", "get_weather", {"city": "Oz"}, 1)]
+    calls = [
+        ToolCall("call_1", "get_weather", {"city": "Tokyo"}),
+        ToolCall("call_2", "get_weather", {"city": "Oz"}, 1),
+    ]
     messages = [
-        Message("user", [Text("Which of these is warmer today?"), Image(data="aGVsbG8=", media_type="image/png")]),
+        Message(
+            "user", [Text("Which of these is warmer today?"), Image(data="aGVsbG8=", media_type="image/png")]
+        ),
         Message("assistant", [Thinking("Two cities.", "c2lnbmF0dXJl"), Text("Let me look."), *calls]),
         Message("tool", [ToolResult("call_1", "get_weather", "25 degrees, sunny")]),
         Message("tool", [ToolResult("call_2", "get_weather", "no such city", is_error=True)]),
-        Message("user", [Text("And by this list?"), Document(data="aGVsbG8=", media_type="application/pdf", name="list.pdf")]),
+        Message(
+            "user",
+            [
+                Text("And by this list?"),
+                Document(data="aGVsbG8=", media_type="application/pdf", name="list.pdf"),
+            ],
+        ),
     ]
-    return Request(model="some-model", max_tokens=500, seed=7, context=Context("Be brief.", messages, [WEATHER]))
+    return Request(
+        model="some-model", max_tokens=500, seed=7, context=Context("Be brief.", messages, [WEATHER])
+    )
 
 
 def show(title: str, value: Any) -> None:
@@ -45,7 +58,10 @@ def main() -> None:
     for source in NAMES:
         body = toolwire.dialect(source).encode_request(request)
         row = [
-            sum(loss.severity == "semantic" for loss in toolwire.translate.request(body.body, source, name, body.path).losses)
+            sum(
+                loss.severity == "semantic"
+                for loss in toolwire.translate.request(body.body, source, name, body.path).losses
+            )
             for name in NAMES
         ]
         print(f"{source:>18}" + "".join(f"{count or '.':>18}" for count in row))

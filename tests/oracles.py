@@ -85,7 +85,10 @@ def _complaint(validator: SchemaValidator | TypeAdapter[Any], value: Any) -> str
     except ValidationError as refusal:
         first = refusal.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except (AttributeError, ValueError) as crash:  # google-genai's enums fail on numbers instead of refusing them
+    except (
+        AttributeError,
+        ValueError,
+    ) as crash:  # google-genai's enums fail on numbers instead of refusing them
         return repr(crash)
     return None
 
@@ -112,7 +115,9 @@ def _gemini_request(body: Any) -> str | None:
 def _ollama_request(body: Any) -> str | None:
     """Judge by the client's types for each key; its own request type lets any mapping pass as a message or a tool."""
     for message in body.get("messages") or ():
-        if isinstance(message, dict) and not all(isinstance(image, str) for image in message.get("images") or ()):
+        if isinstance(message, dict) and not all(
+            isinstance(image, str) for image in message.get("images") or ()
+        ):
             return "messages.images: base64 text on the wire"
     for key, value in body.items():
         if key not in OLLAMA_REQUEST:
@@ -143,9 +148,14 @@ responses = openai.types.responses.response_create_params
 messages = anthropic.types.message_create_params
 beta = anthropic.types.beta.message_create_params
 REQUESTS: dict[str, Judge] = {
-    "openai-chat": judge(_strict, chat.CompletionCreateParamsNonStreaming, chat.CompletionCreateParamsStreaming),
-    "openai-responses": judge(_strict, responses.ResponseCreateParamsNonStreaming, responses.ResponseCreateParamsStreaming),
-    "anthropic": judge(_strict, 
+    "openai-chat": judge(
+        _strict, chat.CompletionCreateParamsNonStreaming, chat.CompletionCreateParamsStreaming
+    ),
+    "openai-responses": judge(
+        _strict, responses.ResponseCreateParamsNonStreaming, responses.ResponseCreateParamsStreaming
+    ),
+    "anthropic": judge(
+        _strict,
         messages.MessageCreateParamsNonStreaming,
         messages.MessageCreateParamsStreaming,
         beta.MessageCreateParamsNonStreaming,

@@ -101,7 +101,12 @@ OTHERS: dict[type, dict[str, Any]] = {
         "tool_call_id": "other",
         "opaque": ELSEWHERE,
     },
-    Text: {"text": "Other.", "citations": [Citation("https://other.example", "t", "q", 1, 2)], "cache": CACHE, "opaque": ELSEWHERE},
+    Text: {
+        "text": "Other.",
+        "citations": [Citation("https://other.example", "t", "q", 1, 2)],
+        "cache": CACHE,
+        "opaque": ELSEWHERE,
+    },
     Refusal: {"text": "Other.", "cache": CACHE, "opaque": ELSEWHERE},
     Image: {
         "url": "https://other.example/i.png",
@@ -149,8 +154,20 @@ OTHERS: dict[type, dict[str, Any]] = {
         "cache": CACHE,
         "opaque": ELSEWHERE,
     },
-    ServerToolCall: {"id": "srv_9", "name": "other", "arguments": {"q": 9}, "cache": CACHE, "opaque": ELSEWHERE},
-    ServerToolResult: {"tool_call_id": "srv_9", "name": "other", "content": ["other"], "cache": CACHE, "opaque": ELSEWHERE},
+    ServerToolCall: {
+        "id": "srv_9",
+        "name": "other",
+        "arguments": {"q": 9},
+        "cache": CACHE,
+        "opaque": ELSEWHERE,
+    },
+    ServerToolResult: {
+        "tool_call_id": "srv_9",
+        "name": "other",
+        "content": ["other"],
+        "cache": CACHE,
+        "opaque": ELSEWHERE,
+    },
     Response: {
         "choices": [Choice(Message("assistant", "Other."), "stop")],
         "model": "other",
@@ -183,12 +200,31 @@ REQUEST = Request(
     context=Context(
         "Be brief.",
         [
-            Message("user", [Text("Look."), Image(data="aW1hZ2U=", media_type="image/png"), Image(url="https://x.example/i.png")]),
-            Message("user", [Document(data="ZG9j", media_type="application/pdf", name="d.pdf"), Audio("YXVkaW8=", "audio/wav")]),
+            Message(
+                "user",
+                [
+                    Text("Look."),
+                    Image(data="aW1hZ2U=", media_type="image/png"),
+                    Image(url="https://x.example/i.png"),
+                ],
+            ),
+            Message(
+                "user",
+                [
+                    Document(data="ZG9j", media_type="application/pdf", name="d.pdf"),
+                    Audio("YXVkaW8=", "audio/wav"),
+                ],
+            ),
             Message("assistant", [Thinking("Hm.", "sig"), Text("I look."), Refusal("No."), *CALLS]),
             Message("tool", [ToolResult("call_1", "look", "one")]),
-            Message("tool", [ToolResult("call_2", "look", [Text("two"), Image(data="aW1hZ2U=", media_type="image/png")])]),
-            Message("assistant", [ServerToolCall("srv_1", "search", {"q": 1}), ServerToolResult("srv_1", "search", ["r"])]),
+            Message(
+                "tool",
+                [ToolResult("call_2", "look", [Text("two"), Image(data="aW1hZ2U=", media_type="image/png")])],
+            ),
+            Message(
+                "assistant",
+                [ServerToolCall("srv_1", "search", {"q": 1}), ServerToolResult("srv_1", "search", ["r"])],
+            ),
             Message("developer", "Late."),
             Message("user", "Thanks."),
         ],
@@ -222,7 +258,10 @@ def with_field(value: Any, path: tuple[Any, ...], field: str) -> Any:
         return replace(value, **{field: "user" if other == getattr(value, field) == "assistant" else other})
     step, *rest = path
     if isinstance(value, list):
-        return [with_field(inner, tuple(rest), field) if place == step else inner for place, inner in enumerate(value)]
+        return [
+            with_field(inner, tuple(rest), field) if place == step else inner
+            for place, inner in enumerate(value)
+        ]
     return replace(value, **{step: with_field(getattr(value, step), tuple(rest), field)})
 
 
@@ -316,7 +355,9 @@ FORM = re.compile(
 )
 
 
-def silent_leaves(source: str, target: str, bodies: Any, decode: str, encode: str, seen: dict[str, int]) -> list[str]:
+def silent_leaves(
+    source: str, target: str, bodies: Any, decode: str, encode: str, seen: dict[str, int]
+) -> list[str]:
     """Name every leaf that can be changed without a trace."""
     silent = []
     here, there = getattr(DIALECTS[source], decode), getattr(DIALECTS[target], encode)
@@ -330,8 +371,15 @@ def silent_leaves(source: str, target: str, bodies: Any, decode: str, encode: st
                 continue
             seen[kind] = seen.get(kind, 0) + 1
             after = there(here(other_leaf(body, path), *extra))
-            same = before.path == after.path and msgspec.json.encode(before.body) == msgspec.json.encode(after.body)
-            if same and before.losses == after.losses and not _named(path, named) and not _lost(path, before.losses):
+            same = before.path == after.path and msgspec.json.encode(before.body) == msgspec.json.encode(
+                after.body
+            )
+            if (
+                same
+                and before.losses == after.losses
+                and not _named(path, named)
+                and not _lost(path, before.losses)
+            ):
                 silent.append(f"{recording.name}: {kind}")
     return silent
 
@@ -352,7 +400,9 @@ def test_every_leaf_of_a_recorded_body_is_accounted_for(source: str, target: str
     seen: dict[str, int] = {}
     silent = silent_leaves(source, target, requests_of(source), "decode_request", "encode_request", seen)
     seen_there: dict[str, int] = {}
-    silent += silent_leaves(source, target, responses_of(source), "decode_response", "encode_response", seen_there)
+    silent += silent_leaves(
+        source, target, responses_of(source), "decode_response", "encode_response", seen_there
+    )
     assert len(seen) > 10
     assert len(seen_there) > 10
     assert silent == []

@@ -17,7 +17,18 @@ from toolwire.dialects import NAMES
 # Recordings that are no body of their format, by name, each with its reason. None is known.
 BROKEN: dict[str, str] = {}
 # Canonical fields that stand for no single place of a body: derived ones, and ids that others refer to.
-DERIVED = {"opaque", "index", "raw", "error", "complete", "id", "tool_call_id", "total_tokens", "dialect", "provider_state"}
+DERIVED = {
+    "opaque",
+    "index",
+    "raw",
+    "error",
+    "complete",
+    "id",
+    "tool_call_id",
+    "total_tokens",
+    "dialect",
+    "provider_state",
+}
 
 
 @pytest.mark.corpus
@@ -101,7 +112,18 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 
 
 # Fields of a closed set of words: another word may be none of the wire's.
-WORDS = {"role", "mode", "kind", "finish_reason", "raw_finish_reason", "thinking", "effort", "media_type", "created", "type"}
+WORDS = {
+    "role",
+    "mode",
+    "kind",
+    "finish_reason",
+    "raw_finish_reason",
+    "thinking",
+    "effort",
+    "media_type",
+    "created",
+    "type",
+}
 
 
 def changed(value: Any, path: tuple[Any, ...]) -> Any:

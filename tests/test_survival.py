@@ -15,7 +15,11 @@ from toolwire.repair import repair
 
 def declarations(request: Request) -> list[Any]:
     """Give what is declared: names, descriptions and schemas."""
-    return [(tool.name, tool.description or "", tool.parameters or {}) for tool in request.tools if isinstance(tool, Tool)]
+    return [
+        (tool.name, tool.description or "", tool.parameters or {})
+        for tool in request.tools
+        if isinstance(tool, Tool)
+    ]
 
 
 def exchanges(request: Request) -> list[Any]:

@@ -18,7 +18,26 @@ from toolwire.bodies import read_body
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidBody, ToolwireError
 
-ODD = (None, True, 0, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x", "\ud800", "\x00", [], {}, [[]], [None], {"type": None}, {"a": [{}]})
+ODD = (
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    1.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\ud800",
+    "\x00",
+    [],
+    {},
+    [[]],
+    [None],
+    {"type": None},
+    {"a": [{}]},
+)
 KEYS = (
     "model messages role content type text tool_calls function name arguments id tools parameters tool_choice input output "
     "instructions system contents parts functionCall functionResponse args response image_url source data usage choices "
@@ -32,7 +51,10 @@ TYPES = (
 ).split()
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(TYPES) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=2), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=2), inner, max_size=5)
+    ),
     max_leaves=30,
 )
 
@@ -142,7 +164,17 @@ def test_a_hundred_levels(name: str) -> None:
         deep = {"type": "object", "properties": {"a": deep}} if isinstance(deep, dict) else {"type": "string"}
     bodies = [
         {"model": "m", PLACES[name]: [{"role": "user", "content": deep, "parts": [deep]}]},
-        {"model": "m", "tools": [{"type": "function", "function": {"name": "f", "parameters": deep}, "name": "f", "input_schema": deep}]},
+        {
+            "model": "m",
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {"name": "f", "parameters": deep},
+                    "name": "f",
+                    "input_schema": deep,
+                }
+            ],
+        },
         {"model": "m", "tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": deep}]}]},
     ]
     for body in bodies:
@@ -208,7 +240,9 @@ def test_the_parsing_suite(suites: Any) -> None:
 
 def test_what_cannot_be_written_is_an_error() -> None:
     for odd in ("\ud800", float, {1, 2}):
-        encoded = translate.request({"model": "m", "messages": [{"role": "user", "content": [odd]}]}, "openai", "openai")
+        encoded = translate.request(
+            {"model": "m", "messages": [{"role": "user", "content": [odd]}]}, "openai", "openai"
+        )
         if odd == {1, 2}:
             assert msgspec.json.decode(encoded.json)
         else:

@@ -25,10 +25,16 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
         if value is None:
             return {}, None
         return {}, f"an object was expected, not {kind_of(value)}"
-    if raw.count('":') == len(value) and not (" :" in raw or "\n:" in raw or "\t:" in raw or "\r:" in raw):
-        return value, None  # every key takes one `":`, so none stands twice
+    if raw.count(":") == len(value) or _has_each_key_once(raw, value):
+        return value, None
     twice = _key_given_twice(raw)
     return (value, None) if twice is None else ({}, f"the key {twice!r} is given twice")
+
+
+def _has_each_key_once(raw: str, value: dict[str, Any]) -> bool:
+    """Prove it for a flat object: every key is followed by a colon at once, and there are as many as were read."""
+    spaced = " :" in raw or "\n:" in raw or "\t:" in raw or "\r:" in raw
+    return not spaced and raw.count('":') == len(value)
 
 
 def format_arguments(arguments: dict[str, Any]) -> str:
@@ -88,4 +94,8 @@ def argument_text(call: Any) -> str:
         if same:
             return raw
     arguments, error = parse_arguments(raw)
-    return raw if call.arguments == arguments and (error is None) == (call.error is None) else format_arguments(call.arguments)
+    return (
+        raw
+        if call.arguments == arguments and (error is None) == (call.error is None)
+        else format_arguments(call.arguments)
+    )

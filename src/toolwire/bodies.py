@@ -1,6 +1,7 @@
 """Bodies as bytes or text: read to JSON values, or refused with the place and the reason.
 
-Rule: a key given twice is refused, because two readers would understand two things.
+Rule: a key given twice is refused, because two readers would understand two things. That none is, is proved in the
+cheapest way that will do: the value written again is the same bytes; else the keys are counted; else read one by one.
 """
 
 import json
@@ -11,25 +12,30 @@ import msgspec
 from toolwire.errors import InvalidBody
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_SPACED = (b" :", b"\n:", b"\t:", b"\r:", b'\\\\"')
 
 
 def read_body(body: Any) -> Any:
     """Give the JSON value of a body; a value that is one already is given back as it is."""
     if not isinstance(body, bytes | bytearray | memoryview | str):
         return body
-    data = body if isinstance(body, str | bytes) else bytes(body)
     try:
+        data = body.encode() if isinstance(body, str) else bytes(body)
         value = _decode(data)
+        compact = _encode(value) == data
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidBody(f"is not JSON: {problem}", path="body") from problem
-    marks = ('":', " :", "\n:", "\t:", "\r:", '\\\\"', '\\":') if isinstance(data, str) else BYTE_MARKS
-    keys, *spaced, backslash, escaped = (data.count(mark) for mark in marks)  # type: ignore[arg-type]
-    if any(spaced) or backslash or keys - escaped != count_keys(value):
+    if not compact and not _has_each_key_once(value, data):
         _refuse_twice(data)
     return value
 
 
-BYTE_MARKS = (b'":', b" :", b"\n:", b"\t:", b"\r:", b'\\\\"', b'\\":')
+def _has_each_key_once(value: Any, data: bytes) -> bool:
+    """Prove it by counting: every key is followed by a colon at once, and there are as many as were read."""
+    if any(mark in data for mark in _SPACED):
+        return False
+    return data.count(b'":') - data.count(b'\\":') == count_keys(value)
 
 
 def count_keys(value: Any) -> int:
@@ -45,7 +51,7 @@ def count_keys(value: Any) -> int:
     return keys
 
 
-def _refuse_twice(data: str | bytes) -> None:
+def _refuse_twice(data: bytes) -> None:
     try:
         json.loads(data, object_pairs_hook=_distinct)
     except RecursionError as problem:

@@ -1,7 +1,7 @@
 """Tools, calls and results in a provider's words, without a conversation around them.
 
 Rules of this file:
-- What is written is the provider's shape and nothing else; a schema is rewritten only where a tool is strict.
+- What is written is the provider's shape and nothing else; Ollama's declarations are OpenAI's, word for word.
 - What a provider cannot say is left out; of a whole request, `encode_request` of its dialect names losses.
 - Reading never raises. A call that is none is named "unknown", arguments that are none are empty: `error` and
   `raw` say what was wrong, and a call with an error is not to be run.
@@ -75,18 +75,20 @@ def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[st
             raise InvalidField(f"results[{place}]", f"must be a ToolResult, not {type(result).__name__}")
         if link is not None and getattr(result, link) is None:
             raise MissingFields(f"a result for {provider}", [link])
-    said = (
-        results if link is not None else [replace(result, tool_call_id=None, name=None) for result in results]
-    )
-    body = _fragment(Context(messages=[Message("tool", [result]) for result in said]), target)
+    if link is None:
+        results = [replace(result, tool_call_id=None, name=None) for result in results]
+    body = _fragment(Context(messages=[Message("tool", [result]) for result in results]), target)
     bodies = next(body[key] for key in HISTORIES if key in body)
-    for result, message in zip(results, bodies, strict=False):
-        for key in ("content", "output"):
-            if not result.is_error and message.get(key) == f" {result.content}":
-                message[key] = (
-                    result.content
-                )  # exactly; a whole request keeps it apart from the mark of an error
+    _say_exactly(results, bodies)
     return list(bodies)
+
+
+def _say_exactly(results: Sequence[ToolResult], bodies: list[dict[str, Any]]) -> None:
+    """Give each text as it is; a whole request keeps what looks like an error apart from what is one."""
+    for result, body in zip(results, bodies, strict=False):
+        for key in ("content", "output"):
+            if not result.is_error and body.get(key) == f" {result.content}":
+                body[key] = result.content
 
 
 def _dialect(provider: object) -> Dialect:
@@ -149,7 +151,11 @@ def _settle(call: ToolCall) -> ToolCall:
         return replace(call, name=UNKNOWN, error=call.error or "a call must have a name")
     if call.error is None or call.raw is not None or call.opaque is None:
         return call
-    return replace(call, raw=_written(_arguments_of(_inner(call.opaque.value))))
+    given = _arguments_of(_inner(call.opaque.value))
+    if type(given) is not str:
+        return replace(call, raw=_written(given))
+    arguments, error = parse_arguments(given)
+    return replace(call, arguments=arguments, raw=given, error=error)
 
 
 def _is_call(part: Opaque) -> bool:

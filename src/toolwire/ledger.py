@@ -84,7 +84,9 @@ class Ledger:
 
     def said(self, block: Any, part: Any) -> bool:
         """Whether a part was written: encoders give None for what is lost, but a wire may have said null itself."""
-        return block is not None or (type(part) is Opaque and part.value is None and part.dialect == self.dialect)
+        return block is not None or (
+            type(part) is Opaque and part.value is None and part.dialect == self.dialect
+        )
 
     def lose_opaque(self, opaque: Opaque | None) -> None:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
@@ -114,7 +116,9 @@ class Ledger:
         for note in notes:
             action: Action = "moved" if note.action == "described" else note.action
             severity: Severity = "minor" if action == "moved" else "semantic"
-            path = f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
+            path = (
+                f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
+            )
             self.lose(path, f"schema_{note.keyword}", note.detail, action, severity)
 
     def lose_sources(self, part: Any, used: str) -> None:
@@ -123,7 +127,12 @@ class Ledger:
             if field != used and getattr(part, field, None) is not None:
                 self.lose(field, "media_source", f"its {used} is used", severity="minor")
         if used != "data" and part.media_type is not None:
-            self.lose("media_type", "media_type", f"{self.dialect} does not say it beside a {used}", severity="minor")
+            self.lose(
+                "media_type",
+                "media_type",
+                f"{self.dialect} does not say it beside a {used}",
+                severity="minor",
+            )
 
     def lose_fields(self, value: Any, concept: str, *fields: str) -> None:
         """Lose each of these fields that is set."""

@@ -37,7 +37,12 @@ _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "i
 _CALL = ToolCall("call_1", "look", {"a": 1})
 _ASK = Message("user", "Look.")
 _PIXEL = {"data": "aW1hZ2U=", "media_type": "image/png"}
-_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 _BASE = Request(model="m", stream=False, max_tokens=100, context=Context(None, [_ASK], [_TOOL]))
 
 
@@ -93,12 +98,22 @@ def _conversations() -> dict[str, Request]:
             _result("one"),
             Message("tool", [ToolResult("call_2", "look", "two")]),
         ],
-        "result that is an error": [*answered, Message("tool", [ToolResult("call_1", "look", "no", is_error=True)])],
+        "result that is an error": [
+            *answered,
+            Message("tool", [ToolResult("call_1", "look", "no", is_error=True)]),
+        ],
         "image in a result": [*answered, _result([Text("one"), Image(**_PIXEL)])],
-        "arguments that are no JSON": [_ASK, Message("assistant", [ToolCall.parse("call_1", "look", "{")]), _result("no")],
+        "arguments that are no JSON": [
+            _ASK,
+            Message("assistant", [ToolCall.parse("call_1", "look", "{")]),
+            _result("no"),
+        ],
         "words after a call": [_ASK, Message("assistant", [_CALL, Text("I looked.")]), _result("one")],
     }
-    return {concept: replace(_BASE, context=Context(None, messages, [_TOOL])) for concept, messages in values.items()}
+    return {
+        concept: replace(_BASE, context=Context(None, messages, [_TOOL]))
+        for concept, messages in values.items()
+    }
 
 
 def _with(part: Part) -> Message:
@@ -117,7 +132,9 @@ def _tools() -> dict[str, Request]:
         "tool name with any character": replace(_TOOL, name="srv/look.up"),
         "cache mark on a tool": replace(_TOOL, cache=Cache()),
     }
-    probes = {concept: replace(_BASE, context=Context(None, [_ASK], [tool])) for concept, tool in values.items()}
+    probes = {
+        concept: replace(_BASE, context=Context(None, [_ASK], [tool])) for concept, tool in values.items()
+    }
     return {"system prompt": replace(_BASE, context=Context("Be brief.", [_ASK], [_TOOL])), **probes}
 
 
@@ -126,13 +143,18 @@ def _responses() -> dict[str, Response]:
         "answer: thinking": Response.of(Message("assistant", [Thinking("Hm."), Text("Yes.")]), "stop"),
         "answer: refusal": Response.of(Message("assistant", [Refusal("No.")]), "refusal"),
         "answer: citation of a URL": Response.of(
-            Message("assistant", [Text("Yes.", [Citation("https://example.com", "t", start=0, end=4)])]), "stop"
+            Message("assistant", [Text("Yes.", [Citation("https://example.com", "t", start=0, end=4)])]),
+            "stop",
         ),
         "answer: cut by length": Response.of(Message("assistant", "Yes"), "length"),
-        "answer: ended by a stop sequence": Response(choices=[Choice(Message("assistant", "Yes"), "stop_sequence")]),
+        "answer: ended by a stop sequence": Response(
+            choices=[Choice(Message("assistant", "Yes"), "stop_sequence")]
+        ),
         "answer: filtered": Response.of(Message("assistant", "Yes"), "content_filter"),
         "answer: paused": Response.of(Message("assistant", "Yes"), "pause"),
-        "answer: several choices": Response(choices=[Choice(Message("assistant", word), "stop") for word in ("A", "B")]),
+        "answer: several choices": Response(
+            choices=[Choice(Message("assistant", word), "stop") for word in ("A", "B")]
+        ),
     }
     return values
 

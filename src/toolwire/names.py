@@ -12,9 +12,7 @@ Rules of this file:
 import hashlib
 import re
 import zlib
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 _SUFFIX = re.compile(r"__tw(|[0-9]+-[0-9a-f]+(?:_[0-9]+-[0-9a-f]+)*)$")
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
@@ -30,10 +28,15 @@ class Grammar:
         self.first = first or legal
         self.distinct = distinct
 
+    def takes(self, name: str) -> bool:
+        """Tell whether a name is legal as it stands; ASCII identifiers are in every grammar."""
+        if len(name) <= self.limit and name.isascii() and name.isidentifier():
+            return True
+        return self._whole.fullmatch(name) is not None
+
     @cached_property
-    def takes(self) -> Callable[[str], Any]:
-        """Tell whether a name is legal as it stands."""
-        return re.compile(rf"[{self.first}][{self.legal}]{{0,{self.limit - 1}}}", re.ASCII).fullmatch
+    def _whole(self) -> re.Pattern[str]:
+        return re.compile(rf"[{self.first}][{self.legal}]{{0,{self.limit - 1}}}", re.ASCII)
 
     @cached_property
     def illegal(self) -> re.Pattern[str]:
@@ -46,7 +49,7 @@ WORDS = "A-Za-z0-9_-"
 
 def escape(name: str, grammar: Grammar) -> str:
     """Write a name in a target's grammar."""
-    if grammar.takes(name) and ("__tw" not in name or _SUFFIX.search(name) is None):
+    if ("__tw" not in name or _SUFFIX.search(name) is None) and grammar.takes(name):
         return name
     illegal = grammar.illegal
     swaps = [f"{match.start()}-{ord(match.group()):x}" for match in illegal.finditer(name)]
@@ -138,12 +141,11 @@ class Names:
 class Ids:
     """The call ids of one conversation at its target; a result gets the id of the call that it answers."""
 
-    __slots__ = ("_count", "_legal", "_open", "grammar", "taken")
+    __slots__ = ("_count", "_open", "grammar", "taken")
 
     def __init__(self, grammar: Grammar | None) -> None:
         self.grammar = grammar
         self.taken: set[str] = set()
-        self._legal = None if grammar is None else grammar.takes
         self._open: dict[str | None, str | list[str]] = {}
         self._count = 0
 
@@ -151,8 +153,8 @@ class Ids:
         """Give the id of a call at the target."""
         self._count += 1
         written = made_id(self._count) if call_id is None else call_id
-        if not own and self._legal is not None:
-            written = self._write(written)
+        if not own and self.grammar is not None:
+            written = self._write(written, self.grammar)
         self.taken.add(written)
         waiting = self._open.get(call_id)
         if waiting is None:
@@ -161,10 +163,9 @@ class Ids:
             self._open[call_id] = [*([waiting] if isinstance(waiting, str) else waiting), written]
         return written
 
-    def _write(self, call_id: str) -> str:
-        if "__tw" not in call_id and self._legal(call_id) and call_id not in self.taken:  # type: ignore[misc]
+    def _write(self, call_id: str, grammar: Grammar) -> str:
+        if "__tw" not in call_id and call_id not in self.taken and grammar.takes(call_id):
             return call_id
-        grammar = self.grammar or Grammar(WORDS, 64)
         written = escape(call_id, grammar)
         turn = 0
         while grammar.distinct and written in self.taken:

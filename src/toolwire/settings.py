@@ -105,7 +105,9 @@ class Settings:
                     written.add(setting.key)
                     value = setting.encode(request, ledger)
                     if value is not ABSENT:
-                        body[setting.key] = value if opaque is None else _as_spelled(setting, value, request, opaque)
+                        body[setting.key] = (
+                            value if opaque is None else _as_spelled(setting, value, request, opaque)
+                        )
 
 
 def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:

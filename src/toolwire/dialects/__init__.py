@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from toolwire.errors import UnknownDialect
@@ -63,6 +64,7 @@ def dialect(name: str | Dialect, **quirks: Any) -> Dialect:
     return Tuned(found, Quirks(**quirks)) if quirks else found  # type: ignore[return-value]
 
 
+@cache
 def _load(name: str) -> Dialect:
     known = ALIASES.get(name, name)
     if known not in NAMES:

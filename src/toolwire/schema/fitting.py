@@ -5,8 +5,8 @@ Rules of this file:
   sorted by keyword, values as JSON. What constrains nothing is dropped. All is noted, but mere identifiers.
 - What needs no change is the same object in the result; nothing that was given is ever changed.
 - References are kept where the target follows them, and written out elsewhere.
-- A schema is refused by name when it is ill-formed, recursive where that is not understood, or beyond a limit:
-  100 levels of subschemas, 100,000 JSON values once references and unions are written out.
+- A schema is refused by name when it is ill-formed, recursive where that is not understood, or too large:
+  more than 100 levels of subschemas, or 100,000 JSON values once references and unions are written out.
 """
 
 import json

@@ -15,7 +15,7 @@ from toolwire.schema.conjunction import as_list, same
 from toolwire.schema.document import MAX_DEPTH, Document
 from toolwire.schema.draft import is_number, present
 from toolwire.schema.kinds import is_kind
-from toolwire.schema.targets import Schema
+from toolwire.schema.targets import COMBINERS, OBJECT_KEYWORDS, Schema
 
 _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] = {
     "minimum": (is_number, lambda value, bound: value >= bound),
@@ -66,14 +66,17 @@ _READINGS = (_Reading(True, False), _Reading(True, True), _AS_IT_IS, _Reading(Fa
 
 
 class _Pruning:
-    """One pruning: what has been found out about which value under which subschema."""
+    """One pruning: what has been found out about which value under which subschema.
+
+    Both are remembered by identity, and held, so that no identity is used twice.
+    """
 
     __slots__ = ("_document", "_fits", "_views")
 
     def __init__(self, schema: Schema) -> None:
         self._document = Document(schema)
         self._views: dict[int, tuple[Any, Schema]] = {}
-        self._fits: dict[tuple[int, int, _Reading], bool] = {}
+        self._fits: dict[tuple[int, int, _Reading], tuple[Any, bool]] = {}
 
     def pruned(self, value: Any, raw: Any, depth: int) -> Any:
         """Take out the nulls that mean "absent"."""
@@ -138,13 +141,14 @@ class _Pruning:
         node = self._view(raw)
         key = (id(value), id(node), reading)
         if key not in self._fits:
-            self._fits[key] = True
-            self._fits[key] = (
+            self._fits[key] = (value, True)
+            fits = (
                 _fits_alone(value, node)
                 and self._fits_combined(value, node, reading, depth + 1)
                 and self._fits_inside(value, node, reading, depth + 1)
             )
-        return self._fits[key]
+            self._fits[key] = (value, fits)
+        return self._fits[key][1]
 
     def _fits_combined(self, value: Any, node: Schema, reading: _Reading, depth: int) -> bool:
         if "$ref" in node and not self._accepts(value, self._document.find(node["$ref"]), reading, depth):
@@ -166,8 +170,8 @@ class _Pruning:
         required, declared = node.get("required", ()), node.get("properties", {})
         if any(name not in value for name in required):
             return False
-        lists = "properties" in node or node.get("type") == "object"
-        if reading.closed and lists and not value.keys() <= declared.keys():
+        speaks = COMBINERS.isdisjoint(node) or not OBJECT_KEYWORDS.isdisjoint(node)
+        if reading.closed and speaks and not value.keys() <= declared.keys():
             return False
         return all(
             (reading.null_is_absent and item is None and name not in required)

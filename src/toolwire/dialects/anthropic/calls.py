@@ -49,7 +49,12 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
     opaque = call.opaque
     if opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT):
-        body = {"type": "tool_use", "id": ledger.ids.call(call.id, own=True), "name": call.name, "input": call.arguments}
+        body = {
+            "type": "tool_use",
+            "id": ledger.ids.call(call.id, own=True),
+            "name": call.name,
+            "input": call.arguments,
+        }
         if "no_id" in form_of(opaque, DIALECT):
             del body["id"]
         return body if opaque is WIRE.plain and call.cache is None else finish(body, call, ledger)
@@ -67,7 +72,9 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
 def _note_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     if call.custom:
         body["input"] = {"input": call.raw or ""}
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
     elif call.error is not None and not call.arguments:
         ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
     if not call.complete:
@@ -100,7 +107,10 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
     opaque, content = part.opaque, part.content
     verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
-    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim)}
+    body: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim),
+    }
     if type(content) is str:
         if content or verbatim:
             body["content"] = content
@@ -129,7 +139,9 @@ def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
                 continue
-        if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
+        if ledger.said(block, part) and (
+            type(part) is not Text or part.text or made_by(part.opaque, DIALECT)
+        ):
             blocks.append(block)
     ledger.at, ledger.part = base, outer
     return blocks

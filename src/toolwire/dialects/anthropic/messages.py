@@ -145,24 +145,21 @@ def _encode_foreign(message: Message, ledger: Ledger, turns: Turns) -> None:
     content, role, opaque = message.content, message.role, message.opaque
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
+    if message.tool_call_id is not None or message.name is not None:
+        _lose_around(message, ledger)
     if type(content) is str:
-        if message.name is not None or message.tool_call_id is not None:
-            _lose_around(message, ledger)
-        if content and turns.open is None and role in ("user", "assistant"):
+        if content and (role == "assistant" or (role == "user" and turns.open is None)):
+            turns.open = None
             turns.bodies.append({"role": role, "content": content})
             return
         content = [Text(content)]
-    elif message.tool_call_id is not None or message.name is not None:
-        part = content[0] if len(content) == 1 else None
-        if type(part) is not ToolResult or (part.tool_call_id, part.name) != (message.tool_call_id, message.name):
-            _lose_around(message, ledger)
     if role == "tool":
         turns.join(encode_blocks(content, ledger, "user"))
     elif role == "assistant":
+        turns.open = None
         blocks = encode_blocks(content, ledger, "assistant")
         if blocks:
             turns.add("assistant", blocks)
-        turns.open = None
     elif role == "user":
         _encode_user(encode_blocks(content, ledger, "user"), ledger, turns)
     else:
@@ -186,17 +183,17 @@ def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: Turns) -> 
 
 
 def _lose_around(message: Message, ledger: Ledger) -> None:
-    if message.role != "tool":
-        if message.name is not None:
-            ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-        if message.tool_call_id is not None:
-            ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+    part = message.content[0] if message.role == "tool" and message.content else None
+    if type(part) is ToolResult and len(message.content) == 1:
+        if message.tool_call_id not in (None, part.tool_call_id):
+            ledger.lose("tool_call_id", "tool_result", "the result in the message says otherwise")
+        if message.name not in (None, part.name):
+            ledger.lose("name", "tool_result", "the result in the message says otherwise")
         return
-    part = message.content[0]
-    for field in ("tool_call_id", "name"):
-        said = getattr(message, field)
-        if said is not None and said != getattr(part, field, None):
-            ledger.lose(field, "tool_result", "the result in the message says otherwise")
+    if message.name is not None:
+        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
+    if message.tool_call_id is not None:
+        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
 
 
 def _encode_late_system(message: Message, ledger: Ledger, turns: Turns) -> None:
@@ -259,6 +256,12 @@ ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
 }
 TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "user": {**ENCODERS, Text: _encode_words, Thinking: _lose_part, ToolCall: _lose_part},
-    "assistant": {**ENCODERS, Text: _encode_words, ToolResult: _lose_part, Image: _lose_part, Document: _lose_part},
+    "assistant": {
+        **ENCODERS,
+        Text: _encode_words,
+        ToolResult: _lose_part,
+        Image: _lose_part,
+        Document: _lose_part,
+    },
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
 }

@@ -85,7 +85,12 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if made_by(messages[first].opaque, DIALECT):
             break
         first += 1
-    if first == 1 and not system and type(alone := messages[0].content) is str and messages[0].role == "system":
+    if (
+        first == 1
+        and not system
+        and type(alone := messages[0].content) is str
+        and messages[0].role == "system"
+    ):
         ledger.at = ("messages", 0)
         _lose_around_system(messages[0], ledger)
         if alone:
@@ -219,7 +224,9 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
     if output is not None and output.schema is not None:
         body["format"] = {
             "type": "json_schema",
-            "schema": output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
+            "schema": output.schema
+            if mine
+            else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
         }
         for field in ("name", "description", "strict"):
             if getattr(output, field) is not None:

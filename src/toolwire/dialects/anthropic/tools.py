@@ -55,7 +55,9 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     opaque = tool.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     verbatim = mine and "escaped" not in form_of(opaque, DIALECT)
-    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
+    body: dict[str, Any] = {
+        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
+    }
     if tool.description is not None:
         body["description"] = tool.description
     if not mine:
@@ -72,7 +74,9 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _note_tool(tool: Tool, ledger: Ledger) -> None:
     if tool.custom:
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        ledger.lose(
+            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
+        )
         ledger.lose_fields(tool, "custom_tool", "parameters")
     ledger.lose_fields(tool, "custom_tool", "format")
     if tool.metadata:

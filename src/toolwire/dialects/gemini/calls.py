@@ -1,10 +1,10 @@
 """Calls and results of a generateContent conversation, and how they find each other.
 
 Rules of this file:
-- An id is optional here. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
+- An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
 - A result without an id answers the first open call of its name, else the first open call.
-- A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own compact
-  JSON text. Both ways this is a bijection.
+- A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
+  compact JSON text. Both ways this is a bijection.
 """
 
 import re

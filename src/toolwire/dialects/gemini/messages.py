@@ -1,11 +1,12 @@
 """Contents of a generateContent conversation: one canonical message for each.
 
 Rules of this file:
-- A content that was read here is written as that content. What comes from elsewhere is grouped: the calls of one turn
-  stand in one content of the model; all their results, and the user's words after them, in one content of the user.
-- A developer's message is said by the user; so is a system message after the conversation began, marked as one.
-- The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one on it. It
-  does so in every turn, not in the last one only: what was sent once never changes.
+- A content that was read here is written as that content. What comes from elsewhere is grouped: the calls of
+  one turn stand in one content of the model, and all their results, with the user's words after them, in one
+  of the user.
+- A developer's message is said by the user; so is a system message after the conversation began, with a mark.
+- The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one.
+  It does so in every turn, not only in the last: what was sent once never changes.
 """
 
 from typing import Any
@@ -124,8 +125,8 @@ def _decode_part(body: Any, links: Links) -> Part:
 class Turns:
     """The contents written so far, and the two that what comes from elsewhere may still join.
 
-    `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to it;
-    `said` holds the parts of the model's last one.
+    `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to
+    it; `said` holds the parts of the model's last one.
     """
 
     __slots__ = ("bodies", "ledger", "open", "said", "waiting")
@@ -301,15 +302,16 @@ def encode_parts(parts: Any, ledger: Conversation, role: str) -> list[Any]:
     bodies = []
     for place, part in enumerate(parts):
         ledger.part = place
-        body = encode_part(part, ledger, role)
-        if body is not None:
+        if type(part) is Opaque and part.dialect == DIALECT:
+            bodies.append(part.value)
+        elif (body := encode_part(part, ledger, role)) is not None:
             bodies.append(body)
     ledger.part = None
     return bodies
 
 
-def encode_part(part: Part, ledger: Conversation, role: str) -> Any:
-    """Write one part, or lose it by name."""
+def encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] | None:
+    """Write one part that is understood, or lose it by name."""
     match part:
         case Text():
             return encode_text(part, ledger)
@@ -326,8 +328,6 @@ def encode_part(part: Part, ledger: Conversation, role: str) -> Any:
         case Refusal():
             ledger.lose("", "refusal", f"{DIALECT} has no refusal in a content; said as text", "approximated")
             return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
-        case Opaque() if part.dialect == DIALECT:
-            return part.value
         case Opaque():
             ledger.lose_opaque(part)
             ledger.lose("", "opaque", f"only {part.dialect} understands this part")

@@ -1,8 +1,9 @@
 """The parts of a generateContent conversation, and the two spellings of its keys.
 
 Rules of this file:
-- The server reads every key in camelCase and in snake_case. Here all are read in camelCase; which ones an object spelled
-  in snake_case is noted in its form (`snake`, or `inner` for the object inside a part), and they are written so again.
+- The server reads every key in camelCase and in snake_case. Here all are read in camelCase. Which ones an object
+  spelled in snake_case is noted in its form (`snake`, or `inner` for the object inside a part), to write them so
+  again.
 - A part says one thing, with siblings. A sibling that is not understood stays on the part that carried it.
 - A signature is text: never read, never moved to another part, never joined with another.
 """
@@ -27,7 +28,8 @@ from toolwire.types import (
 from toolwire.wire import Wire
 
 DIALECT = "gemini"
-WIRE = Wire(DIALECT, names=Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_"))
+GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")
+WIRE = Wire(DIALECT, names=GRAMMAR)
 SIGNATURE = "thoughtSignature"
 
 KINDS = frozenset(
@@ -67,6 +69,7 @@ KEYS = (
     *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(KINDS - {"text"})),
 )
 CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in KEYS}
+SNAKE = {camel: snake for snake, camel in CAMEL.items()}
 SNAKES = frozenset(CAMEL)
 
 
@@ -84,6 +87,11 @@ def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
         if CAMEL[key] in body:
             body[key] = body.pop(CAMEL[key])
     return body
+
+
+def spelling(body: dict[str, Any], key: str) -> str:
+    """Say how an object spells a key; in camelCase where it does not have it."""
+    return key if key in body or SNAKE[key] not in body else SNAKE[key]
 
 
 def decode_parts(bodies: list[Any]) -> list[Part]:
@@ -157,8 +165,14 @@ SUFFIXES = {
     **{suffix: f"image/{suffix}" for suffix in ("png", "jpeg", "webp", "gif", "heic", "heif")},
     **{suffix: f"audio/{suffix}" for suffix in ("wav", "ogg", "flac", "aac", "aiff")},
     **{suffix: f"video/{suffix}" for suffix in ("mp4", "webm", "mpeg")},
-    **{"jpg": "image/jpeg", "mp3": "audio/mpeg", "mov": "video/quicktime", "pdf": "application/pdf"},
-    **{"txt": "text/plain", "html": "text/html", "csv": "text/csv", "md": "text/markdown"},
+    "jpg": "image/jpeg",
+    "mp3": "audio/mpeg",
+    "mov": "video/quicktime",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "html": "text/html",
+    "csv": "text/csv",
+    "md": "text/markdown",
 }
 STORED = ("gs://", "https://generativelanguage.googleapis.com/")
 
@@ -195,7 +209,7 @@ def _decode_media(
 
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
-    """Write an image, a document or a sound; what stands only in another provider's store cannot be written."""
+    """Write an image, a document or a sound, as data or by URL; another provider's file cannot be said."""
     source = next(
         (field for field in ("data", "url", "text") if getattr(part, field, None) is not None), None
     )
@@ -277,19 +291,21 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     if key is None:
         ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
         return None
-    call = type(part) is ServerToolCall
-    content = part.arguments if type(part) is ServerToolCall else part.content  # type: ignore[union-attr]
-    inner: dict[str, Any] = {"id": part.id if type(part) is ServerToolCall else part.tool_call_id}  # type: ignore[union-attr]
-    if key in {"toolCall", "toolResponse"}:
-        inner |= {
-            "toolType": None if part.name == key else part.name,
-            "args" if call else "response": content,
-        }
+    if isinstance(part, ServerToolCall):
+        call_id, said, content = part.id, "args", part.arguments
     else:
-        inner |= content
+        call_id, said, content = part.tool_call_id, "response", part.content
+    inner: dict[str, Any] = {} if call_id is None else {"id": call_id}
+    if key in {"toolCall", "toolResponse"}:
         if part.name != key:
-            ledger.lose("name", "server_tool", f"this tool of {DIALECT} has no other name")
-    inner = {name: value for name, value in inner.items() if value is not None}
+            inner["toolType"] = part.name
+        if content is not None:
+            inner[said] = content
+    elif isinstance(content, dict) and part.name == key:
+        inner |= content
+    else:
+        ledger.lose("", "server_tool", f"{DIALECT} says `{key}` of its own tool, and an object")
+        return None
     return finish({key: nest(key, inner, part)}, part, ledger)
 
 
@@ -308,10 +324,13 @@ def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if opaque is None or opaque is WIRE.plain or opaque.dialect != DIALECT:
         return inner
-    left = opaque.value.get(key)
-    if isinstance(left, dict):
-        inner = {**left, **inner}
-    return write_keys(inner, form_of(opaque, DIALECT).get("inner", ()))
+    return write_keys(left_of(opaque, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
+
+
+def left_of(opaque: Opaque | None, key: str) -> dict[str, Any]:
+    """Give what this wire had left of an object inside a value."""
+    left = opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
+    return left if isinstance(left, dict) else {}
 
 
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:

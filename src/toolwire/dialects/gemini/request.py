@@ -10,22 +10,22 @@ from typing import Any
 
 from toolwire.dialects.gemini.calls import Conversation, generation_of
 from toolwire.dialects.gemini.messages import decode_messages, encode_messages, encode_parts
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, decode_parts, read_keys, write_keys
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, decode_parts, left_of, read_keys, write_keys
 from toolwire.dialects.gemini.tools import (
     decode_choice,
     decode_tools,
     encode_choice,
+    encode_media_type,
+    encode_schema,
     encode_strictness,
     encode_tools,
-    from_openapi,
-    to_openapi,
+    take_output,
 )
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Output, Part, Request
+from toolwire.types import Context, Encoded, Part, Request
 
 VERSION = "/v1beta/"
 COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
@@ -34,6 +34,7 @@ _PATH = re.compile(
     r"(?P<root>(?:.*/)?)(?P<collection>[^/]+)/(?P<model>[^/?]+):(?P<verb>generateContent|streamGenerateContent)"
     r"(?P<query>(?:\?.*)?)"
 )
+_SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 
 def read_path(path: str) -> tuple[str, bool] | None:
@@ -47,18 +48,12 @@ def read_path(path: str) -> tuple[str, bool] | None:
 
 def write_path(request: Request) -> str:
     """Write the path of a request: the one that was read, for as long as it says the same."""
-    path = form_of(request.opaque, DIALECT).get("path")
+    path = form_of(request.opaque, DIALECT).get("path", "")
     model, stream = request.model or "", bool(request.stream)
-    root, query = VERSION, ""
-    if path is not None:
-        if read_path(path) in {None, (model, stream)}:
-            return path  # type: ignore[no-any-return]
-        said = _PATH.fullmatch(path)
-        if said is not None:
-            root, query = (
-                said["root"],
-                said["query"].replace("?alt=sse&", "?").replace("alt=sse", "").rstrip("?&"),
-            )
+    if path and read_path(path) in {None, (model, stream)}:
+        return path  # type: ignore[no-any-return]
+    said = _PATH.fullmatch(path)
+    root, query = (VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
     if stream and "alt=" not in query:
         query += "&alt=sse" if query else "?alt=sse"
     resource = model if "/" in model and model.partition("/")[0] in COLLECTIONS else f"models/{model}"
@@ -83,9 +78,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     system = _take_system(rest, form)
     tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
     fields = _take_config(rest, form)
-    more, spelled = TOP.decode(rest)
-    fields |= more
-    form |= spelled
+    _take(TOP, rest, fields, form)
     _take_path(path, fields, rest, form)
     context = Context(system, messages or [], tools)
     return Request(context=context, opaque=WIRE.own(rest, form), **fields)
@@ -154,17 +147,14 @@ def _take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part]
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
-    """Write the system instruction: the context's, and every system message before the conversation begins."""
+    """Write the system instruction: the context's, and each system message before the conversation begins."""
     first = 0
     while first < len(messages) and messages[first].role in ("system", "developer"):
         first += 1
-    system, mine = request.system, made_by(request.opaque, DIALECT)
-    form = form_of(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), mine
-    parts: list[Any] = (
-        [{"text": system}] if type(system) is str else encode_parts(system or (), ledger, "system")
-    )
-    ledger.own = False
+    system, form = request.system, form_of(request.opaque, DIALECT)
+    ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+    texts = type(system) is str
+    parts: list[Any] = [{"text": system}] if texts else encode_parts(system or (), ledger, "system")
     for place in range(first):
         message = messages[place]
         if message.role == "system":
@@ -172,24 +162,15 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
             ledger.lose_opaque(message.opaque)
             ledger.lose_fields(message, "name", "name", "tool_call_id")
             parts += encode_parts(message.parts, ledger, "system")
-    if not mine:
+    if not ledger.own:
         parts = [part for part in parts if part != {"text": ""}]
-    if not parts:
-        return first
-    if form.get("system") == "text" and len(parts) == 1 and len(parts[0]) == 1:
+    how = form.get("system") if len(parts) == 1 else None
+    if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]
-        return first
-    said: dict[str, Any] = {"parts": parts[0] if form.get("system") == "one" and len(parts) == 1 else parts}
-    if "system_role" in form:
-        said["role"] = form["system_role"]
-    body["systemInstruction"] = {**_left(request, "systemInstruction"), **said}
+    elif parts:
+        said = {**left_of(request.opaque, "systemInstruction"), "parts": parts[0] if how == "one" else parts}
+        body["systemInstruction"] = {**said, "role": form["system_role"]} if "system_role" in form else said
     return first
-
-
-def _left(request: Request, key: str) -> dict[str, Any]:
-    opaque = request.opaque
-    left = opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
-    return left if isinstance(left, dict) else {}
 
 
 def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
@@ -200,28 +181,27 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     config, snakes = read_keys(given)
     if snakes:
         form["config"] = snakes
-    fields = _take_output(config, form)
+    fields = take_output(config, form)
     inner = config.get("thinkingConfig")
     if type(inner) is dict and inner:
         thinking, snakes = read_keys(inner)
         if snakes:
             form["thinking"] = snakes
-        more, spelled = THINKING.decode(thinking)
-        if "effort" in more:
+        _take(THINKING, thinking, fields, form)
+        if "effort" in fields:
             form["level"] = True
-        fields |= more
-        form |= spelled
         _put(config, "thinkingConfig", thinking)
-    more, spelled = CONFIG.decode(config)
-    fields |= more
-    form |= spelled
-    if config.get("responseModalities") == TEXT_ALONE:
+    _take(CONFIG, config, fields, form)
+    if config.get("responseModalities") == ["TEXT"]:
         form["modalities"] = config.pop("responseModalities")
     _put(rest, "generationConfig", config)
     return fields
 
 
-TEXT_ALONE = ["TEXT"]
+def _take(settings: Settings, rest: dict[str, Any], fields: dict[str, Any], form: dict[str, Any]) -> None:
+    taken, spelled = settings.decode(rest)
+    fields |= taken
+    form |= spelled
 
 
 def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
@@ -234,17 +214,14 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
     form = form_of(request.opaque, DIALECT)
-    left = _left(request, "generationConfig")
+    left = left_of(request.opaque, "generationConfig")
     thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
     config = left | {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
-    if form.get("output") == "responseSchema" and "responseJsonSchema" in config:
+    if "responseSchema" in form and "responseJsonSchema" in config:
         config["responseSchema"] = config.pop("responseJsonSchema")
-    if thinking:
-        beside = left.get("thinkingConfig")
-        thinking = {**beside, **thinking} if isinstance(beside, dict) else thinking
-        config["thinkingConfig"] = write_keys(thinking, form.get("thinking", ()))
-    elif isinstance(left.get("thinkingConfig"), dict):
-        config["thinkingConfig"] = write_keys(dict(left["thinkingConfig"]), form.get("thinking", ()))
+    beside = left.get("thinkingConfig") or {}
+    if isinstance(beside, dict) and (thinking or beside):
+        config["thinkingConfig"] = write_keys({**beside, **thinking}, form.get("thinking", ()))
     if "modalities" in form:
         config.setdefault("responseModalities", form["modalities"])
     if config:
@@ -252,116 +229,65 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     return flat
 
 
-def _take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    """Take the form of the answer, which is said in two keys."""
-    media_type = config.get("responseMimeType")
-    keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
-    if media_type == "text/plain" and not keys:
-        del config["responseMimeType"]
-        return {"output": Output("text")}
-    if media_type != "application/json" or len(keys) > 1:
-        return {}
-    if not keys:
-        del config["responseMimeType"]
-        return {"output": Output("json")}
-    (key,) = keys
-    if type(config[key]) is not dict:
-        return {}
-    del config["responseMimeType"]
-    schema = config.pop(key)
-    if key == "responseSchema":
-        given, schema = schema, from_openapi(schema)
-        form["output"] = key
-        form["openapi"] = [given, schema]
-    return {"output": Output("schema", schema)}
-
-
-def _encode_media_type(request: Request, _ledger: Ledger) -> Any:
-    return (
-        "text/plain" if request.output is not None and request.output.kind == "text" else "application/json"
-    )
-
-
-def _encode_schema(request: Request, ledger: Ledger) -> Any:
-    output = request.output
-    if output is None or output.schema is None:
-        return ABSENT
-    for field in ("name", "description", "strict"):
-        if getattr(output, field) is not None:
-            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
-    form = form_of(request.opaque, DIALECT)
-    if "openapi" in form:
-        return to_openapi(output.schema, form["openapi"], ledger)
-    if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
-        return output.schema
-    fitted = fit(output.schema, "gemini")
-    ledger.note_schema(fitted.notes)
-    return fitted.schema
-
-
-LEVELS = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high", "XHIGH": "xhigh"}
-LEVEL_OF_EFFORT = {"none": "MINIMAL", "max": "XHIGH", **{effort: level for level, effort in LEVELS.items()}}
-NEWER_LEVELS = LEVEL_OF_EFFORT | {"none": "LOW", "minimal": "LOW", "xhigh": "HIGH", "max": "HIGH"}
-BUDGET_OF_EFFORT = {
-    **{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
-}
+LEVELS = frozenset({"minimal", "low", "medium", "high", "xhigh"})
+NEAREST = {"none": "minimal", "max": "xhigh"}
+NEAREST_OF_NEWER = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+MOST = 24576
+BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": MOST, "xhigh": MOST, "max": MOST}
 WITH_LEVELS = 3
 WITH_FEWER_LEVELS = 4
 
 
 def _decode_level(value: Any) -> Understood | None:
-    effort = LEVELS.get(value.upper()) if type(value) is str else None
-    return None if effort is None else Understood({"effort": effort}, keep=value not in LEVELS)
+    effort = value.lower() if type(value) is str else None
+    return Understood({"effort": effort}, keep=not value.isupper()) if effort in LEVELS else None
 
 
 def _encode_level(request: Request, ledger: Ledger) -> Any:
     """Write how hard to think, for models that take a level."""
-    generation = generation_of(request.model)
-    if "level" in form_of(request.opaque, DIALECT) and request.effort in LEVELS.values():
-        return LEVEL_OF_EFFORT[request.effort]
-    if generation is not None and generation < WITH_LEVELS:
+    generation = generation_of(request.model) or WITH_LEVELS
+    said = "level" in form_of(request.opaque, DIALECT)
+    if generation < WITH_LEVELS and not said:
         return ABSENT
     off = request.effort is None and request.thinking == "disabled" and request.thinking_budget is None
     effort = "none" if off else request.effort
     if effort is None:
         return ABSENT
-    newer = generation is not None and generation >= WITH_FEWER_LEVELS
-    level = (NEWER_LEVELS if newer else LEVEL_OF_EFFORT).get(effort)
+    nearest = {} if said else NEAREST_OF_NEWER if generation >= WITH_FEWER_LEVELS else NEAREST
+    level = nearest.get(effort, effort)
     field = "thinking" if off else "effort"
-    if level is None:
+    if level not in LEVELS:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
-    if level.lower() != effort:
-        ledger.lose(field, "effort", f"this model takes {level.lower()} instead of {effort}", "approximated")
-    return level
+    if level != effort:
+        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated")
+    return level.upper()
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
     """Write how much to think, for models that take a number."""
-    generation, budget = generation_of(request.model), request.thinking_budget
-    if generation is not None and generation < WITH_LEVELS:
-        return _budget_alone(request, ledger)
-    if budget is not None and not made_by(request.opaque, DIALECT):
-        if request.effort is not None or (generation is not None and generation >= WITH_FEWER_LEVELS):
-            ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
-            return ABSENT
+    generation, budget = generation_of(request.model) or WITH_LEVELS, request.thinking_budget
+    if generation < WITH_LEVELS and "level" not in form_of(request.opaque, DIALECT):
+        return _say_all_in_budget(request, ledger)
+    levelled = request.effort is not None or generation >= WITH_FEWER_LEVELS
+    if budget is not None and levelled and not made_by(request.opaque, DIALECT):
+        ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
+        return ABSENT
     if budget is None and request.thinking not in {None, "disabled"} and request.effort is None:
         ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated", "minor")
     return ABSENT if budget is None else budget
 
 
-def _budget_alone(request: Request, ledger: Ledger) -> Any:
-    """Say everything about thinking as a number, for models that take nothing else."""
-    effort, budget = request.effort, request.thinking_budget
-    levelled = "level" in form_of(request.opaque, DIALECT)
-    if effort is not None and not levelled and (budget is not None or effort not in BUDGET_OF_EFFORT):
+def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
+    effort, budget, thinking = request.effort, request.thinking_budget, request.thinking
+    if effort is not None and (budget is not None or effort not in BUDGETS):
         ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
-    elif effort is not None and not levelled:
-        budget = BUDGET_OF_EFFORT[effort]
+    elif effort is not None:
+        budget = BUDGETS[effort]
         ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated", "minor")
-    if budget is None and request.thinking is not None and not levelled:
-        budget = 0 if request.thinking == "disabled" else -1
-        if request.thinking != "disabled":
+    elif budget is None and thinking is not None:
+        budget = 0 if thinking == "disabled" else -1
+        if thinking != "disabled":
             ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated", "minor")
     return ABSENT if budget is None else budget
 
@@ -400,8 +326,8 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
     return labels if labels or not given else ABSENT
 
 
-TIERS = {"flex": "flex", "standard": "standard", "priority": "priority", "default": "standard"} | {
-    "standard_only": "standard"
+TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
+    tier: tier for tier in ("flex", "standard", "priority")
 }
 
 
@@ -431,8 +357,8 @@ def _elsewhere(*_given: Any) -> Any:
 
 
 OUTPUT = (
-    Setting("responseMimeType", ("output",), _elsewhere, _encode_media_type),
-    Setting("responseJsonSchema", ("output",), _elsewhere, _encode_schema),
+    Setting("responseMimeType", ("output",), _elsewhere, encode_media_type),
+    Setting("responseJsonSchema", ("output",), _elsewhere, encode_schema),
 )
 THINKING = Settings(
     Setting("includeThoughts", ("thinking_display",), _decode_shown, _encode_shown),

@@ -142,7 +142,7 @@ def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
     if mine:
         meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
         if reason == meant or (reason == "tool_calls" and meant in {"stop", None}):
-            number = form_of(choice.opaque, DIALECT).get("number")
+            number = form_of(choice.opaque, DIALECT).get("number", 0)
             return number if raw is not None and NUMBERS.get(number) == raw else raw
         if raw is None and reason == "unknown":
             return None

@@ -1,26 +1,28 @@
-"""Tool declarations and the choice among them, in generateContent.
+"""Tool declarations, the choice among them, and the schema of an answer, in generateContent.
 
 Rules of this file:
-- A declaration says its parameters as JSON Schema or in the words of OpenAPI. They are read as JSON Schema; the words of
-  OpenAPI are kept in the form, and written again for as long as they still mean the parameters.
-- What comes from elsewhere stands in one object of declarations; what was read here, in the objects where it stood.
+- A declaration says its parameters as JSON Schema or in the words of OpenAPI. They are read as JSON Schema;
+  the words of OpenAPI are kept in the form, and written again for as long as they still mean the parameters.
+- What comes from elsewhere stands in one object of declarations; what was read here, in the objects of then.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, finish, read_keys
+from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_of, read_keys, spelling
 from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import escape
 from toolwire.schema import fit
 from toolwire.settings import ABSENT, Understood
-from toolwire.types import Request, ServerTool, Tool, ToolChoice
+from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 
 DECLARED = "functionDeclarations"
 DECLARED_KEYS = (DECLARED, "function_declarations")
 DECLARATION_LIMIT = 512
+CALLING = "functionCallingConfig"
+ALLOWED = "allowedFunctionNames"
 FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
@@ -28,7 +30,7 @@ NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request; an object that declares nothing of ours is the server's own tool."""
+    """Read the declarations of a request; what declares no function is the server's own tool."""
     tools: list[Tool | ServerTool] = []
     opened = False
     for body in bodies:
@@ -71,18 +73,16 @@ def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
     name = WIRE.read_name(rest.pop("name"), form)
     parameters = take(rest, "parametersJsonSchema", dict)
     if parameters is None and (given := take(rest, "parameters", dict)) is not None:
-        parameters = _read_schema(given, name)
+        parameters = _read_schema(given, f"tool {name!r}")
         form["openapi"] = [given, parameters]
     return Tool(name, take(rest, "description", str), parameters, opaque=WIRE.own(rest, form))
 
 
-def _read_schema(given: dict[str, Any], name: str) -> Any:
+def _read_schema(given: dict[str, Any], place: str) -> Any:
     try:
         return from_openapi(given)
     except RecursionError:
-        raise InvalidSchema(
-            "the parameters are nested too deeply; flatten them", path=f"tool {name!r}"
-        ) from None
+        raise InvalidSchema("the schema is nested too deeply; flatten it", path=place) from None
 
 
 def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
@@ -169,58 +169,63 @@ def encode_strictness(request: Request, body: dict[str, Any]) -> None:
 
 def decode_choice(value: Any) -> Understood | None:
     """Read a `toolConfig`."""
-    if type(value) is not dict:
+    outer = spelling(value, CALLING) if type(value) is dict else ""
+    config = value.get(outer) if outer else None
+    if type(config) is not dict:
         return None
-    left, outer = read_keys(value)
-    if type(left.get("functionCallingConfig")) is not dict:
-        return None
-    config, inner = read_keys(left.pop("functionCallingConfig"))
-    given = config.pop("mode", None)
-    word = given.upper() if type(given) is str else NUMBERS.get(given) if type(given) is int else None
-    mode = None if word is None else MODES.get(word)
-    if mode is None:
+    left = config.copy()
+    given = left.pop("mode", None)
+    word = _word(given)
+    if word is None:
         return None
     if word == "VALIDATED":
-        config["mode"] = given
-    names, listed = None, config.get("allowedFunctionNames")
+        left["mode"] = given
+    inner = spelling(left, ALLOWED)
+    names, listed = None, left.get(inner)
     if type(listed) is list and listed and all(type(name) is str for name in listed):
-        names = [WIRE.read_name(name, {}) for name in config.pop("allowedFunctionNames")]
-    odd = outer or inner or word != given or names != listed
-    if not odd and names is not None and WIRE.names is not None:
-        odd = any(escape(name, WIRE.names) != name for name in names)
-    if config:
-        left["functionCallingConfig"] = config
-    return Understood({"tool_choice": ToolChoice(mode, names)}, left or ABSENT, keep=bool(odd))  # type: ignore[arg-type]
+        names = [WIRE.read_name(name, {}) for name in left.pop(inner)]
+    rest = {key: beside for key, beside in value.items() if key != outer} | ({outer: left} if left else {})
+    common = (CALLING, ALLOWED, word) == (outer, inner, given) and (
+        names is None or _are_legal(names, listed)
+    )
+    choice = ToolChoice(MODES[word], names)  # type: ignore[arg-type]
+    return Understood({"tool_choice": choice}, rest or ABSENT, keep=not common)
+
+
+def _word(mode: Any) -> str | None:
+    word = mode.upper() if type(mode) is str else NUMBERS.get(mode) if type(mode) is int else None
+    return word if word in MODES else None
+
+
+def _are_legal(names: list[str], written: Any) -> bool:
+    return names == written and [escape(name, GRAMMAR) for name in names] == names
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write a `toolConfig`; the choice is narrowed to some tools by allowing only these."""
-    choice = request.tool_choice
-    mine = made_by(request.opaque, DIALECT)
+    choice, opaque = request.tool_choice, request.opaque
+    mine = made_by(opaque, DIALECT)
     if choice is None or (not mine and not any(isinstance(tool, Tool) for tool in request.tools)):
         ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
         return ABSENT
-    left = request.opaque.value.get("toolConfig") if mine and request.opaque is not None else None
-    left = left.get("functionCallingConfig") if isinstance(left, dict) else None
-    left = left if isinstance(left, dict) else {}
-    config = {**left, "mode": WORDS[choice.mode]}
-    if choice.mode == "auto" and NUMBERS.get(left.get("mode"), left.get("mode")) == "VALIDATED":
-        config["mode"] = "VALIDATED"
-    if choice.names is not None:
-        if choice.mode == "none":
-            ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all", severity="minor")
-            return {"functionCallingConfig": config}
-        if config["mode"] == "AUTO" and not mine:
+    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, "toolConfig")
+    outer = spelling(spelled, CALLING)
+    config = dict(spelled.get(outer) or {})
+    word = _word(config.get("mode"))
+    if word is None or MODES[word] != choice.mode:
+        config["mode"] = WORDS[choice.mode]
+    inner = spelling(config, ALLOWED)
+    config.pop(inner, None)
+    if choice.names is not None and choice.mode == "none" and not mine:
+        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all", severity="minor")
+    elif choice.names is not None:
+        if choice.mode == "auto" and not mine:
             config["mode"] = "VALIDATED"
             ledger.lose(
-                "tool_choice",
-                "tool_choice",
-                "only VALIDATED narrows what may be called",
-                "approximated",
-                "minor",
+                "tool_choice", "tool_choice", f"{DIALECT} narrows only this way", "approximated", "minor"
             )
-        config["allowedFunctionNames"] = [ledger.names.write(name) for name in choice.names]
-    return {"functionCallingConfig": config}
+        config[inner] = [ledger.names.write(name) for name in choice.names]
+    return {outer: config}
 
 
 _COUNT = re.compile(r"[0-9]{1,18}")
@@ -248,7 +253,7 @@ def from_openapi(schema: Any) -> Any:
         return schema
     read: dict[str, Any] = {}
     for key, value in schema.items():
-        word = JSON_WORDS.get(key, key)
+        word = JSON_WORDS.get(key) or key
         reader = READERS.get(word)
         read[word] = value if reader is None else reader(value)
     if type(read.get("nullable")) is bool:
@@ -271,7 +276,7 @@ def _admit_null(read: dict[str, Any]) -> None:
 def _read_kind(kind: Any) -> Any:
     if type(kind) is int:
         kind = KINDS[kind] if 0 <= kind < len(KINDS) else kind
-    if kind not in KINDS:
+    if type(kind) is not str or kind not in KINDS:
         return kind
     return ABSENT if kind == KINDS[0] else kind.lower()
 
@@ -309,6 +314,51 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "$ref": _read_reference,
     **dict.fromkeys(COUNTS, _read_count),
 }
+
+
+def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
+    media_type = config.get("responseMimeType")
+    keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
+    key = keys[0] if keys else None
+    if media_type not in (("application/json", "text/plain") if key is None else ("application/json",)):
+        return {}
+    if key is None:
+        del config["responseMimeType"]
+        return {"output": Output("json" if media_type == "application/json" else "text")}
+    if len(keys) > 1 or type(config[key]) is not dict:
+        return {}
+    del config["responseMimeType"]
+    schema = config.pop(key)
+    if key == "responseSchema":
+        form["responseSchema"] = [schema, _read_schema(schema, "responseSchema")]
+        schema = form["responseSchema"][1]
+    return {"output": Output("schema", schema)}
+
+
+def encode_media_type(request: Request, _ledger: Ledger) -> Any:
+    """Write whether the answer is JSON."""
+    return (
+        "text/plain" if request.output is not None and request.output.kind == "text" else "application/json"
+    )
+
+
+def encode_schema(request: Request, ledger: Ledger) -> Any:
+    """Write the schema of the answer."""
+    output = request.output
+    if output is None or output.schema is None:
+        return ABSENT
+    for field in ("name", "description", "strict"):
+        if getattr(output, field) is not None:
+            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    spelled = form_of(request.opaque, DIALECT).get("responseSchema")
+    if spelled is not None:
+        return to_openapi(output.schema, spelled, ledger)
+    if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
+        return output.schema
+    fitted = fit(output.schema, "gemini")
+    ledger.note_schema(fitted.notes)
+    return fitted.schema
 
 
 def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger) -> dict[str, Any]:

@@ -102,7 +102,11 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
         if call.complete and not call.custom and call.cache is None and not ledger.quirks.arguments_object:
             call_id = ledger.ids.call(call.id, own=verbatim)
             name = call.name if verbatim else ledger.names.write(call.name)
-            entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
+            entry = {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": name, "arguments": argument_text(call)},
+            }
             body.setdefault("tool_calls", []).append(entry)
             return
     _encode_odd_call(call, body, ledger)
@@ -183,10 +187,20 @@ def decode_legacy_result(body: dict[str, Any], legacy: list[ToolCall]) -> Messag
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     """Write one result as a message; what is no text goes below."""
-    if type(part) is ToolResult and type(part.content) is str and part.cache is None and _is_bare(part.opaque):
+    if (
+        type(part) is ToolResult
+        and type(part.content) is str
+        and part.cache is None
+        and _is_bare(part.opaque)
+    ):
         own = message.opaque is WIRE.plain
         linked = message.tool_call_id is None or message.tool_call_id == part.tool_call_id
-        if linked and (own or _is_bare(message.opaque)) and message.role == "tool" and message.name in (None, part.name):
+        if (
+            linked
+            and (own or _is_bare(message.opaque))
+            and message.role == "tool"
+            and message.name in (None, part.name)
+        ):
             call_id = ledger.ids.result(part.tool_call_id, own=own)
             if call_id is not None:
                 words = mark_error(part.content, is_error=part.is_error)
@@ -200,7 +214,9 @@ def _is_bare(opaque: Opaque | None) -> bool:
     return opaque is None or (not opaque.value and opaque.dialect != DIALECT)
 
 
-def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
+def _encode_odd_result(
+    part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]
+) -> None:
     if type(part) is not ToolResult:
         if type(part) is Opaque and part.dialect == DIALECT:
             return
@@ -253,7 +269,9 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:
-    return type(part) is Text or (ledger.own and made_by(part if type(part) is Opaque else part.opaque, DIALECT))
+    return type(part) is Text or (
+        ledger.own and made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+    )
 
 
 def _put_below(block: Any, part: Part, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def decode_answer(body: dict[str, Any], place: int = 0, legacy: list[ToolCall] |
     return _decode_odd_answer(body, place, legacy)
 
 
-NO_WORDS = Opaque(DIALECT, {"content": None})
+NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
 
 
 def _decode_odd_answer(body: dict[str, Any], place: int, legacy: list[ToolCall] | None) -> Message:

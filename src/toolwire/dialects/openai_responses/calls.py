@@ -1,12 +1,14 @@
-"""Calls and results of Responses: items of their own, linked by `call_id`.
+"""Calls, results and reasoning of Responses: items of their own.
 
 Rules of this file:
 - Argument text goes out byte for byte as it came in, for as long as it still means the arguments.
 - The `id` of a call is the server's: it stays with a call that was read here, for as long as the reasoning
   that came before it is there too, and no other call ever gets one in a request.
 - A status is how far the item had come; only "incomplete" says something about the call.
+- Reasoning goes back exactly as it came: the server looks for its id, or reads its encrypted content.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.arguments import argument_text, parse_arguments
@@ -17,17 +19,19 @@ from toolwire.dialects.openai_responses.parts import (
     encode_input,
     is_plain_text,
     lose_cache,
+    take_spelled,
 )
 from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.names import made_id, was_made
+from toolwire.names import fingerprint, made_id, was_made
 from toolwire.standins import ERROR, STARTS, mark_error, read_error
-from toolwire.types import Opaque, Part, ToolCall, ToolResult
+from toolwire.types import Opaque, Part, Response, Thinking, ToolCall, ToolResult
 
 CALLS = frozenset({"function_call", "custom_tool_call"})
 RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
-SPELLED = ("id", "status")
 PLAIN_CALL = 4
 PLAIN_RESULT = 3
+BLANK_LINE = "\n\n"
+TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
@@ -50,18 +54,13 @@ def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: st
     form: dict[str, Any] = {"said": said} if said else {}
     if reasoning is not None:
         form["reasoning"] = reasoning
-    complete = said.get("status") != "incomplete"
+    complete = rest.get("status") != "incomplete"
     if not complete:
-        del said["status"]
+        del rest["status"]
     call_id = _take_id(rest, form, place, index)
     name = WIRE.read_name(name, form)
     fields = {"raw": rest.pop("input"), "custom": True} if custom else _take_arguments(rest, form)
     return ToolCall(call_id, name, index=index, complete=complete, opaque=WIRE.own(rest, form), **fields)
-
-
-def take_spelled(rest: dict[str, Any]) -> dict[str, Any]:
-    """Take what the server says of every item and what means nothing elsewhere."""
-    return {key: rest.pop(key) for key in SPELLED if type(rest.get(key)) is str}
 
 
 def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
@@ -206,3 +205,118 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | lis
     if blocks and (mark := _lone_mark(blocks[0])) is not None:
         blocks[0] = {**blocks[0], "text": f" {mark}"}
     return blocks
+
+
+def decode_reasoning(item: dict[str, Any]) -> Thinking:
+    """Read a reasoning item: its summary, or the reasoning itself where there is no summary."""
+    rest = item.copy()
+    del rest["type"]
+    said = take_spelled(rest)
+    form: dict[str, Any] = {"said": said} if said else {}
+    signature = take(rest, "encrypted_content", str)
+    for key, kind in TEXTS.items():
+        texts = _read_texts(rest.get(key), kind)
+        if texts:
+            del rest[key]
+            form |= {"key": key, "texts": texts}
+            return Thinking(BLANK_LINE.join(texts), signature, opaque=WIRE.own(rest, form))
+    return Thinking("", signature, opaque=WIRE.own(rest, form))
+
+
+def _read_texts(blocks: Any, kind: str) -> list[str] | None:
+    if type(blocks) is not list:
+        return None
+    texts = []
+    for block in blocks:
+        text = block.get("text") if type(block) is dict and block.get("type") == kind else None
+        if type(text) is not str or len(block) != TYPE_AND_TEXT:
+            return None
+        texts.append(text)
+    return texts
+
+
+def encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
+    """Write reasoning that was read here, cut as it was for as long as the text is the same."""
+    form = form_of(part.opaque, DIALECT)
+    body: dict[str, Any] = {"type": "reasoning"}
+    texts = form.get("texts", [])
+    if part.text != BLANK_LINE.join(texts):
+        texts = [part.text] if part.text else []
+    if texts or "key" in form:
+        key = form.get("key", "summary")
+        body[key] = [{"type": TEXTS[key], "text": text} for text in texts]
+    if part.signature is not None:
+        body["encrypted_content"] = part.signature
+    ledger.lose_fields(part, "thinking", "redacted")
+    lose_cache(part, ledger)
+    return ledger.replay(body, part.opaque)
+
+
+def id_of(part: Thinking) -> str | None:
+    """Give the server's id of reasoning."""
+    said = form_of(part.opaque, DIALECT).get("said", {})
+    return said.get("id")  # type: ignore[no-any-return]
+
+
+class Items:
+    """The items written so far: `open` is the content of the message item that the next words may join."""
+
+    __slots__ = ("_seed", "bodies", "custom", "kept", "ledger", "open", "response")
+
+    def __init__(self, ledger: Ledger, response: Response | None = None) -> None:
+        self.ledger = ledger
+        self.response = response
+        self.bodies: list[Any] = []
+        self.custom: set[str | None] = set()
+        self.kept: set[str | None] = set()
+        self.open: list[Any] | None = None
+        self._seed = ""
+
+    def add(self, body: Any) -> None:
+        """Add an item that is whole."""
+        self.bodies.append(body)
+        self.open = None
+
+    def made_id(self, prefix: str, of: object) -> str:
+        """Make the id of an item: in a response from all of it, in a request from its place."""
+        if self.response is None:
+            return f"{prefix}_{fingerprint((self.ledger.at, self.ledger.part, of))}"
+        self._seed = self._seed or fingerprint(self.response)
+        return f"{prefix}_{self._seed}{len(self.bodies):02d}"
+
+
+def stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
+    """Whether the reasoning that an item came after stands before it still."""
+    return "reasoning" not in form or form["reasoning"] in items.kept
+
+
+def write_call(call: ToolCall, items: Items) -> None:
+    """Add a call; in a response every call has an id."""
+    form = form_of(call.opaque, DIALECT)
+    body = encode_call(call, items.ledger, keep_id=stands_after_reasoning(form, items))
+    if items.response is not None and not made_by(call.opaque, DIALECT):
+        body["id"] = items.made_id("ctc" if call.custom else "fc", call.id)
+        if not call.custom:
+            body.setdefault("status", "completed")
+    if call.custom:
+        items.custom.add(call.id)
+    items.add(body)
+
+
+def write_reasoning(part: Thinking, items: Items) -> None:
+    """Write reasoning: what was read here as it was; any other can only be shown, never sent back."""
+    ledger = items.ledger
+    if made_by(part.opaque, DIALECT):
+        items.add(encode_reasoning(part, ledger))
+        items.kept.add(id_of(part))
+        return
+    origin = "a user" if part.opaque is None else part.opaque.dialect
+    if items.response is None or not part.text:
+        ledger.lose("", "thinking", f"{DIALECT} takes back only its own reasoning, not that of {origin}")
+        return
+    if part.signature is not None:
+        ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry that of {origin}")
+    ledger.lose_fields(part, "thinking", "redacted", "cache")
+    ledger.lose_opaque(part.opaque)
+    summary = [{"type": "summary_text", "text": part.text}]
+    items.add({"type": "reasoning", "id": items.made_id("rs", part.text), "summary": summary})

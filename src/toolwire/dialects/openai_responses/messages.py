@@ -1,31 +1,60 @@
 """The items of a conversation, and the messages that they make.
 
 Rules of this file:
-- Everything that the model says in a row is one message of the assistant; a result is a message of the tool.
+- What the model says in a row is one message of the assistant: words, reasoning, calls, the server's tools. The
+  first part of a message item carries what the item says beside its content, so that the same items are written.
 - What a client sends and nobody understands is a message of its own, kept whole.
+- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In a
+  response they share an item, and every item gets an id made from the response and its place.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolwire.dialects.openai_responses.answers import (
-    MESSAGE,
-    PLAIN_MESSAGE,
+from toolwire.dialects.openai_responses.calls import (
+    CALLS,
+    RESULTS,
     Items,
-    Turn,
-    encode_answer,
-    take_said,
+    decode_call,
+    decode_reasoning,
+    decode_result,
+    encode_result,
+    id_of,
+    stands_after_reasoning,
+    write_call,
+    write_reasoning,
 )
-from toolwire.dialects.openai_responses.calls import RESULTS, decode_result, encode_result
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
+    EASY,
+    MESSAGE,
+    PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
+    decode_said,
     encode_input,
+    encode_output_text,
+    encode_refusal,
+    finish_output,
+    from_item,
     is_plain_text,
     lose_part,
+    take_said,
 )
+from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
 from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.types import Message, Opaque, ToolResult
+from toolwire.types import (
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 
 SPEAKERS = frozenset({"user", "system", "developer"})
 CLIENT_ITEMS = frozenset(
@@ -41,6 +70,7 @@ CLIENT_ITEMS = frozenset(
     }
 )
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
+ASSISTANT = "an assistant message"
 
 
 def decode_messages(items: list[Any]) -> list[Message]:
@@ -103,6 +133,57 @@ def _decode_words(item: dict[str, Any]) -> Message:
     return Message(role, [], None, None, WIRE.own(rest, form))
 
 
+def decode_answer(items: list[Any], place: int) -> Message:
+    """Read the output of a response as the one message that it is."""
+    turn = Turn(place)
+    for item in items:
+        turn.read(item)
+    return Message("assistant", turn.parts, None, None, WIRE.plain)
+
+
+class Turn:
+    """What the model says in a row, as it is read; `place` keeps the made ids of two turns apart."""
+
+    __slots__ = ("calls", "parts", "place", "reasoning")
+
+    def __init__(self, place: int) -> None:
+        self.parts: list[Part] = []
+        self.place = place
+        self.calls = 0
+        self.reasoning: str | None = None
+
+    def message(self) -> Message:
+        """Give the message; one item with a string for its content is one string."""
+        parts = self.parts
+        part = parts[0]
+        if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
+            if part.opaque is EASY:
+                return Message("assistant", part.text, None, None, MESSAGE)
+            rest = from_item(part.opaque.value)  # type: ignore[union-attr]
+            form = {"said": form["item"]} if form["item"] else {}
+            return Message("assistant", part.text, None, None, WIRE.own(rest, form))
+        return Message("assistant", parts, None, None, WIRE.plain)
+
+    def read(self, item: Any) -> None:
+        """Read one item."""
+        kind = item.get("type", "message") if type(item) is dict else None
+        if type(kind) is not str:
+            self.parts.append(Opaque(DIALECT, item))
+        elif kind in CALLS:
+            self.parts.append(decode_call(item, self.place, self.calls, self.reasoning))
+            self.calls += 1
+        elif kind == "message":
+            self.parts += decode_said(item, self.reasoning)
+        elif kind == "reasoning":
+            thinking = decode_reasoning(item)
+            self.parts.append(thinking)
+            self.reasoning = id_of(thinking)
+        elif kind in RESULTS:
+            self.parts.append(decode_result(item))
+        else:
+            self.parts.append(decode_server_item(item))
+
+
 def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
     """Write the messages of a request from `first` on, as the items that this wire needs for them."""
     ledger = items.ledger
@@ -121,6 +202,7 @@ def encode_message(message: Message, items: Items) -> None:
     opaque = message.opaque
     if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
+    before = len(items.bodies)
     if type(content) is str:
         _add_words(message, content, items)
     elif role == "assistant":
@@ -131,6 +213,8 @@ def encode_message(message: Message, items: Items) -> None:
         items.add(content[0].value)  # type: ignore[index]
     else:
         _encode_words(message, items)
+    if len(items.bodies) == before:
+        ledger.lose("", "message", f"nothing of it can be said in {DIALECT}")
 
 
 def _lose_around(message: Message, ledger: Ledger) -> None:
@@ -197,3 +281,113 @@ def _encode_words(message: Message, items: Items) -> None:
 
 def _shortest(blocks: list[Any], ledger: Ledger) -> Any:
     return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
+
+
+def encode_answer(message: Message, items: Items) -> None:
+    """Write an assistant's message, in a request or in a response."""
+    ledger, parts = items.ledger, message.parts
+    alone = len(parts) == 1
+    items.open = None
+    items.kept = set()
+    for place, part in enumerate(parts):
+        ledger.part = place
+        if type(part) is Text and not part.text and not alone and not made_by(part.opaque, DIALECT):
+            continue
+        write = WRITERS.get(type(part))
+        if write is None:
+            lose_part(part, ledger, ASSISTANT)
+        else:
+            write(part, items)
+    ledger.part = None
+    items.open = None
+
+
+def _write_words(part: Text | Refusal, items: Items) -> None:
+    ledger = items.ledger
+    form = form_of(part.opaque, DIALECT)
+    if "item" in form and stands_after_reasoning(form, items):
+        item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]
+        items.add(item)
+        if type(part) is Text and "easy" in form:
+            item["content"] = part.text
+            if part.citations:
+                ledger.lose("citations", "citation", "the item has only a string")
+            _lose_beside(part, ledger)
+            return
+        item["content"] = items.open = [_encode_block(part, ledger)]
+    elif items.open is not None and (items.response is not None or made_by(part.opaque, DIALECT)):
+        items.open.append(_encode_block(part, ledger))
+    else:
+        _write_foreign_words(part, items)
+
+
+def _encode_block(part: Text | Refusal, ledger: Ledger) -> dict[str, Any]:
+    return encode_output_text(part, ledger) if type(part) is Text else encode_refusal(part, ledger)  # type: ignore[arg-type]
+
+
+def _lose_beside(part: Text, ledger: Ledger) -> None:
+    """Lose what stands beside a text where only a string is said."""
+    left = finish_output({}, part, ledger)
+    for key, value in left.items():
+        if value:
+            ledger.lose(f"opaque.{key}", key, "the item has only a string")
+
+
+def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
+    """Write words that no item of this wire held, or that lost their item."""
+    ledger = items.ledger
+    rest = from_item(part.opaque.value) if made_by(part.opaque, DIALECT) else {}  # type: ignore[union-attr]
+    item = {"type": "message", "role": "assistant", **rest}
+    if items.response is None and type(part) is Text and not part.citations:
+        _lose_beside(part, ledger)
+        items.add({**item, "content": part.text})
+        return
+    block = _encode_block(part, ledger)
+    if items.response is None and type(part) is Text and not block["annotations"]:
+        items.add({**item, "content": part.text})
+        return
+    item |= {"id": items.made_id("msg", part.text), "status": "completed", "content": [block]}
+    items.add(item)
+    if items.response is not None:
+        items.open = item["content"]
+
+
+def _write_opaque(part: Opaque, items: Items) -> None:
+    form = form_of(part, DIALECT)
+    if part.dialect != DIALECT:
+        lose_part(part, items.ledger, ASSISTANT)
+    elif "item" in form:
+        item = {"role": "assistant", **form["item"], **form["rest"]}
+        items.add(item)
+        item["content"] = items.open = [part.value]
+    elif "block" not in form:
+        items.add(part.value)
+    elif items.open is not None:
+        items.open.append(part.value)
+    else:
+        items.ledger.lose("", "opaque", "the item that held this block is not there")
+
+
+def _write_server_item(part: ServerToolCall | ServerToolResult, items: Items) -> None:
+    body = encode_server_item(part, items.ledger)
+    if body is not None:
+        items.add(body)
+
+
+def _write_result(part: ToolResult, items: Items) -> None:
+    if items.response is None or made_by(part.opaque, DIALECT):
+        items.add(encode_result(part, items.ledger, custom=part.tool_call_id in items.custom))
+    else:
+        lose_part(part, items.ledger, ASSISTANT)
+
+
+WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
+    Text: _write_words,
+    Refusal: _write_words,
+    ToolCall: write_call,
+    Thinking: write_reasoning,
+    ServerToolCall: _write_server_item,
+    ServerToolResult: _write_server_item,
+    ToolResult: _write_result,
+    Opaque: _write_opaque,
+}

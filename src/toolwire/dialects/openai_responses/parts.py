@@ -6,7 +6,7 @@ Rules of this file:
 - An image without a detail and one of detail "auto" mean the same; the wire wants the word.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolwire.ledger import Ledger, form_of, made_by, take
@@ -17,11 +17,14 @@ from toolwire.wire import Wire
 
 DIALECT = "openai-responses"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar("!-~", 64, distinct=True))
-ITEM = "item"
+ITEM = "item."
 TYPE_AND_TEXT = 2
 TTLS = frozenset({"30m", "12h"})
 DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
+PLAIN_MESSAGE = 3
+MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
+EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
 
 
 def decode_inputs(blocks: list[Any]) -> list[Part]:
@@ -93,6 +96,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     if len(body) == 1:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
+    _lose_media_type(part, ledger)
     mine = made_by(part.opaque, DIALECT)
     if part.detail is not None and (mine or part.detail in DETAILS):
         body["detail"] = part.detail
@@ -127,7 +131,7 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "url", "file_id")
+        ledger.lose_fields(part, "document", "name", "url", "data", "file_id", "media_type")
         return finish({"type": "input_text", "text": part.text}, part, ledger)
     body: dict[str, Any] = {"type": "input_file"}
     if part.data is not None:
@@ -140,6 +144,7 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if len(body) == 1:
         ledger.lose("", "document", "a document needs data, text, a URL or a file id")
         return None
+    _lose_media_type(part, ledger)
     if part.name is not None:
         body["filename"] = part.name
     elif "file_data" in body and not made_by(part.opaque, DIALECT):
@@ -148,9 +153,14 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     return finish(body, part, ledger)
 
 
+def _lose_media_type(part: Image | Document, ledger: Ledger) -> None:
+    if part.media_type is not None and part.data is None:
+        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only", severity="minor")
+
+
 def _decode_output_text(block: dict[str, Any]) -> Part | None:
     text = block.get("text")
-    if type(text) is not str or ITEM in block:
+    if type(text) is not str or from_item(block):
         return None
     rest = block.copy()
     del rest["type"], rest["text"]
@@ -172,7 +182,7 @@ def encode_output_text(part: Text, ledger: Ledger) -> dict[str, Any]:
 
 def _decode_refusal(block: dict[str, Any]) -> Part | None:
     text = block.get("refusal")
-    if type(text) is not str or ITEM in block:
+    if type(text) is not str or from_item(block):
         return None
     return Refusal(
         text, opaque=WIRE.own({key: block[key] for key in block if key not in {"type", "refusal"}})
@@ -235,8 +245,20 @@ def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, 
     """Add what its own wire had left of a part; what belongs to the item around it is not the part's."""
     lose_cache(part, ledger)
     if part.opaque is not None:
-        ledger.replay(body, part.opaque).pop(ITEM, None)
+        ledger.replay(body, part.opaque)
+        for key in [key for key in body if key.startswith(ITEM)]:
+            del body[key]
     return body
+
+
+def to_part(rest: dict[str, Any]) -> dict[str, Any]:
+    """Name what is left of a message item so that it can stand among what is left of its first part."""
+    return {ITEM + key: rest[key] for key in rest}
+
+
+def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a part carries for the message item that it opens."""
+    return {key[len(ITEM) :]: value[key] for key in value if key.startswith(ITEM)}
 
 
 def lose_cache(part: Any, ledger: Ledger) -> None:
@@ -315,3 +337,54 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
         "end_index": citation.end or 0,
     }
     return ledger.replay(said, citation.opaque)
+
+
+def take_spelled(rest: dict[str, Any]) -> dict[str, Any]:
+    """Take what the server says of every item and what means nothing elsewhere: its id, that it is whole."""
+    said = {"id": rest.pop("id")} if type(rest.get("id")) is str else {}
+    if rest.get("status") == "completed":
+        said["status"] = rest.pop("status")
+    return said
+
+
+def take_said(rest: dict[str, Any]) -> dict[str, Any]:
+    """Take what a message item says of itself and what means nothing elsewhere."""
+    said = take_spelled(rest)
+    if "type" in rest:
+        said["type"] = rest.pop("type")
+    return said
+
+
+def decode_said(item: dict[str, Any], reasoning: str | None) -> list[Part]:
+    """Read what a message item of the model says; the first part carries what the item says beside it."""
+    content: Any = item.get("content")
+    easy = type(content) is str
+    if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
+        return [Opaque(DIALECT, item)]
+    if easy and len(item) == PLAIN_MESSAGE and "type" in item and reasoning is None:
+        return [Text(content, opaque=EASY)]
+    rest = item.copy()
+    del rest["role"], rest["content"]
+    form: dict[str, Any] = {"item": take_said(rest)}
+    if reasoning is not None:
+        form["reasoning"] = reasoning
+    if easy:
+        form["easy"] = True
+        return [Text(content, opaque=Opaque(DIALECT, to_part(rest), form))]
+    first, *others = (decode_block(block, OUTPUTS) for block in content)
+    return [_first_of_item(first, rest, form), *(_next_of_item(part) for part in others)]
+
+
+def _first_of_item(part: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part:
+    if type(part) is Opaque:
+        return Opaque(DIALECT, part.value, {**form, "block": True, "rest": rest})
+    value, inner = part.opaque.value, part.opaque.form
+    value = {**value, **to_part(rest)} if rest else value
+    opaque = Opaque(DIALECT, value, {**inner, **form} if inner else form)
+    if type(part) is Refusal:
+        return Refusal(part.text, opaque=opaque)
+    return Text(part.text, part.citations, opaque=opaque)
+
+
+def _next_of_item(part: Part) -> Part:
+    return Opaque(DIALECT, part.value, {"block": True}) if type(part) is Opaque else part

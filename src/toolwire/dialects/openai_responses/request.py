@@ -12,7 +12,7 @@ Rules of this file:
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.dialects.openai_responses.answers import Items
+from toolwire.dialects.openai_responses.calls import Items
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.tools import (

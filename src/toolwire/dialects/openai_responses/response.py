@@ -1,14 +1,14 @@
 """Responses of Responses.
 
-Rules of this file:
-- A response ends with a status; why it is incomplete stands beside it. The wire's word is the reason where
-  there is one.
-- What a response repeats of its request is a constant of this wire: no other wire says it, nothing is lost.
+Rule: a response ends with a status, and why it is incomplete stands beside it; the wire's word is the reason
+where there is one.
 """
 
+from math import isfinite
 from typing import Any
 
-from toolwire.dialects.openai_responses.answers import Items, decode_answer, encode_answer
+from toolwire.dialects.openai_responses.calls import Items
+from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
 from toolwire.errors import InvalidBody
@@ -39,60 +39,34 @@ REASON_OF_FINISH = {
 }
 STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
 EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
-REPEATED = frozenset(
-    {
-        "background",
-        "frequency_penalty",
-        "instructions",
-        "max_output_tokens",
-        "max_tool_calls",
-        "metadata",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "previous_response_id",
-        "prompt",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "reasoning",
-        "safety_identifier",
-        "store",
-        "temperature",
-        "text",
-        "tool_choice",
-        "tools",
-        "top_logprobs",
-        "top_p",
-        "truncation",
-        "user",
-    }
-)
 
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
     if type(body) is not dict:
         raise InvalidBody("a response's body must be a JSON object", path="$")
-    said = {key: body[key] for key in body if key in REPEATED}
-    rest = {key: body[key] for key in body if key not in REPEATED} if said else body.copy()
-    if rest.get("object") == "response":
-        said["object"] = rest.pop("object")
+    rest = body.copy()
+    form = {"said": {"object": rest.pop("object")}} if rest.get("object") == "response" else None
     choices: list[Choice] = []
     if type(rest.get("output")) is list:
         message = decode_answer(rest.pop("output"), number_of(body.get("id")))
         choices = [_decode_finish(message, rest)]
     response_id = take(rest, "id", str)
-    created = rest.pop("created_at") if type(rest.get("created_at")) in NUMBER else None
     return Response(
         choices=choices,
         id=response_id,
         model=take(rest, "model", str),
-        created=created,
+        created=_take_time(rest),
         usage=decode_usage(rest.pop("usage")) if type(rest.get("usage")) is dict else None,
         service_tier=take(rest, "service_tier", str),
         provider_state=None if response_id is None else {"previous_response_id": response_id},
-        opaque=WIRE.own(rest, {"said": said} if said else None),
+        opaque=WIRE.own(rest, form),
     )
+
+
+def _take_time(rest: dict[str, Any]) -> float | None:
+    created: Any = rest.get("created_at")
+    return rest.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
 
 
 def _decode_finish(message: Message, rest: dict[str, Any]) -> Choice:

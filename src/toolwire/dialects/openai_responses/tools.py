@@ -1,20 +1,35 @@
-"""Tool declarations and the choice among them, in Responses.
+"""Tool declarations, the choice among them, and the items of tools that the server runs itself.
 
 Rules of this file:
 - A function without `strict` is tried strictly by the server, so a tool from elsewhere says which it is.
 - What Chat Completions nests is flat here: the name of a choice, the grammar of a custom tool.
+- A tool of the server is told by its item's type: `web_search_call` calls `web_search`; where the item has a
+  name of its own (`mcp_call`), that is the tool's. What an item holds beside call and result is replayed.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
+from toolwire.arguments import format_arguments, parse_arguments
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.schema import fit
 from toolwire.settings import ABSENT, Understood
-from toolwire.types import Request, ServerTool, Tool, ToolChoice
+from toolwire.types import (
+    Opaque,
+    Part,
+    Request,
+    ServerTool,
+    ServerToolCall,
+    ServerToolResult,
+    Tool,
+    ToolChoice,
+)
 
 KINDS = frozenset({"function", "custom"})
+ACTIONS = ("action", "operation", "arguments")
+INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
+OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
@@ -106,7 +121,10 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
+    schema = tool.parameters
+    if schema is None:
+        schema = {"type": "object", "properties": {}}
+        ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted", "minor")
     if not tool.strict:
         return schema
     return fit_strictly(schema, ledger)
@@ -162,3 +180,90 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     if len(entries) == 1 and choice.mode == "required":
         return entries[0]
     return {"type": "allowed_tools", "mode": choice.mode, "tools": entries}
+
+
+def decode_server_item(item: dict[str, Any]) -> Part:
+    """Read an item of a tool that the server runs; any other item is kept whole."""
+    kind = item["type"]
+    if kind.endswith("_call") or kind == "program":
+        return _decode_server_call(item, kind)
+    if kind.endswith("_output"):
+        return _decode_server_result(item, kind)
+    return Opaque(DIALECT, item)
+
+
+def _decode_server_call(item: dict[str, Any], kind: str) -> Part:
+    rest = item.copy()
+    del rest["type"]
+    form: dict[str, Any] = {}
+    name = take(rest, "name", str)
+    if name is None:
+        name = kind.removesuffix("_call")
+    else:
+        form["type"] = kind
+    if rest.get("call_id"):
+        form["key"] = "call_id"
+    call_id = take(rest, form.get("key", "id"), str)
+    return ServerToolCall(call_id, name, _take_input(rest, form, kind), opaque=WIRE.own(rest, form))
+
+
+def _take_input(rest: dict[str, Any], form: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    for key in ACTIONS:
+        if type(given := rest.get(key)) is dict:
+            form["input"] = key
+            return rest.pop(key)  # type: ignore[no-any-return]
+        if type(given) is str:
+            arguments, error = parse_arguments(given)
+            if error is None:
+                form |= {"input": key, "raw": rest.pop(key)}
+                return arguments
+    key = INPUTS.get(kind, "")
+    return {key: rest.pop(key)} if rest.get(key) is not None else None
+
+
+def encode_server_item(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an item of a tool that this server ran; what another one did cannot be told to it."""
+    if not made_by(part.opaque, DIALECT):
+        ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+        return None
+    lose_cache(part, ledger)
+    body = _encode_server_call(part) if isinstance(part, ServerToolCall) else _encode_server_result(part)
+    return ledger.replay(body, part.opaque)
+
+
+def _encode_server_call(part: ServerToolCall) -> dict[str, Any]:
+    form = form_of(part.opaque, DIALECT)
+    kind = form.get("type") or (part.name if part.name == "program" else f"{part.name}_call")
+    body: dict[str, Any] = {"type": kind}
+    if "type" in form:
+        body["name"] = part.name
+    if part.id is not None:
+        body[form.get("key", "id")] = part.id
+    if part.arguments is not None:
+        body |= _encode_input(part.arguments, form)
+    return body
+
+
+def _encode_input(arguments: dict[str, Any], form: Any) -> dict[str, Any]:
+    key, raw = form.get("input"), form.get("raw")
+    if key is None:
+        return arguments
+    if raw is None:
+        return {key: arguments}
+    return {key: raw if parse_arguments(raw)[0] == arguments else format_arguments(arguments)}
+
+
+def _decode_server_result(item: dict[str, Any], kind: str) -> Part:
+    rest = item.copy()
+    del rest["type"]
+    content = rest.pop(key, None) if rest.get(key := OUTCOMES.get(kind, "output")) is not None else None
+    return ServerToolResult(take(rest, "call_id", str), kind, content, opaque=WIRE.own(rest))
+
+
+def _encode_server_result(part: ServerToolResult) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": part.name}
+    if part.tool_call_id is not None:
+        body["call_id"] = part.tool_call_id
+    if part.content is not None:
+        body[OUTCOMES.get(part.name, "output")] = part.content
+    return body

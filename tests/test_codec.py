@@ -1,0 +1,214 @@
+"""The codec: declarations and results in each provider's words, and nothing more."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire import codec
+from toolwire.dialects import ALIASES, NAMES
+from toolwire.errors import InvalidField, MissingFields, UnknownDialect, UserError
+from toolwire.types import Image, Opaque, ServerTool, Text, Tool, ToolCall, ToolResult
+
+PROVIDERS = (*NAMES, *ALIASES)
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "minLength": 1}}, "required": ["city"]}
+CLOSED = {**SCHEMA, "additionalProperties": False}
+PING = Tool("ping", "Ping", {"type": "object"}, metadata={"owner": "me"})
+LOOK = Tool("look", "Look.", SCHEMA)
+NESTED = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA}}
+DEFINITIONS: dict[str, dict[str, Any]] = {
+    "openai": NESTED,
+    "openai-chat": NESTED,
+    "ollama": NESTED,
+    "anthropic": {"name": "look", "description": "Look.", "input_schema": SCHEMA},
+    "responses": {
+        "type": "function",
+        "name": "look",
+        "description": "Look.",
+        "parameters": SCHEMA,
+        "strict": False,
+    },
+}
+
+
+@pytest.mark.parametrize(("provider", "body"), DEFINITIONS.items(), ids=DEFINITIONS)
+def test_a_definition(provider: str, body: dict[str, Any]) -> None:
+    assert codec.encode_definitions([LOOK], provider) == [body]
+    assert codec.encode_definitions([NESTED], provider) == [body]
+
+
+def test_definitions_of_gemini_stand_together() -> None:
+    [body] = codec.encode_definitions([LOOK, PING], "gemini")
+    assert [tool["name"] for tool in body["functionDeclarations"]] == ["look", "ping"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_definitions_as_a_list(provider: str) -> None:
+    assert codec.encode_definitions([], provider) == []
+    bodies = codec.encode_definitions((PING, LOOK), provider)
+    assert str(bodies).index("ping") < str(bodies).index("look")
+    assert "metadata" not in str(bodies)
+    assert "owner" not in str(bodies)
+
+
+def test_the_example_of_the_documentation() -> None:
+    [encoded] = codec.encode_definitions([PING], "openai")
+    assert encoded == {
+        "type": "function",
+        "function": {"name": "ping", "description": "Ping", "parameters": {"type": "object"}},
+    }
+    assert codec.encode_definitions([PING], "ollama") == [encoded]
+
+
+@pytest.mark.parametrize(("provider", "knows"), [("openai", True), ("anthropic", True), ("ollama", False)])
+def test_strict_is_said_where_it_is_known(provider: str, knows: bool) -> None:
+    [silent] = codec.encode_definitions([Tool("look", "Look.", CLOSED)], provider)
+    [strict] = codec.encode_definitions([Tool("look", "Look.", CLOSED, strict=True)], provider)
+    assert "strict" not in str(silent)
+    assert strict.get("function", strict).get("strict") is (True if knows else None)
+
+
+def test_a_name_is_written_in_the_grammar_of_the_target_and_read_back() -> None:
+    [body] = codec.encode_definitions([Tool("srv/look.up", "Look.", SCHEMA)], "anthropic")
+    assert body["name"] == "srv_look_up__tw3-2f_8-2e"
+    block = {"type": "tool_use", "id": "t", "name": body["name"], "input": {}}
+    assert codec.decode_tool_calls({"content": [block]}, "anthropic") == [ToolCall("t", "srv/look.up")]
+    [same] = codec.encode_definitions([Tool("srv/look.up", "Look.", SCHEMA)], "ollama")
+    assert same["function"]["name"] == "srv/look.up"
+
+
+def test_many_definitions_and_those_of_servers() -> None:
+    tools = [Tool(f"t{number}", "T.", {"type": "object"}) for number in range(200)]
+    assert len(codec.encode_definitions(tools, "openai")) == 200
+    search = ServerTool("web_search_20250305", "anthropic", {"type": "web_search_20250305", "name": "s"})
+    assert codec.encode_definitions([search], "anthropic") == [search.value]
+    assert codec.encode_definitions([search], "openai") == []
+
+
+def test_what_is_no_tool_is_refused() -> None:
+    with pytest.raises(MissingFields, match="description, parameters"):
+        codec.encode_definitions([{"name": "look"}], "openai")
+
+
+def test_a_tool_that_was_read_keeps_what_its_wire_said() -> None:
+    tool = Tool("look", "Look.", SCHEMA, opaque=Opaque("ollama", {"note": 1}))
+    assert codec.encode_definitions([tool], "ollama") == [{**NESTED, "note": 1}]
+    assert codec.encode_definitions([tool], "openai") == [NESTED]
+
+
+RESULT = ToolResult("call_1", "look", "sunny")
+RESULTS: dict[str, dict[str, Any]] = {
+    "openai": {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    "openai-chat": {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    "anthropic": {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"}],
+    },
+    "ollama": {"role": "tool", "content": "sunny"},
+    "gemini": {
+        "role": "user",
+        "parts": [{"functionResponse": {"id": "call_1", "name": "look", "response": {"output": "sunny"}}}],
+    },
+    "openai-responses": {"type": "function_call_output", "call_id": "call_1", "output": "sunny"},
+    "responses": {"type": "function_call_output", "call_id": "call_1", "output": "sunny"},
+}
+
+
+@pytest.mark.parametrize(("provider", "body"), RESULTS.items(), ids=RESULTS)
+def test_a_result(provider: str, body: dict[str, Any]) -> None:
+    encoded = codec.encode_result(RESULT, provider)
+    if provider == "gemini":
+        encoded["parts"][0]["functionResponse"].setdefault("id", "call_1")  # it is free to leave the id out
+    assert encoded == body
+
+
+@pytest.mark.parametrize("provider", ["openai", "ollama"])
+@given(content=st.text() | st.just("Error: ") | st.just(" Error: boom"))
+def test_the_text_of_a_result_is_given_exactly(provider: str, content: str) -> None:
+    assert codec.encode_result(ToolResult("call_1", "look", content), provider)["content"] == content
+
+
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        ("openai", {"role": "tool", "tool_call_id": "call_1", "content": "Error: boom"}),
+        ("ollama", {"role": "tool", "content": "Error: boom"}),
+        ("responses", {"type": "function_call_output", "call_id": "call_1", "output": "Error: boom"}),
+        (
+            "anthropic",
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "call_1", "content": "boom", "is_error": True}
+                ],
+            },
+        ),
+    ],
+)
+def test_an_error(provider: str, said: dict[str, Any]) -> None:
+    assert codec.encode_result(ToolResult("call_1", "look", "boom", is_error=True), provider) == said
+
+
+def test_several_results_are_grouped_where_the_wire_groups_them() -> None:
+    results = [RESULT, ToolResult("call_2", "find", "there")]
+    assert codec.encode_results(results, "openai") == [
+        codec.encode_result(result, "openai") for result in results
+    ]
+    assert codec.encode_results(results, "ollama") == [
+        {"role": "tool", "content": "sunny"},
+        {"role": "tool", "content": "there"},
+    ]
+    [turn] = codec.encode_results(results, "anthropic")
+    assert [block["tool_use_id"] for block in turn["content"]] == ["call_1", "call_2"]
+    [content] = codec.encode_results(results, "gemini")
+    assert [part["functionResponse"]["name"] for part in content["parts"]] == ["look", "find"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_results(provider: str) -> None:
+    assert codec.encode_results([], provider) == []
+
+
+def test_a_result_that_needs_two_messages() -> None:
+    seen = ToolResult("call_1", "look", [Text("a"), Image(data="aW1hZ2U=", media_type="image/png")])
+    with pytest.raises(UserError, match="encode_results gives them all"):
+        codec.encode_result(seen, "openai")
+    assert [body["role"] for body in codec.encode_results([seen], "openai")] == ["tool", "user"]
+    assert codec.encode_result(seen, "ollama") == {"role": "tool", "content": "a", "images": ["aW1hZ2U="]}
+
+
+@pytest.mark.parametrize(
+    ("provider", "result", "missing"),
+    [
+        ("openai", ToolResult(None, "look", "x"), "tool_call_id"),
+        ("anthropic", ToolResult(None, "look", "x"), "tool_call_id"),
+        ("responses", ToolResult(None, "look", "x"), "tool_call_id"),
+        ("gemini", ToolResult("call_1", None, "x"), "name"),
+    ],
+)
+def test_a_result_that_nothing_links_to_its_call(provider: str, result: ToolResult, missing: str) -> None:
+    with pytest.raises(MissingFields, match=missing):
+        codec.encode_result(result, provider)
+
+
+def test_a_result_of_ollama_needs_no_link() -> None:
+    assert codec.encode_result(ToolResult(None, "look", "x"), "ollama") == {"role": "tool", "content": "x"}
+
+
+def test_what_is_no_result_is_refused() -> None:
+    with pytest.raises(InvalidField, match=r"results\[0\] must be a ToolResult, not dict"):
+        codec.encode_result({"content": "x"}, "openai")
+
+
+@pytest.mark.parametrize("provider", ["", "OpenAI", "mistral", None, 1, ["openai"], {}])
+def test_an_unknown_provider(provider: Any) -> None:
+    for operation, value in (
+        (codec.encode_definitions, [PING]),
+        (codec.decode_tool_calls, {}),
+        (codec.encode_result, RESULT),
+        (codec.encode_results, []),
+    ):
+        with pytest.raises(UnknownDialect, match="known: openai-chat, openai-responses, anthropic") as caught:
+            operation(value, provider)
+        assert set(caught.value.known) == set(PROVIDERS)
