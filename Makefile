@@ -8,7 +8,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench torture torture-short fix lock clean
+.PHONY: help demo test check bench torture torture-short fix docs lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ torture-short: .venv/.test ## run the slow tests over few generated values
 fix: .venv/.check ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/.test ## write the support matrix anew, from the code
+	$(BIN)/python scripts/matrix
 
 lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)

@@ -51,6 +51,7 @@ from toolwire.types import (
 )
 
 EMPTY = "(empty)"
+NO_WORDS = {"text": ""}
 SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
 COMMON = frozenset({"user", "model"})
@@ -222,14 +223,16 @@ def encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     ledger.lose_fields(message, "name", "name", "tool_call_id")
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
-        return {"role": "model", "parts": _without_empty(parts)}
+        return {"role": "model", "parts": parts}
     one = "one" in form_of(message.opaque, DIALECT) and len(parts) == 1
     return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
 
 
 def _encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:
     content = message.content
-    return [{"text": content}] if type(content) is str else encode_parts(content, ledger, role)
+    if type(content) is str:
+        return [{"text": content}] if content or ledger.own else []
+    return encode_parts(content, ledger, role)
 
 
 def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> None:
@@ -239,7 +242,7 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> Non
     if role in ("system", "developer"):
         _encode_late(message, ledger, turns)
         return
-    parts = _without_empty(_encode_content(message, ledger, role))
+    parts = _encode_content(message, ledger, role)
     if role == "assistant":
         turns.model(parts)
     elif role == "tool":
@@ -262,7 +265,7 @@ def _encode_user(parts: list[Any], ledger: Conversation, turns: Turns) -> None:
 
 def _encode_late(message: Message, ledger: Conversation, turns: Turns) -> None:
     """Say in the user's turn what has no place of its own."""
-    parts = _without_empty(_encode_content(message, ledger, "system"))
+    parts = _encode_content(message, ledger, "system")
     late = message.role == "system"
     if late:
         parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
@@ -280,10 +283,6 @@ def is_result(part: Any) -> bool:
     return type(part) is dict and ("functionResponse" in part or "function_response" in part)
 
 
-def _without_empty(parts: list[Any]) -> list[Any]:
-    return [part for part in parts if type(part) is not dict or len(part) > 1 or part.get("text") != ""]
-
-
 def _lose_around(message: Message, ledger: Conversation) -> None:
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
@@ -298,13 +297,13 @@ def _lose_around(message: Message, ledger: Conversation) -> None:
 
 
 def encode_parts(parts: Any, ledger: Conversation, role: str) -> list[Any]:
-    """Write the parts of a content."""
+    """Write the parts of a content; one from elsewhere that says nothing is left out."""
     bodies = []
     for place, part in enumerate(parts):
         ledger.part = place
         if type(part) is Opaque and part.dialect == DIALECT:
             bodies.append(part.value)
-        elif (body := encode_part(part, ledger, role)) is not None:
+        elif (body := encode_part(part, ledger, role)) is not None and (body != NO_WORDS or ledger.own):
             bodies.append(body)
     ledger.part = None
     return bodies

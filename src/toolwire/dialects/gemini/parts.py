@@ -112,6 +112,10 @@ def decode_part(body: Any) -> Part:
 
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
     """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
+    if len(body) == 1:
+        [(kind, value)] = body.items()
+        if kind in KINDS and value is not None:
+            return kind, value, {}, {}
     rest, snakes = read_keys(body)
     kinds = [key for key in rest if key in KINDS and rest[key] is not None]
     if len(kinds) != 1:

@@ -25,7 +25,7 @@ from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Part, Request
+from toolwire.types import Context, Encoded, Part, Request, Text
 
 VERSION = "/v1beta/"
 COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
@@ -153,8 +153,8 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         first += 1
     system, form = request.system, form_of(request.opaque, DIALECT)
     ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
-    texts = type(system) is str
-    parts: list[Any] = [{"text": system}] if texts else encode_parts(system or (), ledger, "system")
+    said = [Text(system, opaque=WIRE.plain)] if type(system) is str else system or ()
+    parts = encode_parts(said, ledger, "system")
     for place in range(first):
         message = messages[place]
         if message.role == "system":
@@ -162,14 +162,15 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
             ledger.lose_opaque(message.opaque)
             ledger.lose_fields(message, "name", "name", "tool_call_id")
             parts += encode_parts(message.parts, ledger, "system")
-    if not ledger.own:
-        parts = [part for part in parts if part != {"text": ""}]
     how = form.get("system") if len(parts) == 1 else None
     if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]
     elif parts:
-        said = {**left_of(request.opaque, "systemInstruction"), "parts": parts[0] if how == "one" else parts}
-        body["systemInstruction"] = {**said, "role": form["system_role"]} if "system_role" in form else said
+        body["systemInstruction"] = {
+            **left_of(request.opaque, "systemInstruction"),
+            **({"role": form["system_role"]} if "system_role" in form else {}),
+            "parts": parts[0] if how == "one" else parts,
+        }
     return first
 
 

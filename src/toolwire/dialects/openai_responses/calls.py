@@ -14,6 +14,7 @@ from typing import Any
 from toolwire.arguments import argument_text, parse_arguments
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
+    TYPE_AND_TEXT,
     WIRE,
     decode_inputs,
     encode_input,

@@ -1,11 +1,11 @@
 """The items of a conversation, and the messages that they make.
 
 Rules of this file:
-- What the model says in a row is one message of the assistant: words, reasoning, calls, the server's tools. The
-  first part of a message item carries what the item says beside its content, so that the same items are written.
+- What the model says in a row is one message of the assistant: words, reasoning, calls, the server's tools.
+  The first part of a message item carries what the item says beside its content, to be written again.
 - What a client sends and nobody understands is a message of its own, kept whole.
-- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In a
-  response they share an item, and every item gets an id made from the response and its place.
+- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In
+  a response they share an item, and every item gets an id made from the response and its place.
 """
 
 from collections.abc import Callable, Mapping
