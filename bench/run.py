@@ -86,7 +86,7 @@ def _rosetta() -> Work:
 
 def _litellm() -> Work:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    from litellm.llms.anthropic.chat.transformation import AnthropicConfig  # noqa: PLC0415
+    from litellm.llms.anthropic.chat.transformation import AnthropicConfig  # noqa: PLC0415 - only where it is installed
 
     def work(data: bytes) -> bytes:
         body = msgspec.json.decode(data)

@@ -144,6 +144,11 @@ PARAMETERS = _some_of(_everything(ANY_SCHEMAS), 5).map(
 )
 """Tool parameters, well-formed up to their references."""
 
+SUBSCHEMAS = _some_of(_everything(_LEAVES), 2).flatmap(
+    lambda schema: TYPES.map(lambda kind: {"type": kind, "items": STRING, **schema})
+)
+"""Subschemas of one level with a type, of which some fit a target as they are."""
+
 JUNK = st.dictionaries(st.sampled_from(sorted(_everything(st.none()))), VALUES | ANY_SCHEMAS, max_size=5)
 """JSON objects with the keywords of a schema and any values."""
 

@@ -81,7 +81,7 @@ def test_keys_of_schemas_and_arguments_keep_their_order(name: str, corpus: Any) 
         assert _orders(body.get("tools")) == _orders(encoded.get("tools")), recording.name
 
 
-def _orders(value: Any, within: bool = False) -> list[Any]:  # noqa: FBT001, FBT002 - a walk
+def _orders(value: Any, within: bool = False) -> list[Any]:
     """Give the keys of every schema in order."""
     if isinstance(value, dict):
         keys = [list(value)] if within else []

@@ -51,6 +51,7 @@ def test_a_constraint_stays_or_is_described(
         expected = upper(expected)
     notes = [] if outcome is None else [(keyword, DESCRIBED)]
     assert of_p(target, {**base, keyword: json.loads(value)}) == (expected, notes)
+    assert of_p(target, {**base, keyword: json.loads(value)}, additionalProperties=False) == (expected, notes)
 
 
 ROWS: list[tuple[str, Any, dict[str, Any]]] = [
@@ -64,6 +65,16 @@ ROWS: list[tuple[str, Any, dict[str, Any]]] = [
             "gemini-openapi": {"type": "INTEGER", "minimum": 1, "maximum": 9},
             "ollama": words("exclusiveMaximum: 10, exclusiveMinimum: 0", type="integer"),
         },
+    ),
+    (
+        "a bound of draft 4 that excludes",
+        {"type": "number", "minimum": 1, "exclusiveMinimum": True},
+        {"openai-strict": {"type": "number", "exclusiveMinimum": 1}},
+    ),
+    (
+        "one literal of several",
+        {"type": "string", "const": "a", "enum": ["a", "b"]},
+        {"openai-strict": {"type": "string", "const": "a"}, "ollama": {"type": "string", "enum": ["a"]}},
     ),
     (
         "several, after what the author says",
@@ -304,4 +315,5 @@ ROWS: list[tuple[str, Any, dict[str, Any]]] = [
 def test_a_subschema_in_the_words_of_a_target(schema: Any, target: str, expected: Schema) -> None:
     given = copy.deepcopy(schema)
     assert of_p(target, schema)[0] == expected
+    assert of_p(target, schema, additionalProperties=False)[0] == expected
     assert schema == given

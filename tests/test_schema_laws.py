@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpus import found
-from tests.schemas import JUNK, PARAMETERS, STANDARD_PARAMETERS, STRICT, Schema, around, closed, instance_of
+from tests.schemas import (
+    JUNK,
+    PARAMETERS,
+    STANDARD_PARAMETERS,
+    STRICT,
+    SUBSCHEMAS,
+    Schema,
+    around,
+    closed,
+    instance_of,
+)
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema import TARGETS, Fitted, conformance, fit, fitting, prune_nulls
 from toolwire.schema.targets import BY_NAME
@@ -101,6 +111,13 @@ def test_what_conforms_is_not_changed_by_the_long_way_either(schema: Schema, tar
         long_way = patched_fit(fitted.schema, target)
         assert long_way == Fitted(fitted.schema)
         assert long_way.schema is fitted.schema
+
+
+@given(SUBSCHEMAS, ANY_TARGET)
+def test_a_yes_is_never_wrong(schema: Any, target: str) -> None:
+    parameters = closed({"p": schema, "q": {"anyOf": [schema, {"type": "integer"}]}})
+    if conformance.conforms(parameters, BY_NAME[target]):
+        assert patched_fit(parameters, target) == Fitted(parameters)
 
 
 @pytest.mark.parametrize("target", TARGETS)

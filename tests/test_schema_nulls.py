@@ -63,6 +63,8 @@ def of(schema: Any, required: tuple[str, ...] = ()) -> Schema:
             {"a": {"kind": "square", "side": 1, "label": None}},
         ),
         (of({"anyOf": [closed({"x": STRING}, []), of(STRING)]}), {"a": {"a": None}}, {"a": {}}),
+        (of({"anyOf": [{"additionalProperties": STRING}, of(STRING)]}), {"a": {"a": None}}, {"a": {}}),
+        (of({"anyOf": [of(STRING), {}]}), {"a": {"a": None}}, {"a": {}}),
         (of(STRING), {"a": 5}, {"a": 5}),
         (of(A_AND_B), {"a": "no object"}, {"a": "no object"}),
     ],

@@ -192,6 +192,16 @@ def test_an_object_of_anything_is_closed_and_noted(target: str) -> None:
             {"type": "object", "allOf": [{"properties": {"a": STRING}}], "unevaluatedProperties": False},
             {"type": "object", "properties": {"a": STRING}, "additionalProperties": False},
         ),
+        (
+            "gemini",
+            {"type": "object", "properties": {"a": STRING}, "unevaluatedProperties": False},
+            {"type": "object", "properties": {"a": STRING}, "additionalProperties": False},
+        ),
+        (
+            "anthropic-strict",
+            {"allOf": [{"properties": {"a": STRING}}, closed({"a": False, "b": STRING}, [])]},
+            closed({"b": STRING}, []),
+        ),
     ],
 )
 def test_properties_are_declared_combined_or_left_out(target: str, schema: Schema, expected: Schema) -> None:

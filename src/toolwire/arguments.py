@@ -1,7 +1,7 @@
 """The argument text of a call: read to an object, or kept with the reason why it is none.
 
-Rule: nothing is repaired. Text that two readers could understand differently (a key given twice) is an error, because
-what is shown for approval must be what runs.
+Rule: nothing is repaired. Text that two readers could understand differently (a key given twice) is an error,
+because what is shown for approval must be what runs.
 """
 
 import json
@@ -32,7 +32,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
 
 
 def _has_each_key_once(raw: str, value: dict[str, Any]) -> bool:
-    """Prove it for a flat object: every key is followed by a colon at once, and there are as many as were read."""
+    """Prove it for a flat object: every key is followed by a colon, and there are as many as were read."""
     spaced = " :" in raw or "\n:" in raw or "\t:" in raw or "\r:" in raw
     return not spaced and raw.count('":') == len(value)
 
@@ -61,7 +61,7 @@ KINDS = {
 }
 
 
-class _Twice(Exception):  # noqa: N818 - a signal, never seen outside
+class _Twice(Exception):
     pass
 
 

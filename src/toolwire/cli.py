@@ -27,10 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except LossyTranslation as refusal:
         _tell(refusal.losses, as_json=options.json_losses)
-        print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)  # noqa: T201
+        print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)
         return 1
     except (ToolwireError, OSError) as problem:
-        print(f"toolwire: {problem}", file=sys.stderr)  # noqa: T201
+        print(f"toolwire: {problem}", file=sys.stderr)
         return 2
 
 
@@ -89,13 +89,13 @@ def _translate(options: argparse.Namespace) -> int:
 def _tell(losses: Sequence[Loss], *, as_json: bool) -> None:
     for loss in losses:
         line = msgspec.json.encode(loss).decode() if as_json else f"  {loss}"
-        print(line, file=sys.stderr)  # noqa: T201
+        print(line, file=sys.stderr)
 
 
 def _dialects(_options: argparse.Namespace) -> int:
     short = {name: alias for alias, name in ALIASES.items()}
     for name in NAMES:
-        print(f"{name} (or {short[name]})" if name in short else name)  # noqa: T201
+        print(f"{name} (or {short[name]})" if name in short else name)
     return 0
 
 
@@ -105,5 +105,5 @@ def _models(options: argparse.Namespace) -> int:
         money = (
             "" if price is None else f"{price.input}/{price.output} {price.currency} a million tokens in/out"
         )
-        print(f"{model.name}  {money}  ({model.as_of})")  # noqa: T201
+        print(f"{model.name}  {money}  ({model.as_of})")
     return 0

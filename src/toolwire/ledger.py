@@ -83,7 +83,7 @@ class Ledger:
         return body
 
     def said(self, block: Any, part: Any) -> bool:
-        """Whether a part was written: encoders give None for what is lost, but a wire may have said null itself."""
+        """Whether a part was written: encoders give None for what is lost, but a wire may have said null."""
         return block is not None or (
             type(part) is Opaque and part.value is None and part.dialect == self.dialect
         )
@@ -96,7 +96,7 @@ class Ledger:
             self.lose("opaque", "opaque", f"only {opaque.dialect} understands this")
             return
         for key, value in opaque.value.items():
-            if value is not None and value != [] and value != {}:
+            if value not in (None, [], {}):
                 self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this")
 
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
@@ -162,7 +162,7 @@ def form_of(opaque: Opaque | None, dialect: str) -> Mapping[str, Any]:
 
 
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:
-    """Take a field out of what is left of a body if it is of its kind; anything else stays, to be replayed."""
+    """Take a field out of what is left of a body if it is of its kind; all else stays, to be replayed."""
     value = rest.get(key)
     if type(value) is kind:
         del rest[key]

@@ -1,6 +1,7 @@
 """What each dialect can say: a table made by encoding one probe for each concept and reading the losses.
 
-Rule: no verdict is written by hand. `exact` is no loss; `impossible` is a drop; `approximated` is any other loss.
+Rule: no verdict is written by hand. `exact` is no loss; `impossible` is a drop; `approximated` is any other
+loss.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ from toolwire.types import (
 _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 _CALL = ToolCall("call_1", "look", {"a": 1})
 _ASK = Message("user", "Look.")
-_PIXEL = {"data": "aW1hZ2U=", "media_type": "image/png"}
+_PIXEL = Image(data="aW1hZ2U=", media_type="image/png")
 _SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "integer"}},
@@ -84,7 +85,7 @@ def _conversations() -> dict[str, Request]:
         "developer message": [Message("developer", "Be brief."), _ASK],
         "late system message": [_ASK, Message("assistant", "Yes."), Message("system", "Be brief."), _ASK],
         "name of a participant": [Message("user", "Look.", name="ann")],
-        "image as data": [_with(Image(**_PIXEL))],
+        "image as data": [_with(_PIXEL)],
         "image by URL": [_with(Image("https://example.com/i.png"))],
         "document as data": [_with(Document(data="ZG9j", media_type="application/pdf", name="d.pdf"))],
         "document by URL": [_with(Document("https://example.com/d.pdf"))],
@@ -102,7 +103,7 @@ def _conversations() -> dict[str, Request]:
             *answered,
             Message("tool", [ToolResult("call_1", "look", "no", is_error=True)]),
         ],
-        "image in a result": [*answered, _result([Text("one"), Image(**_PIXEL)])],
+        "image in a result": [*answered, _result([Text("one"), _PIXEL])],
         "arguments that are no JSON": [
             _ASK,
             Message("assistant", [ToolCall.parse("call_1", "look", "{")]),

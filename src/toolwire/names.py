@@ -2,11 +2,12 @@
 
 Rules of this file:
 - A name that is legal at the target stays as it is.
-- One that is not gets each illegal character replaced by "_", and a suffix that says where and which: "srv/list"
-  becomes "srv_list__tw3-2f". `restore` reads the suffix back, so no table has to be kept.
-- Only what is too long for its target is shortened with a hash; the mapping of the request (`Names.given`) reverses that.
-- An id that nobody gave is made from its position; its form tells it from a given one, so that it is never sent back to
-  a wire that gave none.
+- One that is not gets each illegal character replaced by "_", and a suffix that says where and which:
+  "srv/list" becomes "srv_list__tw3-2f". `restore` reads the suffix back, so no table has to be kept.
+- Only what is too long for its target is shortened with a hash; the mapping of the request (`Names.given`)
+  reverses that.
+- An id that nobody gave is made from its position; its form tells it from a given one, so that it is never
+  sent back to a wire that gave none.
 """
 
 import hashlib

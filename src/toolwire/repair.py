@@ -1,13 +1,14 @@
-"""One pass that makes any history legal: every call has one result, right after it, in the order of the calls.
+"""One pass that makes any history legal: every call has one result right after it, in the order of the calls.
 
 Rules of this file:
 - A history that is legal already comes back as the very same list.
-- Calls and their order are never touched. A result that answers no call becomes words of the user; a call without a
-  result gets one that says so; a late result moves up to its call. Each is a loss by name.
+- Calls and their order are never touched. A result that answers no call becomes words of the user; a call
+  without a result gets one that says so; a late result moves up to its call. Each is a loss by name.
 - What a target wants of roles and of empty text is the matter of its dialect.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,15 +23,14 @@ def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Seq
 
 def _is_legal(messages: Sequence[Message]) -> bool:
     waiting: list[str | None] = []
+    part: Any  # told apart by `kind`, which no checker follows
     for message in messages:
         content = message.content
-        if type(content) is str:
-            if waiting:
-                return False
-            continue
         asks = message.role == "assistant"
-        if asks and waiting:
+        if waiting and (asks or type(content) is str):
             return False
+        if type(content) is str:
+            continue
         for part in content:  # type: ignore[union-attr]
             kind = type(part)
             if kind is ToolCall and asks:

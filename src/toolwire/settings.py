@@ -13,12 +13,14 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.types import Opaque, Request
+from toolwire.types import Opaque, Request, Severity
 
 ABSENT: Any = object()
 NUMBER = (int, float)
 NOT_SETTINGS = frozenset({"context", "opaque"})
 FIELDS = Request.__struct_fields__
+# What every server does anyway: to lose one of these is no loss of meaning.
+DEFAULTS: Mapping[str, Any] = {"n": 1, "parallel_tool_calls": True, "logprobs": False, "stream": False}
 
 
 class Understood(Struct):
@@ -61,6 +63,11 @@ class Settings:
             for field in setting.fields:
                 self.by_field.setdefault(field, []).append(setting)
 
+    def paths(self, within: str = "") -> dict[str, str]:
+        """Say where in a body each canonical field stands."""
+        prefix = f"{within}." if within else ""
+        return {field: f"{prefix}{settings[0].key}" for field, settings in self.by_field.items() if settings[0].key}
+
     def decode(self, rest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Take the understood settings out of what is left of a body: canonical fields, and spellings to keep."""
         fields: dict[str, Any] = {}
@@ -96,7 +103,8 @@ class Settings:
                 continue
             settings = self.by_field.get(field)
             if settings is None:
-                ledger.lose(field, field, f"{ledger.dialect} has no such setting")
+                severity: Severity = "minor" if DEFAULTS.get(field, ABSENT) == given else "semantic"
+                ledger.lose(field, field, f"{ledger.dialect} has no such setting", severity=severity)
                 continue
             for setting in settings:
                 if setting.kinds:

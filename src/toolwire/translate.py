@@ -6,7 +6,10 @@ Rules of this file:
   had to be given) is told, and never raised.
 """
 
+from collections.abc import Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.bodies import read_body
 from toolwire.dialects import Dialect, dialect
@@ -20,10 +23,25 @@ def request(
     body: Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
 ) -> Encoded:
     """Translate a request's body; `path` carries what the source's URL says (Gemini's model and streaming)."""
-    encoded = dialect(target).encode_request(dialect(source).decode_request(read_body(body), path))
-    if strict:
-        refuse(encoded.losses)
+    given, here = read_body(body), dialect(source)
+    encoded = dialect(target).encode_request(here.decode_request(given, path))
+    if encoded.losses:
+        encoded = replace(encoded, losses=_where_they_stand(encoded.losses, given, here.SETTING_PATHS))
+        if strict:
+            refuse(encoded.losses)
     return encoded
+
+
+def _where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
+    """Name lost settings by their place in the source's body."""
+    named = []
+    for loss in losses:
+        field = loss.path.partition(".")[0]
+        key = paths.get(field, field)
+        if key != field and key.partition(".")[0] in body:
+            loss = replace(loss, path=key + loss.path[len(field) :])
+        named.append(loss)
+    return tuple(named)
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:

@@ -17,6 +17,7 @@ class Dialect(Protocol):
     """A wire format: it reads and writes requests, responses and errors, and touches nothing else."""
 
     DIALECT: str
+    SETTING_PATHS: Mapping[str, str]
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; the path carries what the URL says."""
@@ -42,6 +43,7 @@ class Tuned:
 
     def __init__(self, dialect: Dialect, quirks: Quirks) -> None:
         self.DIALECT = dialect.DIALECT
+        self.SETTING_PATHS = dialect.SETTING_PATHS
         self.quirks = quirks
         self.decode_request = dialect.decode_request
         self.decode_response = dialect.decode_response

@@ -18,7 +18,7 @@ ROOT = "#"
 class Note(Struct, frozen=True):
     """One thing that a fitted schema says otherwise: where, which keyword, and what became of it.
 
-    `dropped`: it is gone. `described`: it stands in the description. `approximated`: less is accepted now.
+    `dropped`: it is gone. `described`: it stands in the description. `approximated`: it is said nearly so.
     """
 
     path: str

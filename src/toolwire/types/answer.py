@@ -1,6 +1,7 @@
 """What comes back from a model: a response of one or several choices, its usage, or an error.
 
-Rule: a count or a word of the wire that has no canonical place stays beside the canonical one, never instead of it.
+Rule: a count or a word of the wire that has no canonical place stays beside the canonical one, and never
+instead of it.
 """
 
 from typing import Any, Literal, Self

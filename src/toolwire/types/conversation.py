@@ -1,19 +1,18 @@
-"""The canonical model: one conversation with tools, in values that no wire format owns (the parts are in `parts`).
+"""The canonical model: one conversation with tools, in values that no wire format owns.
 
 Rules of this file:
 - Every value is frozen; what is absent is None, never a default of some provider.
-- Strings and OpenAI-format maps are accepted where a message or a tool is, because they are the best known spelling.
+- Strings and OpenAI-format maps are accepted where a message or a tool is: they are the best known spelling.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.parts import (
-    PARTS,
     Cache,
     Image,
     Opaque,
@@ -33,7 +32,7 @@ SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
 class Tool(Struct, frozen=True, gc=False):
-    """A tool as the model sees it: pure data, nothing to run. A custom tool takes free text (of a `format`)."""
+    """A tool as the model sees it: pure data, nothing to run. A custom one takes text (of a `format`)."""
 
     name: str
     description: str | None = None
@@ -120,19 +119,33 @@ class Message(Struct, frozen=True, gc=False):
     tool_call_id: str | None = None
     opaque: Opaque | None = None
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self, content: str, /) -> None: ...
+        @overload
+        def __init__(
+            self,
+            role: Role,
+            content: str | list[Part],
+            name: str | None = None,
+            tool_call_id: str | None = None,
+            opaque: Opaque | None = None,
+        ) -> None: ...
+        def __init__(self, *args: Any, **fields: Any) -> None: ...
+
     def __post_init__(self) -> None:
         if self.content is UNSET:
             force_setattr(self, "content", self.role)
             force_setattr(self, "role", "user")
         elif self.role == "tool":
-            self._hold_result()
+            self._hold_result(self.content)
         elif self.role not in ROLES:
             raise InvalidField(
                 "role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message"
             )
 
-    def _hold_result(self) -> None:
-        content = self.content
+    def _hold_result(self, content: str | list[Part]) -> None:
         if type(content) is list and content and type(content[0]) is ToolResult:
             if self.tool_call_id is None and len(content) == 1:
                 force_setattr(self, "tool_call_id", content[0].tool_call_id)
@@ -205,7 +218,7 @@ def _read_content(content: object) -> list[Part]:
     raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
 
 
-def _read_part(part: object) -> Part:
+def _read_part(part: Any) -> Part:
     match part:
         case {"type": "text", "text": str(text)}:
             return Text(text)
@@ -213,12 +226,12 @@ def _read_part(part: object) -> Part:
             return Image(url)
         case str():
             return Text(part)
-        case _ if isinstance(part, PARTS):
+        case _ if isinstance(part, Part):
             return part
     return Opaque("openai-chat", part)
 
 
-def _read_call(call: object, index: int) -> ToolCall:
+def _read_call(call: Any, index: int) -> ToolCall:
     match call:
         case ToolCall():
             return call

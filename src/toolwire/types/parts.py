@@ -2,19 +2,21 @@
 
 Rules of this file:
 - Every value is frozen. Order of parts is kept: it carries meaning.
-- `opaque` holds what only the dialect that made it may replay. `Opaque.value` means something that is lost elsewhere;
-  `Opaque.form` is how that wire spelled the value, and means nothing elsewhere.
+- `opaque` holds what only the dialect that made it may replay. `Opaque.value` means something that is lost
+  elsewhere; `Opaque.form` is how that wire spelled the value, and means nothing elsewhere.
 - A value with an `opaque` came from a wire; a value without one was made by a user.
 - Media and signatures are text exactly as received: nothing is decoded that would have to be encoded again.
 """
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from msgspec import Struct
 
 from toolwire.arguments import parse_arguments
 from toolwire.errors import InvalidField, MissingFields
+
+Made = TypeVar("Made", bound=Struct)
 
 
 def check_fields(
@@ -37,7 +39,7 @@ def check_kind(given: dict[str, Any], field: str, kind: type | tuple[type, ...],
         raise InvalidField(field, reason)
 
 
-def build(kind: type, given: dict[str, Any]) -> Any:
+def build(kind: type[Made], given: dict[str, Any]) -> Made:
     """Make the value from the fields that it has; other keys are ignored, absent ones keep their defaults."""
     return kind(**{name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None})
 
@@ -130,7 +132,7 @@ class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
 class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     """A request of the model to run a tool.
 
-    `raw` is the argument text as it came; `error` says why it is not a JSON object (then `arguments` is empty).
+    `raw` is the argument text as it came; `error` says why it is no JSON object (then `arguments` is empty).
     A custom tool takes free text: `custom` is true and the text is `raw`.
     """
 
@@ -163,7 +165,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolCall":
         """Make a call from a map or from keywords, naming each missing or invalid field."""
         given = check_fields("ToolCall", attrs, fields, ("name", "arguments"))
-        check_kind(given, "id", str, "must be a string", optional=True)
+        check_kind(given, "id", str, "must be a string")
         check_kind(given, "name", str, "must be a string")
         check_kind(given, "arguments", dict, "must be a map")
         return build(cls, given)
@@ -187,7 +189,7 @@ class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolResult":
         """Make a result from a map or from keywords, naming each missing or invalid field."""
         given = check_fields("ToolResult", attrs, fields, ("name", "content"))
-        check_kind(given, "tool_call_id", str, "must be a string", optional=True)
+        check_kind(given, "tool_call_id", str, "must be a string")
         check_kind(given, "name", str, "must be a string")
         check_kind(given, "content", (str, list), "must be a string or a list of parts")
         return build(cls, given)

@@ -22,7 +22,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.ledger import Ledger, form_of
 from toolwire.standins import remind
 from toolwire.types import (
     Audio,

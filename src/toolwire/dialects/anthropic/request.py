@@ -284,3 +284,4 @@ SETTINGS = Settings(
     Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
     Setting("service_tier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
 )
+SETTING_PATHS = SETTINGS.paths()

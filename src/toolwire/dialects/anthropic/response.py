@@ -19,6 +19,7 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "context_window",
 }
 FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
+NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens"}
 CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -103,7 +104,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
         if raw is not None:
             body["stop_reason"] = raw
     elif reason is not None:
-        body["stop_reason"] = FINISH_WORDS.get(reason, "end_turn")
+        body["stop_reason"] = FINISH_WORDS.get(reason) or NEAREST.get(reason, "end_turn")
         if reason not in FINISH_WORDS:
             ledger.lose(
                 "finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated"

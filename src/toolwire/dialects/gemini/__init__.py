@@ -2,11 +2,12 @@
 
 from toolwire.dialects.gemini.error import decode_error, encode_error
 from toolwire.dialects.gemini.parts import DIALECT
-from toolwire.dialects.gemini.request import decode_request, encode_request
+from toolwire.dialects.gemini.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.gemini.response import decode_response, encode_response
 
 __all__ = [
     "DIALECT",
+    "SETTING_PATHS",
     "decode_error",
     "decode_request",
     "decode_response",

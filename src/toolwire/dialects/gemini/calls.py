@@ -144,12 +144,10 @@ class Conversation(Ledger):
     def name_of_call(self, call_id: str | None) -> str | None:
         """Give the tool's name to the next result of a call of this id."""
         names = self._named.get(call_id)
-        if not names:
-            return None
-        return names.pop(0) if len(names) > 1 else names[0]
+        return names.pop(0) if names else None
 
 
-_GENERATION = re.compile(r"gemini-([0-9]+)")
+_GENERATION = re.compile(r"gemini-([0-9]{1,3})")
 
 
 def generation_of(model: str | None) -> int | None:
@@ -292,6 +290,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
     """Write the words of a result, and its media where the model takes them there."""
     texts: list[str] = []
     media: list[Any] = []
+    spoken = 0
     base, outer = ledger.at, ledger.part
     ledger.at = base if outer is None else (*base, "content", outer)
     for place, part in enumerate(parts):
@@ -299,6 +298,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
         match part:
             case Text():
                 texts.append(part.text)
+                spoken += 1
                 finish({}, part, ledger)
                 ledger.lose_fields(part, "citation", "citations")
                 if media:
@@ -310,7 +310,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
     ledger.at, ledger.part = base, outer
-    if len(texts) > 1:
+    if spoken > 1:
         ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
     return "".join(texts), media
 

@@ -55,6 +55,7 @@ NO_WORDS = {"text": ""}
 SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
 COMMON = frozenset({"user", "model"})
+SAID = {"role", "parts"}
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -70,6 +71,10 @@ def decode_message(body: Any, links: Links) -> Message:
     if speaker is None:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     links.turn(of_model=speaker == "assistant")
+    given = body.get("parts")
+    if role in COMMON and body.keys() == SAID and type(given) is list and given:
+        content = _decode_parts(given, links)
+        return Message(_speaker(speaker, content), content, None, None, WIRE.plain)
     rest, form = body.copy(), {}
     if role in COMMON:
         del rest["role"]
@@ -78,9 +83,13 @@ def decode_message(body: Any, links: Links) -> Message:
         if "role" in body and role is None:
             rest["role"] = None
     content = _take_parts(rest, form, links)
-    if type(content) is list and content and speaker == "user":
-        speaker = "tool" if all(type(part) is ToolResult for part in content) else "user"
-    return Message(speaker, content, opaque=WIRE.own(rest, form))
+    return Message(_speaker(speaker, content), content, opaque=WIRE.own(rest, form))
+
+
+def _speaker(role: Role, content: str | list[Part]) -> Role:
+    if role != "user" or not content or type(content) is str:
+        return role
+    return "tool" if all(type(part) is ToolResult for part in content) else role
 
 
 def decode_answer(body: dict[str, Any], links: Links) -> Message:
@@ -101,7 +110,11 @@ def _take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str
     if type(given) is not list or not given:
         return []
     del rest["parts"]
-    if len(given) == 1 and type(given[0]) is dict and len(given[0]) == 1 and "one" not in form:
+    return _decode_parts(given, links) if "one" not in form else [_decode_part(given[0], links)]
+
+
+def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
+    if len(given) == 1 and type(given[0]) is dict and len(given[0]) == 1:
         text = given[0].get("text")
         if type(text) is str:
             return text
@@ -286,13 +299,12 @@ def is_result(part: Any) -> bool:
 def _lose_around(message: Message, ledger: Conversation) -> None:
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
-    for field in ("name", "tool_call_id"):
-        given = getattr(message, field)
-        if given is None:
-            continue
-        if message.role != "tool":
-            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
-        elif len(message.parts) == 1 and given != getattr(message.parts[0], field, None):
+    if message.role != "tool":
+        ledger.lose_fields(message, "around", "name", "tool_call_id")
+        return
+    parts = message.parts
+    for field in ("name", "tool_call_id") if len(parts) == 1 else ():
+        if getattr(message, field) not in (None, getattr(parts[0], field, None)):
             ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 

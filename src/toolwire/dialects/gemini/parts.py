@@ -1,9 +1,9 @@
 """The parts of a generateContent conversation, and the two spellings of its keys.
 
 Rules of this file:
-- The server reads every key in camelCase and in snake_case. Here all are read in camelCase. Which ones an object
-  spelled in snake_case is noted in its form (`snake`, or `inner` for the object inside a part), to write them so
-  again.
+- The server reads every key in camelCase and in snake_case. Here all are read in camelCase. Which ones an
+  object spelled in snake_case is noted in its form (`snake`, or `inner` for what is in a part), and they are
+  spelled so again.
 - A part says one thing, with siblings. A sibling that is not understood stays on the part that carried it.
 - A signature is text: never read, never moved to another part, never joined with another.
 """
@@ -342,7 +342,9 @@ def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     if part.cache is not None:
         ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks", severity="minor")
     opaque = part.opaque
-    return body if opaque is None or opaque is WIRE.plain else close(body, opaque, ledger)
+    if opaque is None or opaque is WIRE.plain or (not opaque.value and opaque.dialect != DIALECT):
+        return body
+    return close(body, opaque, ledger)
 
 
 def close(body: dict[str, Any], opaque: Opaque | None, ledger: Ledger) -> dict[str, Any]:

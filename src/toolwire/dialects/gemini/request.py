@@ -68,8 +68,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
     contents = rest.get("contents")
     if type(contents) is dict:
-        form["one"] = True
-        contents = [contents]
+        contents, form["one"] = [contents], True
     messages = decode_messages(contents) if type(contents) is list else None
     if messages is None:
         form["no_contents"] = True
@@ -398,4 +397,7 @@ SETTINGS = Settings(
     *THINKING.by_key.values(),
     *OUTPUT,
     Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
+)
+SETTING_PATHS = (
+    SETTINGS.paths() | CONFIG.paths("generationConfig") | THINKING.paths("generationConfig.thinkingConfig")
 )

@@ -2,11 +2,12 @@
 
 from toolwire.dialects.ollama.error import decode_error, encode_error
 from toolwire.dialects.ollama.parts import DIALECT
-from toolwire.dialects.ollama.request import decode_request, encode_request
+from toolwire.dialects.ollama.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.ollama.response import decode_response, encode_response
 
 __all__ = [
     "DIALECT",
+    "SETTING_PATHS",
     "decode_error",
     "decode_request",
     "decode_response",

@@ -16,6 +16,7 @@ from toolwire.standins import mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 
 NAME_KEYS = ("tool_name", "name")
+BARE = {"name", "arguments"}
 
 
 def decode_calls(entries: list[Any], place: int) -> list[Part]:
@@ -28,6 +29,8 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     inner = entry.get("function") if type(entry) is dict else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
+    if len(entry) == 1 and inner.keys() == BARE and type(inner["arguments"]) is dict:
+        return ToolCall(made_id(place, index), inner["name"], inner["arguments"], index, opaque=WIRE.plain)
     rest, left = entry.copy(), inner.copy()
     form: dict[str, Any] = {}
     del rest["function"]

@@ -145,6 +145,8 @@ def _write(said: Said, message: Message, ledger: Ledger) -> dict[str, Any]:
 
 def _role(message: Message, ledger: Ledger) -> str | None:
     role = message.role
+    if message.opaque is WIRE.plain:
+        return role
     if ledger.own:
         spelled = form_of(message.opaque, DIALECT).get("role", role)
         return spelled if spelled is None or spelled.lower() == role else role

@@ -200,3 +200,4 @@ SETTINGS = Settings(
     plain("logprobs", "logprobs", bool),
     plain("top_logprobs", "top_logprobs", int),
 )
+SETTING_PATHS = SETTINGS.paths() | OPTIONS.paths("options")

@@ -2,11 +2,12 @@
 
 from toolwire.dialects.openai_chat.error import decode_error, encode_error
 from toolwire.dialects.openai_chat.parts import DIALECT
-from toolwire.dialects.openai_chat.request import decode_request, encode_request
+from toolwire.dialects.openai_chat.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.openai_chat.response import decode_response, encode_response
 
 __all__ = [
     "DIALECT",
+    "SETTING_PATHS",
     "decode_error",
     "decode_request",
     "decode_response",

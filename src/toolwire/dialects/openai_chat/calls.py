@@ -16,7 +16,6 @@ from toolwire.names import made_id, was_made
 from toolwire.standins import SEE_BELOW, STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 
-
 NO_IDS = frozenset({"", "null"})
 
 
@@ -33,7 +32,7 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
             name, raw = inner.get("name"), inner.get("arguments")
             if type(name) is str and type(raw) is str and "__tw" not in name and "__tw" not in call_id:
                 arguments, error = parse_arguments(raw)
-                return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)  # noqa: FBT003
+                return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
     return _decode_odd_call(entry, place, index)
 
 
@@ -86,7 +85,7 @@ def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
     """Take the one call of the deprecated `function_call` out of what is left of an answer."""
     left = rest["function_call"].copy()
     name, raw = take(left, "name", str), take(left, "arguments", str)
-    if name is None or raw is None:
+    if not name or raw is None:
         return None
     del rest["function_call"]
     return ToolCall.parse(
@@ -98,17 +97,22 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     """Add one call to an answer."""
     opaque = call.opaque
     verbatim = opaque is WIRE.plain
-    if (verbatim and call.raw is not None) or _is_bare(opaque):
-        if call.complete and not call.custom and call.cache is None and not ledger.quirks.arguments_object:
-            call_id = ledger.ids.call(call.id, own=verbatim)
-            name = call.name if verbatim else ledger.names.write(call.name)
-            entry = {
-                "id": call_id,
-                "type": "function",
-                "function": {"name": name, "arguments": argument_text(call)},
-            }
-            body.setdefault("tool_calls", []).append(entry)
-            return
+    if (
+        ((verbatim and call.raw is not None) or _is_bare(opaque))
+        and call.complete
+        and not call.custom
+        and call.cache is None
+        and not ledger.quirks.arguments_object
+    ):
+        call_id = ledger.ids.call(call.id, own=verbatim)
+        name = call.name if verbatim else ledger.names.write(call.name)
+        entry = {
+            "id": call_id,
+            "type": "function",
+            "function": {"name": name, "arguments": argument_text(call)},
+        }
+        body.setdefault("tool_calls", []).append(entry)
+        return
     _encode_odd_call(call, body, ledger)
 
 
@@ -148,8 +152,8 @@ def decode_result(body: dict[str, Any]) -> Message:
     if len(body) == 3:
         call_id, content = body.get("tool_call_id"), body.get("content")
         if type(call_id) is str and type(content) is str and "__tw" not in call_id:
-            words, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
-            return Message("tool", [ToolResult(call_id, None, words, is_error)], None, call_id, WIRE.plain)
+            text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
+            return Message("tool", [ToolResult(call_id, None, text, is_error)], None, call_id, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     form: dict[str, Any] = {}
@@ -180,7 +184,10 @@ def decode_legacy_result(body: dict[str, Any], legacy: list[ToolCall]) -> Messag
     call = next((call for call in legacy if call.name == name), None)
     if call is not None:
         legacy.remove(call)
-    words, is_error = ([], False) if content is None else read_error(content)
+    words: str | list[Part] = []
+    is_error = False
+    if content is not None:
+        words, is_error = read_error(content)
     result = ToolResult(None if call is None else call.id, name, words, is_error)
     return Message("tool", [result], name, result.tool_call_id, Opaque(DIALECT, rest, {"role": "function"}))
 
@@ -249,7 +256,7 @@ def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledg
 
 def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
     content = part.content
-    if type(content) is str:
+    if isinstance(content, str):
         return {"content": mark_error(content, is_error=part.is_error)}
     if not content and ledger.own:
         return {}
@@ -270,7 +277,7 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:
     return type(part) is Text or (
-        ledger.own and made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+        ledger.own and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT)
     )
 
 

@@ -1,7 +1,7 @@
 """Messages of Chat Completions: one canonical message for each message of the wire.
 
 The places where this wire stores what the model keeps as ordered parts:
-- thinking stands in a key of the assistant's message (`reasoning_content`, `reasoning`), by the servers that have any;
+- thinking stands in a key of the assistant's message (`reasoning_content`, `reasoning`), by servers that have any;
 - calls stand in `tool_calls` (one legacy call in `function_call`), after all words;
 - a result is a message of its own, with text only: its media go into a user's message after the last result.
 """
@@ -115,7 +115,7 @@ def _decode_odd_answer(body: dict[str, Any], place: int, legacy: list[ToolCall] 
     elif type(content) is list and content:
         del rest["content"]
         parts += decode_parts(content)
-    if (refusal := take(rest, "refusal", str)) is not None:
+    if rest.get("refusal") and (refusal := take(rest, "refusal", str)) is not None:
         parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
     if type(rest.get("audio")) is dict:
         parts += _take_audio(rest)
@@ -124,11 +124,7 @@ def _decode_odd_answer(body: dict[str, Any], place: int, legacy: list[ToolCall] 
         del rest["tool_calls"]
         parts += decode_calls(calls, place)
     if type(rest.get("function_call")) is dict:
-        call = decode_legacy_call(rest, place)
-        if call is not None:
-            parts.append(call)
-            if legacy is not None:
-                legacy.append(call)
+        parts += _take_legacy_call(rest, place, legacy)
     name = take(rest, "name", str)
     if len(parts) == 1 and type(content) is str and type(parts[0]) is Text and parts[0].citations is None:
         return Message("assistant", content, name, None, WIRE.own(rest, form))
@@ -170,17 +166,31 @@ def _take_audio(rest: dict[str, Any]) -> list[Part]:
     return [Audio(data, file_id=file_id, transcript=words, opaque=Opaque(DIALECT, left, {"key": "audio"}))]
 
 
-def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
+def _take_legacy_call(rest: dict[str, Any], place: int, legacy: list[ToolCall] | None) -> list[Part]:
+    call = decode_legacy_call(rest, place)
+    if call is None:
+        return []
+    if legacy is not None:
+        legacy.append(call)
+    return [call]
+
+
+def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the messages of a request; media of results follow the last result of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
     plain = WIRE.plain
     for place, message in enumerate(messages):
         opaque = message.opaque
-        if opaque is plain and not below and type(message.content) is str and message.name is None:
-            if message.tool_call_id is None:
-                bodies.append({"role": message.role, "content": message.content})
-                continue
+        if (
+            opaque is plain
+            and not below
+            and type(message.content) is str
+            and message.name is None
+            and message.tool_call_id is None
+        ):
+            bodies.append({"role": message.role, "content": message.content})
+            continue
         ledger.at = ("messages", place)
         ledger.own = opaque is not None and opaque.dialect == DIALECT
         if message.role != "tool" and below:
@@ -228,7 +238,7 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 
 def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
-    blocks: list[dict[str, Any]] = []
+    blocks: list[Any] = []
     for place, part in enumerate(message.parts):
         ledger.part = place
         if type(part) is ToolResult:
@@ -252,7 +262,7 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
     body: dict[str, Any] = {} if "odd_role" in form_of(message.opaque, DIALECT) else {"role": "assistant"}
-    blocks: list[dict[str, Any]] = []
+    blocks: list[Any] = []
     bare = False
     for place, part in enumerate(message.parts):
         ledger.part = place

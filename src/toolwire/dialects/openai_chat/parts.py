@@ -109,7 +109,8 @@ def _decode_audio(block: dict[str, Any]) -> Part | None:
         return None
     del rest["type"], rest["input_audio"]
     left = inner.copy()
-    data, media_type = left.pop("data"), AUDIO_FORMATS.get(left.get("format"))
+    data, form = left.pop("data"), left.get("format")
+    media_type = AUDIO_FORMATS.get(form) if type(form) is str else None
     if media_type is not None:
         del left["format"]
     if left:
@@ -221,16 +222,16 @@ def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
         ledger.lose_opaque(part)
         ledger.lose("", "opaque", f"only {part.dialect} understands this part")
         return None
-    encode = ENCODERS.get(type(part)) if role == "user" or ledger.own else WORDS.get(type(part))
+    encode = ENCODERS.get(type(part)) if role == "user" or ledger.own else TEXT_ONLY.get(type(part))
     if encode is None:
         ledger.lose("", type(part).__struct_config__.tag, f"a {role} message of {DIALECT} cannot hold it")  # type: ignore[arg-type]
         return None
     return encode(part, ledger)
 
 
-WORDS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: _encode_user_text}
+TEXT_ONLY: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: _encode_user_text}
 ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
-    **WORDS,
+    **TEXT_ONLY,
     Refusal: encode_refusal,
     Image: encode_image,
     Document: encode_file,
@@ -269,7 +270,7 @@ def nest(
 
 def take_cache(rest: dict[str, Any]) -> Cache | None:
     """Take a cache mark out of what is left of a part."""
-    mark = rest.get("prompt_cache_breakpoint")
+    mark: Any = rest.get("prompt_cache_breakpoint")
     match mark:
         case {"mode": "explicit", "ttl": str(ttl)} if len(mark) == 2:
             del rest["prompt_cache_breakpoint"]
@@ -320,7 +321,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
         "end_index": citation.end,
     }
     if mine:
-        inner = {key: value for key, value in said.items() if value is not None}
+        inner: dict[str, Any] = {key: value for key, value in said.items() if value is not None}
         left = citation.opaque.value.get("url_citation")  # type: ignore[union-attr]
         inner = {**left, **inner} if isinstance(left, dict) else inner
     else:

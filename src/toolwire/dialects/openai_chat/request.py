@@ -76,8 +76,7 @@ def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the system prompt as the first message."""
     if not request.system:
         return []
-    bodies = encode_messages([Message("system", request.system)], ledger)
-    return bodies
+    return encode_messages([Message("system", request.system)], ledger)
 
 
 def _decode_stop(value: Any) -> Understood | None:
@@ -168,3 +167,4 @@ SETTINGS = Settings(
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )
+SETTING_PATHS = SETTINGS.paths()

@@ -37,7 +37,8 @@ def decode_tool(body: Any) -> Tool | ServerTool:
             return ServerTool(kind, DIALECT, body)
         case _:
             return ServerTool("", DIALECT, body)
-    rest, left, form = body.copy(), inner.copy(), {}
+    form: dict[str, Any] = {}
+    rest, left = body.copy(), inner.copy()
     del rest[key], rest["type"], left["name"]
     return _make_tool(WIRE.read_name(name, form), key, left, rest, form)
 

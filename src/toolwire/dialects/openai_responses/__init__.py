@@ -2,11 +2,12 @@
 
 from toolwire.dialects.openai_responses.error import decode_error, encode_error
 from toolwire.dialects.openai_responses.parts import DIALECT
-from toolwire.dialects.openai_responses.request import decode_request, encode_request
+from toolwire.dialects.openai_responses.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.openai_responses.response import decode_response, encode_response
 
 __all__ = [
     "DIALECT",
+    "SETTING_PATHS",
     "decode_error",
     "decode_request",
     "decode_response",

@@ -7,7 +7,7 @@ from toolwire.faults import excerpt, kind_of_status, status_of
 from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.types import Error, ErrorKind, ErrorReply
 
-KIND_OF_CODE: dict[object, ErrorKind] = {
+KIND_OF_WORD: dict[object, ErrorKind] = {
     "insufficient_quota": "billing",
     "context_length_exceeded": "context_length",
     "rate_limit_exceeded": "rate_limit",
@@ -16,6 +16,11 @@ KIND_OF_CODE: dict[object, ErrorKind] = {
     "server_error": "server",
     "vector_store_timeout": "timeout",
     "invalid_prompt": "invalid_request",
+    "authentication_error": "authentication",
+    "permission_error": "permission",
+    "not_found_error": "not_found",
+    "rate_limit_error": "rate_limit",
+    "timeout_error": "timeout",
 }
 TYPE_OF_KIND: dict[ErrorKind, str] = {
     "authentication": "authentication_error",
@@ -59,7 +64,7 @@ def decode_error(status: int | None, body: Any) -> Error:
 def _take_fields(left: dict[str, Any], status: int | None) -> dict[str, Any]:
     fields = {key: left.pop(key) for key in ("message", "type", "param") if type(left.get(key)) is str}
     code = left.pop("code") if type(left.get("code")) in (str, int) else None
-    known = KIND_OF_CODE.get(code) or KIND_OF_CODE.get(fields.get("type"))
+    known = KIND_OF_WORD.get(code) or KIND_OF_WORD.get(fields.get("type"))
     if code is not None:
         fields["code"] = code
     by_code = type(code) is int and kind_of_status(status) == "unknown"

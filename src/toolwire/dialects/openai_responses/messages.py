@@ -31,7 +31,7 @@ from toolwire.dialects.openai_responses.parts import (
     PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
-    decode_said,
+    decode_message_item,
     encode_input,
     encode_output_text,
     encode_refusal,
@@ -173,7 +173,7 @@ class Turn:
             self.parts.append(decode_call(item, self.place, self.calls, self.reasoning))
             self.calls += 1
         elif kind == "message":
-            self.parts += decode_said(item, self.reasoning)
+            self.parts += decode_message_item(item, self.reasoning)
         elif kind == "reasoning":
             thinking = decode_reasoning(item)
             self.parts.append(thinking)

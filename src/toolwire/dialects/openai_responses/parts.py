@@ -355,7 +355,7 @@ def take_said(rest: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-def decode_said(item: dict[str, Any], reasoning: str | None) -> list[Part]:
+def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Part]:
     """Read what a message item of the model says; the first part carries what the item says beside it."""
     content: Any = item.get("content")
     easy = type(content) is str

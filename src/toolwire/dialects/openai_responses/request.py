@@ -84,7 +84,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
         body["tools"] = tools
     if not mine and request.store is False:
         body["include"] = [*body.get("include", ()), ENCRYPTED]
-    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    messages = request.messages if mine or _goes_on(request) else repair(request.messages, ledger.losses)
     items = Items(ledger)
     first = _encode_system(request, messages, body, items)
     _encode_state(request, body, ledger)
@@ -112,6 +112,12 @@ def _encode_state(request: Request, body: dict[str, Any], ledger: Ledger) -> Non
             body[key] = value
         else:
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+
+
+def _goes_on(request: Request) -> bool:
+    """Whether the calls that the messages answer are at the server, so that no result lacks its call."""
+    stored = not STATE.keys().isdisjoint(request.provider_state or ())
+    return stored and all(message.role != "assistant" for message in request.messages)
 
 
 def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
@@ -149,6 +155,7 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
     ledger.at = ("messages", 0)
     ledger.lose_opaque(message.opaque)
     body["instructions"] = _join(message.parts, ledger)
+    ledger.at = ()
     return 1
 
 
@@ -338,3 +345,4 @@ SETTINGS = Settings(
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )
+SETTING_PATHS = SETTINGS.paths()

@@ -1,0 +1,172 @@
+"""Contents of generateContent: what each part means, and how results find their calls."""
+
+from typing import Any
+
+import pytest
+
+from toolwire import (
+    Audio,
+    Context,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Request,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from toolwire.dialects import gemini
+
+PNG = "iVBORw0KGgo="
+LOOK = {"functionCall": {"name": "look", "args": {"city": "Paris"}}}
+SEEN = {"functionResponse": {"name": "look", "response": {"output": "sunny"}}}
+
+
+def contents(*parts: Any, role: str = "user") -> dict[str, Any]:
+    return {"contents": [{"role": role, "parts": list(parts)}]}
+
+
+def parts_of(*parts: Any, role: str = "user") -> list[Any]:
+    return gemini.decode_request(contents(*parts, role=role)).messages[0].parts
+
+
+MEANINGS: list[tuple[Any, type, dict[str, Any]]] = [
+    ({"text": "a"}, Text, {"text": "a"}),
+    ({"text": "a", "thoughtSignature": "s"}, Text, {"text": "a"}),
+    ({"text": "a", "thought": True, "thoughtSignature": "s"}, Thinking, {"text": "a", "signature": "s"}),
+    ({"inlineData": {"mimeType": "image/png", "data": PNG}}, Image, {"data": PNG, "media_type": "image/png"}),
+    (
+        {"inline_data": {"mime_type": "audio/wav", "data": "YQ"}},
+        Audio,
+        {"data": "YQ", "media_type": "audio/wav"},
+    ),
+    (
+        {"inlineData": {"mimeType": "application/pdf", "data": "YQ", "displayName": "d"}},
+        Document,
+        {"name": "d"},
+    ),
+    ({"fileData": {"mimeType": "video/mp4", "fileUri": "gs://v"}}, Document, {"url": "gs://v"}),
+    ({"fileData": {"mimeType": "image/png", "fileUri": "gs://i"}}, Image, {"url": "gs://i", "data": None}),
+    ({"executableCode": {"code": "1", "id": "x"}}, ServerToolCall, {"id": "x", "arguments": {"code": "1"}}),
+    ({"codeExecutionResult": {"output": "2"}}, ServerToolResult, {"content": {"output": "2"}}),
+    ({"toolCall": {"toolType": "URL_CONTEXT", "args": {}}}, ServerToolCall, {"name": "URL_CONTEXT"}),
+    ({"toolResponse": {"toolType": "A", "response": {"a": 1}}}, ServerToolResult, {"content": {"a": 1}}),
+    ({"text": "a", "thought": True, "functionCall": {"name": "f"}}, Opaque, {}),
+    ({"unheard": 1}, Opaque, {"value": {"unheard": 1}}),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "fields"), MEANINGS)
+def test_what_a_part_means(body: Any, kind: type, fields: dict[str, Any]) -> None:
+    [part] = parts_of(body, {"text": "."})[:1]
+    assert type(part) is kind
+    assert {field: getattr(part, field) for field in fields} == fields
+
+
+def test_a_signature_stays_on_its_part() -> None:
+    call, text = parts_of(
+        {**LOOK, "thought_signature": "a+/="}, {"text": "", "thoughtSignature": "b"}, role="model"
+    )
+    assert call.opaque.value == {"thoughtSignature": "a+/="}
+    assert text == Text("", opaque=Opaque("gemini", {"thoughtSignature": "b"}))
+
+
+ROLES = [
+    ([{"text": "a"}], "model", "assistant", "a"),
+    ([{"text": "a"}], "user", "user", "a"),
+    ([{"text": "a"}], "function", "user", "a"),
+    ([SEEN, SEEN], "user", "tool", None),
+    ([SEEN], "function", "tool", None),
+    ([SEEN, {"text": "a"}], "user", "user", None),
+]
+
+
+@pytest.mark.parametrize(("parts", "role", "speaker", "content"), ROLES)
+def test_who_speaks(parts: list[Any], role: str, speaker: str, content: str | None) -> None:
+    [message] = gemini.decode_request(contents(*parts, role=role)).messages
+    assert message.role == speaker
+    assert content is None or message.content == content
+
+
+def test_calls_without_ids_are_numbered_through_the_conversation() -> None:
+    call, result = {"functionCall": {"name": "look"}}, {"functionResponse": {"name": "look", "response": {}}}
+    turns = [
+        {"role": "model", "parts": [call, {"functionCall": {"name": "other", "id": "gemini_2"}}, call]},
+        {"role": "user", "parts": [result, {"functionResponse": {"name": "other"}}, result]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "renamed", "id": "own"}}]},
+    ]
+    messages = gemini.decode_request({"contents": turns}).messages
+    assert [call.id for message in messages for call in message.tool_calls] == [
+        *("gemini_1", "gemini_2", "gemini_3", "gemini_4")
+    ]
+    answered = [
+        part.tool_call_id for message in messages for part in message.parts if isinstance(part, ToolResult)
+    ]
+    assert answered == ["gemini_1", "gemini_2", "gemini_3", "own"]
+    assert gemini.encode_request(gemini.decode_request({"contents": turns})).body == {"contents": turns}
+
+
+def linked(
+    calls: list[tuple[str, str | None]], results: list[tuple[str | None, str | None]]
+) -> list[str | None]:
+    said = [{"functionCall": {"name": name, "id": given}} for name, given in calls]
+    answers: list[Any] = [
+        {"functionResponse": {"name": name, "id": given, "response": {}}} for name, given in results
+    ]
+    body = {"contents": [{"role": "model", "parts": said}, {"role": "user", "parts": answers}]}
+    request = gemini.decode_request(body)
+    assert gemini.encode_request(request).body == body
+    return [part.tool_call_id for part in request.messages[1].parts if isinstance(part, ToolResult)]
+
+
+LINKS: list[tuple[list[Any], list[Any], list[str | None]]] = [
+    ([("a", "x"), ("b", "y")], [("b", "y"), ("a", "x")], ["y", "x"]),
+    ([("a", None), ("b", None)], [("b", None), ("a", None)], ["gemini_2", "gemini_1"]),
+    ([("a", "x"), ("a", "y")], [("a", None), ("a", None)], ["x", "y"]),
+    ([("a", None)], [("other", None)], ["gemini_1"]),
+    ([("a", None)], [(None, None), (None, None)], ["gemini_1", None]),
+    ([("a", None)], [("a", "z")], ["gemini_1"]),
+    ([("a", "x")], [("a", "z")], ["z"]),
+]
+
+
+@pytest.mark.parametrize(("calls", "results", "ids"), LINKS)
+def test_a_result_finds_its_call(calls: Any, results: Any, ids: list[str | None]) -> None:
+    assert linked(calls, results) == ids
+
+
+RESPONSES: list[tuple[dict[str, Any], str, bool]] = [
+    ({"output": "x"}, "x", False),
+    ({"output": ""}, "", False),
+    ({"error": "boom"}, "boom", True),
+    ({}, "{}", False),
+    ({"a": 1, "b": [None, 1.0]}, '{"a":1,"b":[null,1.0]}', False),
+    ({"output": 1}, '{"output":1}', False),
+    ({"error": {"code": 1}}, '{"error":{"code":1}}', False),
+    ({"output": "x", "error": "y"}, '{"output":"x","error":"y"}', False),
+    ({"output": '{"output":"x"}'}, '{"output":"x"}', False),
+    ({"output": '{"a": 1}'}, '{"a": 1}', False),
+    ({"output": '{"a":1,"a":1}'}, '{"a":1,"a":1}', False),
+    ({"output": "{"}, "{", False),
+    ({"output": "[1]"}, "[1]", False),
+    ({"error": '{"a":1}'}, '{"a":1}', True),
+]
+
+
+@pytest.mark.parametrize(("response", "text", "is_error"), RESPONSES)
+def test_an_object_and_the_text_of_a_result_are_one_to_one(
+    response: dict[str, Any], text: str, is_error: bool
+) -> None:
+    [result] = parts_of({"functionResponse": {"name": "look", "response": response}})
+    assert (result.content, result.is_error) == (text, is_error)
+    history = [
+        Message("assistant", [ToolCall("c", "look")]),
+        Message("tool", [ToolResult("c", None, text, is_error)]),
+    ]
+    body = gemini.encode_request(Request(context=Context(None, history))).body
+    assert body["contents"][1]["parts"][0]["functionResponse"]["response"] == response
