@@ -1,4 +1,4 @@
-"""Requests to measure with: long tool histories in each format, made from numbers, different at every call."""
+"""Requests to measure with: long tool histories, made from numbers, different at every call."""
 
 import itertools
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 
 _counter = itertools.count(1)
-WORDS = "the build fails in the second step because a module that the test needs is missing from the image ".split()
+WORDS = (
+    "the build fails in the second step because a module that the test needs is missing from the image"
+).split()
 
 
 def prose(seed: int, length: int) -> str:

@@ -1,7 +1,8 @@
 """Measure what a translation costs, as ratios in one run to the JSON floor and to peers on the same work.
 
-The floor is msgspec reading and writing the same bytes. Every sample is a request that was never seen before: bytes in,
-bytes out. A round measures the floor and a contestant one after the other; the ratio quoted is the median over rounds.
+The floor is msgspec reading and writing the same bytes. Every sample is a request that was never seen before:
+bytes in, bytes out. A round measures the floor and a contestant one after the other; the ratio quoted is the
+median over rounds.
 """
 
 import argparse
@@ -47,7 +48,7 @@ def spent(work: Work, samples: list[bytes]) -> float:
 
 
 def ratio(work: Work, fresh: Callable[[], list[bytes]], rounds: int = ROUNDS) -> tuple[float, float, float]:
-    """Give the median ratio to the floor, and the medians of both in microseconds; no sample is used in two rounds."""
+    """Give the median ratio to the floor and the medians of both in microseconds; no sample is used twice."""
     spent(work, fresh())
     pairs = []
     for _ in range(rounds):
@@ -64,7 +65,7 @@ def samples_of(make: Callable[[], dict[str, Any]], source: str, count: int) -> l
 
 
 def peers() -> dict[str, Work]:
-    """Give the peers that are installed, each doing the same work: Chat Completions to Messages, bytes in and out."""
+    """Give the peers that are installed, each doing the same work: Chat Completions to Messages, as bytes."""
     found: dict[str, Work] = {}
     if importlib.util.find_spec("llm_rosetta") is not None:
         found["llm-rosetta"] = _rosetta()
@@ -112,19 +113,18 @@ def report_translation(*, short: bool) -> None:
     """Print the cost of every pair, and of the peers on one."""
     for size, make in (("60 KB", bodies.sixty_kilobytes), ("4 KB", bodies.four_kilobytes)):
         count = 20 if size == "60 KB" else 100
-        print(
-            f"\n{size} request: {len(samples_of(make, 'openai-chat', 1)[0])} bytes, target at most {TARGETS[size]} x"
-        )
+        length = len(samples_of(make, "openai-chat", 1)[0])
+        print(f"\n{size} request: {length} bytes, target at most {TARGETS[size]} x")
         for source, target in PAIRS if not short else [("openai-chat", "anthropic")]:
-            median, base, cost = ratio(ours(source, target), partial(samples_of, make, source, count))
-            print(
-                f"  {source:>16} > {target:<16} {median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)"
-            )
+            measured = ratio(ours(source, target), partial(samples_of, make, source, count))
+            print(f"  {source:>16} > {target:<16} {_said(*measured)}")
         for name, work in peers().items():
-            median, base, cost = ratio(work, partial(samples_of, make, "openai-chat", 10), 5)
-            print(
-                f"  {name:>16}: chat > anthropic  {median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)"
-            )
+            measured = ratio(work, partial(samples_of, make, "openai-chat", 10), 5)
+            print(f"  {name:>16}: chat > anthropic  {_said(*measured)}")
+
+
+def _said(median: float, base: float, cost: float) -> str:
+    return f"{median:5.2f} x the floor   ({cost:7.1f} us, floor {base:6.1f} us)"
 
 
 def report_growth() -> None:
@@ -139,9 +139,8 @@ def report_growth() -> None:
             begin = time.perf_counter()
             encode(dialect("openai-chat").decode_request(body))
             times.append(time.perf_counter() - begin)
-        print(
-            f"  {len(request.messages):6d} messages: {min(times) / len(request.messages) * 1e6:6.2f} us a message"
-        )
+        count = len(request.messages)
+        print(f"  {count:6d} messages: {min(times) / count * 1e6:6.2f} us a message")
 
 
 def report_import() -> None:

@@ -113,7 +113,7 @@ def _gemini_request(body: Any) -> str | None:
 
 
 def _ollama_request(body: Any) -> str | None:
-    """Judge by the client's types for each key; its own request type lets any mapping pass as a message or a tool."""
+    """Judge by the client's types for each key; its own request type lets any map pass as a message."""
     for message in body.get("messages") or ():
         if isinstance(message, dict) and not all(
             isinstance(image, str) for image in message.get("images") or ()

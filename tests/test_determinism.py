@@ -44,7 +44,7 @@ def test_decoding_and_encoding_leave_the_input_alone(source: str, corpus: Any) -
 
 
 def conversation(turns: int) -> list[Message]:
-    """Make a history of turns with two calls each, names and ids that need escaping, and late system messages."""
+    """Make turns with two calls each, names and ids that need escaping, and late system messages."""
     messages = [Message("system", "Be brief."), Message("user", "Begin.")]
     for turn in range(turns):
         calls = [

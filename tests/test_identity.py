@@ -1,4 +1,4 @@
-"""Identity: what is read from a wire is written to it as it was, from understanding and not from keeping the body.
+"""Identity: what is read from a wire is written to it as it was, by understanding, not by keeping the body.
 
 The second half changes one value of the decoded model: then exactly that place of the body differs.
 """

@@ -1,8 +1,8 @@
 """Tools survive: A to B to A keeps every declaration, call and result, their links and their order.
 
-A declaration may come back in other words only where a loss names that very tool (a schema keyword that the target
-cannot say), and may be away only where a loss says that the choice took it. Calls and results have no excuse, but for
-words: a target that holds one text joins the texts of a result.
+A declaration may come back in other words only where a loss names that very tool (a schema keyword that the
+target cannot say), and may be away only where a loss says that the choice took it. Calls and results have no
+excuse, but for words: a target that holds one text joins the texts of a result.
 """
 
 import re
@@ -46,7 +46,7 @@ def exchanges(request: Request) -> list[Any]:
 
 
 def words(result: ToolResult) -> str:
-    """Give a result's words, without what stands in for media that had to move, and without the space between texts."""
+    """Give a result's words, without what stands in for media that had to move, and without white space."""
     texts = [Text(result.content)] if isinstance(result.content, str) else result.content
     return "".join("".join(STUB.sub("", part.text).split()) for part in texts if isinstance(part, Text))
 

@@ -18,7 +18,7 @@ from toolwire.bodies import read_body
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidBody, ToolwireError
 
-ODD = (
+ODD: tuple[Any, ...] = (
     None,
     True,
     0,
@@ -39,15 +39,17 @@ ODD = (
     {"a": [{}]},
 )
 KEYS = (
-    "model messages role content type text tool_calls function name arguments id tools parameters tool_choice input output "
-    "instructions system contents parts functionCall functionResponse args response image_url source data usage choices "
-    "message candidates finishReason stop_reason done options format think error status call_id summary encrypted_content "
-    "generationConfig toolConfig functionDeclarations thought thoughtSignature inlineData tool_use_id is_error thinking"
+    "model messages role content type text tool_calls function name arguments id tools parameters "
+    "tool_choice input output instructions system contents parts functionCall functionResponse args "
+    "response image_url source data usage choices message candidates finishReason stop_reason done "
+    "options format think error status call_id summary encrypted_content generationConfig toolConfig "
+    "functionDeclarations thought thoughtSignature inlineData tool_use_id is_error thinking"
 ).split()
 TYPES = (
-    "text tool_use tool_result image document thinking redacted_thinking function custom message function_call reasoning "
-    "function_call_output input_text output_text input_image image_url input_audio file refusal user assistant system tool "
-    "developer model auto any none required base64 url"
+    "text tool_use tool_result image document thinking redacted_thinking function custom message "
+    "function_call reasoning function_call_output input_text output_text input_image image_url "
+    "input_audio file refusal user assistant system tool developer model auto any none required base64 "
+    "url"
 ).split()
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(TYPES) | st.text(max_size=4),
@@ -59,22 +61,28 @@ json_values = st.recursive(
 )
 
 
+def refusal_of(encode: Any, value: Any) -> str | None:
+    """Give the words of the documented error, if there is one."""
+    try:
+        encode(value)
+    except ToolwireError as documented:
+        return str(documented)
+    return None
+
+
 def survive(name: str, body: Any) -> None:
     """Send a body through every direction of a dialect, and to every other dialect."""
     dialect = DIALECTS[name]
     for decode, encode in (("decode_request", "encode_request"), ("decode_response", "encode_response")):
         try:
             value = getattr(dialect, decode)(body)
-        except InvalidBody as refusal:
-            assert not isinstance(body, dict), refusal
+        except InvalidBody:
+            if isinstance(body, dict):
+                raise
             continue
         back = getattr(dialect, encode)(value)
         assert differences(body, back.body) == [], decode
-        for target in NAMES:
-            try:
-                getattr(DIALECTS[target], encode)(value)
-            except ToolwireError as documented:
-                assert str(documented)
+        assert "" not in [refusal_of(getattr(DIALECTS[target], encode), value) for target in NAMES]
     error = dialect.decode_error(500, body)
     assert differences(body, dialect.encode_error(error).body) == []
     for target in NAMES:
@@ -111,23 +119,22 @@ def mutate(value: Any, chance: random.Random) -> Any:
     return chance.choice(ODD)
 
 
-def fuzz(name: str, rounds: int) -> int:
-    """Survive mutations of everything that was recorded, and count them."""
-    chance = random.Random(name)
+def fuzz(name: str, rounds: int) -> None:
+    """Survive mutations of everything that was recorded."""
+    chance = random.Random(name)  # noqa: S311 - the same mutations in every run
     bodies = [body for _, body in requests_of(name)] + [body for _, body in responses_of(name)]
     for _ in range(rounds):
         body = chance.choice(bodies)
         for _ in range(chance.randint(1, 4)):
             body = mutate(body, chance)
         survive(name, body)
-    return rounds
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", NAMES)
 def test_mutations_of_recorded_bodies(name: str, corpus: Any) -> None:
     assert corpus
-    print(f"{fuzz(name, 300)} mutated bodies of {name}")
+    fuzz(name, 300)
 
 
 @pytest.mark.slow
@@ -135,9 +142,9 @@ def test_mutations_of_recorded_bodies(name: str, corpus: Any) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_many_mutations_of_recorded_bodies(name: str, corpus: Any, capsys: Any) -> None:
     assert corpus
-    count = fuzz(name, 20_000)
+    fuzz(name, 20_000)
     with capsys.disabled():
-        print(f"\n{count} mutated bodies of {name}: no undocumented exception, every one came back as it was")
+        print(f"\n20000 mutated bodies of {name}: no undocumented exception, each came back as it was")  # noqa: T201
 
 
 def nested(depth: int) -> Any:

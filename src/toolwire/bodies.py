@@ -1,8 +1,8 @@
 """Bodies as bytes or text: read to JSON values, or refused with the place and the reason.
 
 Rule: a key given twice is refused, because two readers would understand two things. That none is, is proved
-in the cheapest way that will do: the value written again is the same bytes; else the keys are counted; else they
-are read one by one.
+in the cheapest way that will do: the value written again is the same bytes; else the keys are counted; else
+they are read one by one.
 """
 
 import json

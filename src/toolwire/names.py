@@ -121,7 +121,7 @@ class Names:
         return name
 
     def choose(self, name: str, *, own: bool) -> str:
-        """Give the name of a tool that is chosen: as it was declared, as it came, or as the target takes it."""
+        """Give the name of a chosen tool: as it was declared, as it came, or as the target takes it."""
         return self.given.get(name, name) if own else self.write(name)
 
     def write(self, name: str) -> str:

@@ -24,7 +24,7 @@ DEFAULTS: Mapping[str, Any] = {"n": 1, "parallel_tool_calls": True, "logprobs": 
 
 
 class Understood(Struct):
-    """What a setting's value means: canonical fields, what is left of it, and whether its spelling is worth keeping."""
+    """What a setting's value means: canonical fields, what is left of it, whether its spelling is kept."""
 
     fields: dict[str, Any]
     left: Any = ABSENT
@@ -66,10 +66,11 @@ class Settings:
     def paths(self, within: str = "") -> dict[str, str]:
         """Say where in a body each canonical field stands."""
         prefix = f"{within}." if within else ""
-        return {field: f"{prefix}{settings[0].key}" for field, settings in self.by_field.items() if settings[0].key}
+        firsts = {field: settings[0].key for field, settings in self.by_field.items()}
+        return {field: f"{prefix}{key}" for field, key in firsts.items() if key}
 
     def decode(self, rest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Take the understood settings out of what is left of a body: canonical fields, and spellings to keep."""
+        """Take what is understood out of what is left of a body: canonical fields, and spellings to keep."""
         fields: dict[str, Any] = {}
         form: dict[str, Any] = {}
         by_key = self.by_key
@@ -131,7 +132,7 @@ def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) 
 
 
 def merge(left: Any, value: Any) -> Any:
-    """Put what was left of an object beside what is understood of it, at every depth; what is understood wins."""
+    """Put what was left of an object beside what is understood of it, at every depth; the latter wins."""
     if not isinstance(left, dict) or not isinstance(value, dict):
         return value
     return {**left, **{key: merge(left.get(key), inner) for key, inner in value.items()}}

@@ -1,9 +1,10 @@
 """Bodies of one dialect to bodies of another, through the canonical model.
 
 Rules of this file:
-- Nothing is lost in silence: what the target cannot say is in the losses. `strict` raises before anything is sent.
-- A strict translation minds losses of meaning. A minor loss (a cache mark, an order of words and calls, a default that
-  had to be given) is told, and never raised.
+- Nothing is lost in silence: what the target cannot say is in the losses. `strict` raises before anything is
+  sent.
+- A strict translation minds losses of meaning. A minor loss (a cache mark, an order of words and calls, a
+  default that had to be given) is told, and never raised.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ Body = dict[str, Any] | bytes | str
 def request(
     body: Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
 ) -> Encoded:
-    """Translate a request's body; `path` carries what the source's URL says (Gemini's model and streaming)."""
+    """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming)."""
     given, here = read_body(body), dialect(source)
     encoded = dialect(target).encode_request(here.decode_request(given, path))
     if encoded.losses:
@@ -32,15 +33,16 @@ def request(
     return encoded
 
 
-def _where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
+def _where_they_stand(
+    losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]
+) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
     named = []
     for loss in losses:
         field = loss.path.partition(".")[0]
         key = paths.get(field, field)
-        if key != field and key.partition(".")[0] in body:
-            loss = replace(loss, path=key + loss.path[len(field) :])
-        named.append(loss)
+        moved = key != field and key.partition(".")[0] in body
+        named.append(replace(loss, path=key + loss.path[len(field) :]) if moved else loss)
     return tuple(named)
 
 

@@ -1,8 +1,11 @@
 """Contents of generateContent: what each part means, and how results find their calls."""
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolwire import (
     Audio,
@@ -19,7 +22,9 @@ from toolwire import (
     ToolCall,
     ToolResult,
 )
+from toolwire.arguments import format_arguments
 from toolwire.dialects import gemini
+from toolwire.dialects.gemini.calls import read_response, write_response
 
 PNG = "iVBORw0KGgo="
 LOOK = {"functionCall": {"name": "look", "args": {"city": "Paris"}}}
@@ -170,3 +175,26 @@ def test_an_object_and_the_text_of_a_result_are_one_to_one(
     ]
     body = gemini.encode_request(Request(context=Context(None, history))).body
     assert body["contents"][1]["parts"][0]["functionResponse"]["response"] == response
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["output", "error", "a"]) | st.text(max_size=4), VALUES, max_size=3)
+
+
+@given(OBJECTS)
+def test_every_object_of_a_result_comes_back(response: dict[str, Any]) -> None:
+    text, is_error = read_response(response)
+    assert write_response(text, is_error=is_error) == response
+
+
+@given(st.text() | OBJECTS.map(format_arguments) | OBJECTS.map(json.dumps), st.booleans())
+def test_every_text_of_a_result_comes_back(text: str, is_error: bool) -> None:
+    assert read_response(write_response(text, is_error=is_error)) == (text, is_error)

@@ -138,6 +138,7 @@ TURNS: list[tuple[list[Message], list[Any]]] = [
     ),
     ([Message("assistant", ""), Message("a")], [said("user", "a")]),
     ([Message("user", "")], [said("user", "(empty)")]),
+    ([Message("a"), Message("tool", [])], [said("user", "a")]),
     ([Message("user", [Text(""), Text("a")])], [said("user", "a")]),
 ]
 

@@ -41,7 +41,7 @@ TOOLS: list[tuple[Any, Any, list[Said]]] = [
                 "properties": {"a": {"enum": [1]}, "b": {"type": "string"}},
             },
         },
-        [],
+        [("tools[0].parameters", "approximated", "minor")],
     ),
     (
         Tool("look", parameters={"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}}),

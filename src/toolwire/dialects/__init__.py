@@ -63,7 +63,7 @@ class Tuned:
 def dialect(name: str | Dialect, **quirks: Any) -> Dialect:
     """Give a dialect by its name or alias, or one that is made already, tuned by quirks if any are given."""
     found = name if not isinstance(name, str) else _load(name)
-    return Tuned(found, Quirks(**quirks)) if quirks else found  # type: ignore[return-value]
+    return Tuned(found, Quirks(**quirks)) if quirks else found
 
 
 @cache
@@ -71,4 +71,4 @@ def _load(name: str) -> Dialect:
     known = ALIASES.get(name, name)
     if known not in NAMES:
         raise UnknownDialect(name, [*NAMES, *ALIASES])
-    return importlib.import_module(f"toolwire.dialects.{known.replace('-', '_')}")  # type: ignore[return-value]
+    return importlib.import_module(f"toolwire.dialects.{known.replace('-', '_')}")

@@ -39,9 +39,10 @@ def check_kind(given: dict[str, Any], field: str, kind: type | tuple[type, ...],
         raise InvalidField(field, reason)
 
 
-def build(kind: type[Made], given: dict[str, Any]) -> Made:
+def build(kind: type[Made], given: dict[str, Any], *nullable: str) -> Made:
     """Make the value from the fields that it has; other keys are ignored, absent ones keep their defaults."""
-    return kind(**{name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None})
+    said = {name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None}
+    return kind(**{**dict.fromkeys(nullable), **said})
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
@@ -154,6 +155,9 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
             return NotImplemented
         return self._identity() == other._identity()
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((self.id, self.name))
 
@@ -168,7 +172,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
         check_kind(given, "id", str, "must be a string")
         check_kind(given, "name", str, "must be a string")
         check_kind(given, "arguments", dict, "must be a map")
-        return build(cls, given)
+        return build(cls, given, "id")
 
     @classmethod
     def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
@@ -192,7 +196,7 @@ class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
         check_kind(given, "tool_call_id", str, "must be a string")
         check_kind(given, "name", str, "must be a string")
         check_kind(given, "content", (str, list), "must be a string or a list of parts")
-        return build(cls, given)
+        return build(cls, given, "tool_call_id")
 
 
 class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):

@@ -27,7 +27,8 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         return Opaque(DIALECT, block)
     if len(block) == 4 and type(call_id) is str and "__tw" not in name and "__tw" not in call_id:
         return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
-    rest, form = block.copy(), {}
+    rest = block.copy()
+    form: dict[str, Any] = {}
     del rest["type"], rest["name"], rest["input"]
     if type(call_id) is str:
         del rest["id"]
@@ -88,7 +89,8 @@ def decode_result(block: dict[str, Any]) -> Part:
         return Opaque(DIALECT, block)
     if len(block) == 3 and type(block.get("content")) is str and "__tw" not in call_id:
         return ToolResult(call_id, None, block["content"], opaque=WIRE.plain)
-    rest, form = block.copy(), {}
+    rest = block.copy()
+    form: dict[str, Any] = {}
     del rest["type"], rest["tool_use_id"]
     content: str | list[Part] = []
     given = rest.get("content")

@@ -1,10 +1,10 @@
 """Turns of a Messages conversation.
 
 Rules of this file:
-- A turn that was read here is written as that turn. Turns from elsewhere are grouped: all results of an assistant's
-  turn and the user's words after them stand in one user's turn, the results first.
-- Nothing moves across a turn of the assistant, and no earlier turn changes when later ones are added: prompt caches
-  and thinking signatures are bound to what came before.
+- A turn that was read here is written as that turn. Turns from elsewhere are grouped: all results of an
+  assistant's turn and the user's words after them stand in one user's turn, the results first.
+- Nothing moves across a turn of the assistant, and no earlier turn changes when later ones are added: prompt
+  caches and thinking signatures are bound to what came before.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
 
 def decode_message(body: Any, place: int = 0) -> Message:
     """Read one turn; one that is not understood is kept whole."""
-    role = body.get("role") if type(body) is dict else None
+    role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     content = body.get("content")
@@ -183,8 +183,9 @@ def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: Turns) -> 
 
 
 def _lose_around(message: Message, ledger: Ledger) -> None:
-    part = message.content[0] if message.role == "tool" and message.content else None
-    if type(part) is ToolResult and len(message.content) == 1:
+    content: Any = message.content
+    part = content[0] if message.role == "tool" and content else None
+    if type(part) is ToolResult and len(content) == 1:
         if message.tool_call_id not in (None, part.tool_call_id):
             ledger.lose("tool_call_id", "tool_result", "the result in the message says otherwise")
         if message.name not in (None, part.name):

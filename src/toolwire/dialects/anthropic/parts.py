@@ -1,7 +1,7 @@
 """The content blocks of a Messages conversation."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from toolwire.ledger import Ledger, made_by, take
 from toolwire.names import WORDS, Grammar
@@ -23,6 +23,7 @@ DIALECT = "anthropic"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar(WORDS, 256, distinct=True))
 TTLS = frozenset({"5m", "1h"})
 QUOTED = "cited_text"
+Medium = TypeVar("Medium", Image, Document)
 
 
 def decode_parts(blocks: list[Any]) -> list[Part]:
@@ -93,21 +94,22 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
 
 
 def _decode_image(block: dict[str, Any]) -> Part | None:
-    match block.get("source"):
-        case {"type": "base64", "media_type": str(media_type), "data": str(data)} as source if (
-            len(source) == 3
-        ):
+    source: Any = block.get("source")
+    match source:
+        case {"type": "base64", "media_type": str(media_type), "data": str(data)} if len(source) == 3:
             fields: dict[str, Any] = {"data": data, "media_type": media_type}
-        case {"type": "url", "url": str(url)} as source if len(source) == 2:
+        case {"type": "url", "url": str(url)} if len(source) == 2:
             fields = {"url": url}
-        case {"type": "file", "file_id": str(file_id)} as source if len(source) == 2:
+        case {"type": "file", "file_id": str(file_id)} if len(source) == 2:
             fields = {"file_id": file_id}
         case _:
             return None
     return _make(Image, block, ("type", "source"), fields)
 
 
-def _make(kind: Any, block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> Any:
+def _make(
+    kind: type[Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]
+) -> Medium:
     rest = {key: value for key, value in block.items() if key not in taken}
     return kind(cache=take_cache(rest), opaque=WIRE.own(rest), **fields)
 
@@ -138,16 +140,15 @@ def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | Non
 
 
 def _decode_document(block: dict[str, Any]) -> Part | None:
-    match block.get("source"):
-        case {"type": "base64", "media_type": str(media_type), "data": str(data)} as source if (
-            len(source) == 3
-        ):
+    source: Any = block.get("source")
+    match source:
+        case {"type": "base64", "media_type": str(media_type), "data": str(data)} if len(source) == 3:
             fields: dict[str, Any] = {"data": data, "media_type": media_type}
-        case {"type": "text", "media_type": "text/plain", "data": str(text)} as source if len(source) == 3:
+        case {"type": "text", "media_type": "text/plain", "data": str(text)} if len(source) == 3:
             fields = {"text": text}
-        case {"type": "url", "url": str(url)} as source if len(source) == 2:
+        case {"type": "url", "url": str(url)} if len(source) == 2:
             fields = {"url": url}
-        case {"type": "file", "file_id": str(file_id)} as source if len(source) == 2:
+        case {"type": "file", "file_id": str(file_id)} if len(source) == 2:
             fields = {"file_id": file_id}
         case _:
             return None
@@ -268,7 +269,7 @@ def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
 
 def take_cache(rest: dict[str, Any]) -> Cache | None:
     """Take a cache mark out of what is left of a block."""
-    mark = rest.get("cache_control")
+    mark: Any = rest.get("cache_control")
     match mark:
         case {"type": "ephemeral", "ttl": str(ttl)} if len(mark) == 2:
             del rest["cache_control"]

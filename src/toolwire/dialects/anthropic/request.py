@@ -1,6 +1,7 @@
 """Requests of the Messages API, in both versions: 2023-06-01 and 2026-10-21.
 
-A request that was read here is written as it was, unless a version is asked for; any other is written for the newest.
+A request that was read here is written as it was, unless a version is asked for; any other is written for the
+newest.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Message, Output, Request
+from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
 
 PATH = "/v1/messages"
 NEWEST = "2026-10-21"
@@ -51,7 +52,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
     body: dict[str, Any] = {}
     SETTINGS.encode(request, ledger, body)
     if not mine:
-        _default_max_tokens(request, body, ledger)
+        _default_max_tokens(body, ledger)
     messages = request.messages if mine else repair(request.messages, ledger.losses)
     first = _encode_system(request, messages, body, ledger)
     if tools:
@@ -66,7 +67,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
-def _default_max_tokens(request: Request, body: dict[str, Any], ledger: Ledger) -> None:
+def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
     if "max_tokens" not in body:
         body["max_tokens"] = ledger.quirks.default_max_tokens
         ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted", "minor")
@@ -95,14 +96,20 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         _lose_around_system(messages[0], ledger)
         if alone:
             body["system"] = alone
-        return 1
-    if not first:
-        if type(system) is str:
-            body["system"] = system
-        elif system:
-            ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
-            body["system"] = encode_blocks(system, ledger, "system")
-        return 0
+    elif first:
+        _join_system(system, messages[:first], body, ledger)
+    elif type(system) is str:
+        body["system"] = system
+    elif system:
+        ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+        body["system"] = encode_blocks(system, ledger, "system")
+    return first
+
+
+def _join_system(
+    system: str | list[Part] | None, messages: Any, body: dict[str, Any], ledger: Ledger
+) -> None:
+    """Write the context's prompt and the system messages after it as one prompt."""
     blocks: list[dict[str, Any]] = (
         [{"type": "text", "text": system}] if type(system) is str and system else []
     )
@@ -111,8 +118,7 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         ledger.at = ("system",)
         blocks += encode_blocks(system, ledger, "system")
     strings = type(system) is not list
-    for place in range(first):
-        message = messages[place]
+    for place, message in enumerate(messages):
         ledger.at = ("messages", place)
         strings = strings and type(message.content) is str
         _lose_around_system(message, ledger)
@@ -121,7 +127,6 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         blocks += encode_blocks(message.parts, ledger, "system")
     if blocks:
         body["system"] = blocks[0]["text"] if strings and len(blocks) == 1 else blocks
-    return first
 
 
 def _lose_around_system(message: Message, ledger: Ledger) -> None:
@@ -146,7 +151,7 @@ def _sampling(field: str) -> Setting:
 
 def _decode_thinking(value: Any) -> Understood | None:
     match value:
-        case {"type": "enabled" | "adaptive" | "disabled" | "between_tools" as mode}:
+        case {"type": "enabled" | "adaptive" | "disabled" | "between_tools"}:
             left = value.copy()
             fields = {"thinking": left.pop("type")}
             for key, field, kind in (
@@ -155,7 +160,7 @@ def _decode_thinking(value: Any) -> Understood | None:
             ):
                 if type(left.get(key)) is kind:
                     fields[field] = left.pop(key)
-            return Understood(fields, left or ABSENT) if mode else None
+            return Understood(fields, left or ABSENT)
     return None
 
 
@@ -202,8 +207,9 @@ def _decode_output_config(value: Any) -> Understood | None:
     left, fields = value.copy(), {}
     if type(left.get("effort")) is str:
         fields["effort"] = left.pop("effort")
-    match left.get("format"):
-        case {"type": "json_schema", "schema": dict(schema)} as given if len(given) == 2:
+    given: Any = left.get("format")
+    match given:
+        case {"type": "json_schema", "schema": dict(schema)} if len(given) == 2:
             fields["output"] = Output("schema", schema)
             del left["format"]
     return Understood(fields, left or ABSENT) if fields else None
@@ -234,10 +240,10 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
                     f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor"
                 )
     elif output is not None:
-        severity = "minor" if output.kind == "text" else "semantic"
+        severity: Severity = "minor" if output.kind == "text" else "semantic"
         ledger.lose(
             "output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity
-        )  # type: ignore[arg-type]
+        )
     return body or ABSENT
 
 

@@ -97,7 +97,7 @@ def decode_choice(value: Any) -> Understood | None:
     form: dict[str, Any] = {}
     match value:
         case {"type": "auto" | "none" as mode}:
-            choice = ToolChoice(mode)  # type: ignore[arg-type]
+            choice = ToolChoice(mode)
         case {"type": "any"}:
             choice = ToolChoice("required")
         case {"type": "tool", "name": str(name)}:
@@ -119,7 +119,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
         return ABSENT
     choice = request.tool_choice or ToolChoice("auto")
-    body = {"type": "any" if choice.mode == "required" else choice.mode}
+    body: dict[str, Any] = {"type": "any" if choice.mode == "required" else choice.mode}
     if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
         body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=mine)}
     elif choice.names is not None:
@@ -136,7 +136,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         body = {"type": "auto"}
     if request.parallel_tool_calls is not None:
         if choice.mode != "none" or (mine and request.parallel_tool_calls):
-            body["disable_parallel_tool_use"] = not request.parallel_tool_calls  # type: ignore[assignment]
+            body["disable_parallel_tool_use"] = not request.parallel_tool_calls
         else:
             ledger.lose(
                 "parallel_tool_calls", "parallel_tool_calls", "no tool may be called at all", severity="minor"

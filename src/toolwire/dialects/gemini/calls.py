@@ -26,6 +26,7 @@ from toolwire.standins import SEE_BELOW
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 
 NO_NAME = "unknown_tool"
+CALL = {"id", "name", "args"}
 NEWEST_MEDIA = 3
 
 
@@ -96,8 +97,18 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
 
 def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
     """Read a `functionCall`."""
-    if type(value) is not dict or type(value.get("name")) is not str:
+    name = value.get("name") if type(value) is dict else None
+    if type(name) is not str:
         return None
+    if value.keys() == CALL and "__tw" not in name and value["id"]:
+        call_id, arguments = value["id"], value["args"]
+        if type(call_id) is str and type(arguments) is dict:
+            links.add(call_id, name, given=True)
+            return ToolCall(call_id, name, arguments, links.index - 1, opaque=WIRE.own(rest, form))
+    return _decode_odd_call(value, rest, form, links)
+
+
+def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part:
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None

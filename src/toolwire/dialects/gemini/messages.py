@@ -259,7 +259,8 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> Non
     if role == "assistant":
         turns.model(parts)
     elif role == "tool":
-        turns.user(parts, more=True)
+        if parts:
+            turns.user(parts, more=True)
     else:
         _encode_user(parts, ledger, turns)
 

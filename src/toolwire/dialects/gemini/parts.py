@@ -178,7 +178,9 @@ SUFFIXES = {
     "csv": "text/csv",
     "md": "text/markdown",
 }
+SOURCES = ("data", "url", "text")
 STORED = ("gs://", "https://generativelanguage.googleapis.com/")
+FEW_URLS = "the server fetches few URLs outside its own stores"
 
 
 def _kind_of_media(media_type: str | None) -> type:
@@ -214,15 +216,7 @@ def _decode_media(
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image, a document or a sound, as data or by URL; another provider's file cannot be said."""
-    source = next(
-        (field for field in ("data", "url", "text") if getattr(part, field, None) is not None), None
-    )
-    for field in ("data", "url", "text", "file_id"):
-        if field != source and getattr(part, field, None) is not None:
-            ledger.lose(field, "media_source", f"{DIALECT} takes media as data or by the URL of a file")
-    for field in ("detail", "transcript"):
-        if getattr(part, field, None) is not None:
-            ledger.lose(field, f"media_{field}", f"{DIALECT} has no place for it", severity="minor")
+    source = _source_of(part, ledger)
     if source is None:
         ledger.lose("", "media", "media need data or a URL")
         return None
@@ -230,12 +224,15 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         ledger.lose("text", "document_text", "said as words of the turn", "approximated", "minor")
         ledger.lose_fields(part, "document", "name", "media_type")
         return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
-    key = "inlineData" if source == "data" else "fileData"
+    mine = made_by(part.opaque, DIALECT)
     given: str = getattr(part, source)
-    if source == "data" and "\n" in given and not made_by(part.opaque, DIALECT):
-        given = "".join(given.split())
-    inner: dict[str, Any] = {"data" if source == "data" else "fileUri": given}
-    media_type = part.media_type if part.media_type or made_by(part.opaque, DIALECT) else _guess(part, ledger)
+    if source == "data":
+        key, inner = "inlineData", {"data": given if mine or "\n" not in given else "".join(given.split())}
+    else:
+        key, inner = "fileData", {"fileUri": given}
+        if not mine and not given.startswith(STORED):
+            ledger.lose("url", "media_url", FEW_URLS, "approximated", "minor")
+    media_type = part.media_type or (None if mine else _guess(part))
     if media_type is not None:
         inner["mimeType"] = media_type
     if type(part) is Document and part.name is not None:
@@ -243,17 +240,24 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
     return finish({key: nest(key, inner, part)}, part, ledger)
 
 
-def _guess(part: Image | Document | Audio, ledger: Ledger) -> str:
-    """Say the kind of media that nobody named, and that a URL may not be one that the server fetches."""
-    default, url = MEDIA[type(part)], part.url or ""
-    if part.data is not None:
-        return default
-    if not url.startswith(STORED):
-        ledger.lose(
-            "url", "media_url", "the server fetches few URLs outside its own stores", "approximated", "minor"
-        )
-    guess = SUFFIXES.get(url.partition("?")[0].rpartition(".")[2].lower())
-    return guess if guess is not None and _kind_of_media(guess) is type(part) else default
+def _source_of(part: Image | Document | Audio, ledger: Ledger) -> str | None:
+    """Choose where media come from, and lose what else is said of them."""
+    given = [field for field in SOURCES if getattr(part, field, None) is not None]
+    source = given.pop(0) if given else None
+    for field in (*given, "file_id"):
+        if getattr(part, field, None) is not None:
+            ledger.lose(field, "media_source", f"{DIALECT} takes media as data or by the URL of a file")
+    for field in ("detail", "transcript"):
+        if getattr(part, field, None) is not None:
+            ledger.lose(field, f"media_{field}", f"{DIALECT} has no place for it", severity="minor")
+    return source
+
+
+def _guess(part: Image | Document | Audio) -> str:
+    """Say the kind of media that nobody named, by the suffix of its URL."""
+    suffix = (part.url or "").partition("?")[0].rpartition(".")[2].lower() if part.data is None else ""
+    guess = SUFFIXES.get(suffix)
+    return guess if guess is not None and _kind_of_media(guess) is type(part) else MEDIA[type(part)]
 
 
 def _decode_code(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:

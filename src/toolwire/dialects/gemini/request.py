@@ -25,7 +25,7 @@ from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Part, Request, Text
+from toolwire.types import Context, Encoded, Part, Request
 
 VERSION = "/v1beta/"
 COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
@@ -86,8 +86,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
     if path:
         form["path"] = path
-    said = read_path(path)
-    if said is None:
+    if (said := read_path(path)) is None:
         return
     model, stream = said
     if fields.get("model", model) != model:
@@ -152,8 +151,8 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         first += 1
     system, form = request.system, form_of(request.opaque, DIALECT)
     ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
-    said = [Text(system, opaque=WIRE.plain)] if type(system) is str else system or ()
-    parts = encode_parts(said, ledger, "system")
+    words = [{"text": system}] if type(system) is str and (system or ledger.own) else []
+    parts: list[Any] = words if type(system) is str else encode_parts(system or (), ledger, "system")
     for place in range(first):
         message = messages[place]
         if message.role == "system":
@@ -234,8 +233,7 @@ NEAREST = {"none": "minimal", "max": "xhigh"}
 NEAREST_OF_NEWER = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
 MOST = 24576
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": MOST, "xhigh": MOST, "max": MOST}
-WITH_LEVELS = 3
-WITH_FEWER_LEVELS = 4
+WITH_LEVELS, WITH_FEWER_LEVELS = 3, 4
 
 
 def _decode_level(value: Any) -> Understood | None:
@@ -398,6 +396,5 @@ SETTINGS = Settings(
     *OUTPUT,
     Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
 )
-SETTING_PATHS = (
-    SETTINGS.paths() | CONFIG.paths("generationConfig") | THINKING.paths("generationConfig.thinkingConfig")
-)
+INNER = CONFIG.paths("generationConfig") | THINKING.paths("generationConfig.thinkingConfig")
+SETTING_PATHS = SETTINGS.paths() | INNER

@@ -14,7 +14,6 @@ from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_
 from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import escape
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, Understood
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 
@@ -135,13 +134,11 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         if "openapi" in form:
-            body["parameters"] = to_openapi(tool.parameters, form["openapi"], ledger)
+            body["parameters"] = to_openapi(tool.parameters, form["openapi"], ledger, "parameters")
         elif mine:
             body["parametersJsonSchema"] = tool.parameters
         elif tool.parameters:
-            fitted = fit(tool.parameters, "gemini")
-            ledger.note_schema(fitted.notes)
-            body["parametersJsonSchema"] = fitted.schema
+            body["parametersJsonSchema"] = ledger.fit(tool.parameters, "gemini")
     _lose_rest(tool, ledger)
     return finish(body, tool, ledger)
 
@@ -353,21 +350,17 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
             ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
     spelled = form_of(request.opaque, DIALECT).get("responseSchema")
     if spelled is not None:
-        return to_openapi(output.schema, spelled, ledger)
+        return to_openapi(output.schema, spelled, ledger, "output.schema")
     if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
         return output.schema
-    fitted = fit(output.schema, "gemini")
-    ledger.note_schema(fitted.notes)
-    return fitted.schema
+    return ledger.fit(output.schema, "gemini", "output.schema")
 
 
-def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger) -> dict[str, Any]:
+def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
     """Write a schema in OpenAPI words: as it was spelled, for as long as it means the same."""
     given, meant = spelled
     if schema == meant:
         return given  # type: ignore[no-any-return]
     if meant == given:
         return schema
-    fitted = fit(schema, "gemini-openapi")
-    ledger.note_schema(fitted.notes)
-    return fitted.schema
+    return ledger.fit(schema, "gemini-openapi", field)

@@ -1,7 +1,7 @@
 """Messages of Chat Completions: one canonical message for each message of the wire.
 
 The places where this wire stores what the model keeps as ordered parts:
-- thinking stands in a key of the assistant's message (`reasoning_content`, `reasoning`), by servers that have any;
+- thinking stands in a key of the assistant's message (`reasoning_content`, `reasoning`), where there is any;
 - calls stand in `tool_calls` (one legacy call in `function_call`), after all words;
 - a result is a message of its own, with text only: its media go into a user's message after the last result.
 """

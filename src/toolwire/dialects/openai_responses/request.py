@@ -20,7 +20,6 @@ from toolwire.dialects.openai_responses.tools import (
     decode_tools,
     encode_choice,
     encode_tools,
-    fit_strictly,
 )
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
@@ -270,7 +269,7 @@ def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, A
     if not mine:
         if output.strict:
             ledger.at = ("output",)
-            schema = fit_strictly(schema, ledger)
+            schema = ledger.fit(schema, "openai-strict", "schema")
             ledger.at = ()
         if (legal := escape(name, SCHEMA_NAMES)) != name:
             ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")

@@ -13,7 +13,6 @@ from typing import Any
 from toolwire.arguments import format_arguments, parse_arguments
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
 from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.schema import fit
 from toolwire.settings import ABSENT, Understood
 from toolwire.types import (
     Opaque,
@@ -127,17 +126,8 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted", "minor")
     if not tool.strict:
         return schema
-    return fit_strictly(schema, ledger)
+    return ledger.fit(schema, "openai-strict")
 
-
-def fit_strictly(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Make a schema one that the server can hold the model to, and say what that took."""
-    fitted = fit(schema, "openai-strict")
-    ledger.note_schema(fitted.notes)
-    if fitted.schema is not schema and not fitted.notes:
-        detail = "every property is required; one that was optional may be null"
-        ledger.lose("parameters", "schema_required", detail, "approximated", "minor")
-    return fitted.schema
 
 
 def decode_choice(value: Any) -> Understood | None:
