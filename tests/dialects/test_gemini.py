@@ -44,6 +44,7 @@ OWN_REQUESTS: dict[str, dict[str, Any]] = {
         {"inlineData": {"data": PNG}, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}},
         {"fileData": {"fileUri": "gs://b/v.mp4", "mimeType": "video/mp4"}, "videoMetadata": {"fps": 2}},
         {"inlineData": {"mimeType": "image/png"}},
+        {"inlineData": {"mimeType": "", "data": ""}},
         {"fileData": "gs://b/v.mp4"},
     ),
     "calls": contents(

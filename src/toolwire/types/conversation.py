@@ -31,7 +31,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
-class Tool(Struct, frozen=True, gc=False):
+class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
     """A tool as the model sees it: pure data, nothing to run. A custom one takes text (of a `format`)."""
 
     name: str
@@ -85,7 +85,7 @@ class Tool(Struct, frozen=True, gc=False):
         }
 
 
-class ServerTool(Struct, frozen=True):
+class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
     """A tool that the provider runs: declared in its own words, understood by `dialect` alone."""
 
     type: str
@@ -221,9 +221,9 @@ def _read_content(content: object) -> list[Part]:
 def _read_part(part: Any) -> Part:
     match part:
         case {"type": "text", "text": str(text)}:
-            return Text(text)
-        case {"type": "image_url", "image_url": {"url": str(url)}}:
-            return Image(url)
+            return Text(text, opaque=_left_of(part, {"type", "text"}))
+        case {"type": "image_url", "image_url": {"url": str(url), **inner}}:
+            return _read_image(url, inner, part)
         case str():
             return Text(part)
         case _ if isinstance(part, Part):
@@ -231,17 +231,46 @@ def _read_part(part: Any) -> Part:
     return Opaque("openai-chat", part)
 
 
+def _read_image(url: str, inner: dict[str, Any], part: dict[str, Any]) -> Image:
+    detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
+    opaque = _left_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
+    media_type, mark, data = url.partition(";base64,")
+    if mark and media_type.startswith("data:"):
+        return Image(data=data, media_type=media_type[5:], detail=detail, opaque=opaque)
+    return Image(url, detail=detail, opaque=opaque)
+
+
 def _read_call(call: Any, index: int) -> ToolCall:
     match call:
         case ToolCall():
             return call
-        case {"function": {"name": str(name), "arguments": str(raw)}}:
-            return ToolCall.parse(call.get("id"), name, raw, index=index)
-        case {"function": {"name": str(name), "arguments": dict(arguments)}}:
-            return ToolCall(call.get("id"), name, arguments, index)
+        case {"function": {"name": str(name), "arguments": str(raw), **inner}}:
+            return ToolCall.parse(*_link(call, name, index), raw, index=index, opaque=_left_in(call, inner))
+        case {"function": {"name": str(name), "arguments": dict(arguments), **inner}}:
+            return ToolCall(*_link(call, name, index), arguments, index, opaque=_left_in(call, inner))
+        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
+            return ToolCall(*_link(call, name, index), index=index, raw=text, custom=True)
     raise InvalidField(
         f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message"
     )
+
+
+def _link(call: dict[str, Any], name: str, index: int) -> tuple[str | None, str]:
+    call_id = call.get("id")
+    if not isinstance(call_id, str | None):
+        raise InvalidField(f"tool_calls[{index}].id", "must be a string or null", path="Message")
+    return call_id, name
+
+
+def _left_in(call: dict[str, Any], inner: dict[str, Any]) -> Opaque | None:
+    taken = {"id", "type"} if inner else {"id", "type", "function"}
+    return _left_of(call | {"function": inner}, taken)
+
+
+def _left_of(given: dict[str, Any], taken: set[str]) -> Opaque | None:
+    """Keep what has no canonical field for the wire whose spelling this is."""
+    rest = {key: value for key, value in given.items() if key not in taken}
+    return Opaque("openai-chat", rest) if rest else None
 
 
 class Context(Struct, frozen=True):

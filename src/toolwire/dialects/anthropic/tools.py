@@ -22,6 +22,9 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type", "custom") if type(body) is dict else None
     if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+    description, schema = body.get("description"), body.get("input_schema")
+    if len(body) == 3 and type(description) is str and type(schema) is dict and "__tw" not in body["name"]:
+        return Tool(body["name"], description, schema, opaque=WIRE.plain)
     rest, form = body.copy(), {}
     if rest.get("type") == "custom":
         form["said"] = {"type": rest.pop("type")}

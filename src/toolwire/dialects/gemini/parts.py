@@ -232,7 +232,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         key, inner = "fileData", {"fileUri": given}
         if not mine and not given.startswith(STORED):
             ledger.lose("url", "media_url", FEW_URLS, "approximated", "minor")
-    media_type = part.media_type or (None if mine else _guess(part))
+    media_type = part.media_type if mine or part.media_type else _guess(part)
     if media_type is not None:
         inner["mimeType"] = media_type
     if type(part) is Document and part.name is not None:

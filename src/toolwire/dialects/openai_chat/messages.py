@@ -181,15 +181,16 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     below: list[dict[str, Any]] = []
     plain = WIRE.plain
     for place, message in enumerate(messages):
-        opaque = message.opaque
+        opaque, content = message.opaque, message.content
         if (
-            opaque is plain
+            type(content) is str
+            and (opaque is plain or opaque is None or (not opaque.value and opaque.dialect != DIALECT))
             and not below
-            and type(message.content) is str
             and message.name is None
             and message.tool_call_id is None
+            and message.role != "developer"
         ):
-            bodies.append({"role": message.role, "content": message.content})
+            bodies.append({"role": message.role, "content": content})
             continue
         ledger.at = ("messages", place)
         ledger.own = opaque is not None and opaque.dialect == DIALECT

@@ -86,6 +86,18 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
+    opaque = tool.opaque
+    own = opaque is WIRE.plain
+    if own or opaque is None or (not opaque.value and opaque.dialect != DIALECT):
+        said = tool.description is not None and tool.parameters is not None
+        if said and tool.strict is None and not (tool.custom or tool.cache or tool.metadata or tool.format):
+            name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
+            inner = {"name": name, "description": tool.description, "parameters": tool.parameters}
+            return {"type": "function", "function": inner}
+    return _encode_odd_tool(tool, ledger)
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     mine = made_by(tool.opaque, DIALECT)
