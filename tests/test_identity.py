@@ -3,6 +3,7 @@
 The second half changes one value of the decoded model: then exactly that place of the body differs.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,6 +112,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield path, value
 
 
+# What a tool gave is one value, also where this wire holds it as an object.
+RESULT = re.compile(r"(?<=unctionResponse\.response).*|(?<=unction_response\.response).*")
 # Fields of a closed set of words: another word may be none of the wire's.
 WORDS = {
     "role",
@@ -158,7 +161,7 @@ def test_changing_one_value_changes_one_place(name: str, corpus: Any) -> None:
             encoded = dialect.encode_request(changed(request, path))
             found = differences(body, encoded.body)
             tried += 1
-            if len(found) != 1 and not (not found and (encoded.losses or encoded.path != recording.path)):
+            if len({RESULT.sub("", line.partition(": ")[0]) for line in found}) != 1 and not (not found and (encoded.losses or encoded.path != recording.path)):
                 wrong.append((recording.name, path, found[:4]))
     assert tried > 0
     assert wrong == [], f"{len(wrong)} of {tried}"

@@ -100,7 +100,7 @@ def test_a_role_of_nobody_is_refused() -> None:
     with pytest.raises(
         InvalidField, match="role must be one of assistant, developer, system, tool, user, not 'bot'"
     ):
-        Message("bot", "Hi")  # type: ignore[arg-type]
+        Message("bot", "Hi")  # type: ignore[call-overload]
 
 
 def call_map(arguments: Any = '{"q": "x"}', **fields: Any) -> dict[str, Any]:
@@ -172,9 +172,7 @@ OPENAI: dict[str, tuple[dict[str, Any], Message]] = {
     ),
     "words and a call": (
         {"role": "assistant", "content": "I look.", "tool_calls": [call_map()]},
-        Message(
-            "assistant", [Text("I look."), ToolCall("call_1", "search", {"q": "x"}, raw='{"q": "x"}')]
-        ),
+        Message("assistant", [Text("I look."), ToolCall("call_1", "search", {"q": "x"}, raw='{"q": "x"}')]),
     ),
     "a call that is wrong": (
         {"role": "assistant", "tool_calls": [call_map("[1]")]},
@@ -220,17 +218,18 @@ def test_the_known_spelling(body: dict[str, Any], message: Message) -> None:
 
 
 def test_a_call_keeps_what_has_no_field() -> None:
-    body = {"role": "assistant", "tool_calls": [call_map(extra_content={"google": {"thought_signature": "s"}})]}
+    body = {
+        "role": "assistant",
+        "tool_calls": [call_map(extra_content={"google": {"thought_signature": "s"}})],
+    }
     body["tool_calls"][0]["function"]["note"] = 1  # type: ignore[index]
     [call] = Message.from_map(body).tool_calls
-    assert call.opaque == rest(
-        function={"note": 1}, extra_content={"google": {"thought_signature": "s"}}
-    )
+    assert call.opaque == rest(function={"note": 1}, extra_content={"google": {"thought_signature": "s"}})
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "content": ({"content": 1}, "content must be a string, a list of parts or null"),
-    "calls": ({"role": "assistant", "tool_calls": {}}, "tool_calls must be a list"),
+    "calls": ({"role": "assistant", "tool_calls": {"id": "x"}}, "tool_calls must be a list"),
     "a call": (
         {"role": "assistant", "tool_calls": [call_map(), {"id": "x"}]},
         r"tool_calls\[1\] must have a function with a name and arguments",

@@ -37,7 +37,7 @@ from toolwire.types import (
 _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 _CALL = ToolCall("call_1", "look", {"a": 1})
 _ASK = Message("user", "Look.")
-_PIXEL = Image(data="aW1hZ2U=", media_type="image/png")
+_PIXEL = Image(data="iVBORw0KGgo=", media_type="image/png")
 _SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "integer"}},
@@ -177,7 +177,7 @@ def _judge(encoded: Encoded) -> str:
 
 def _beside(loss: Loss) -> bool:
     """Whether a loss is of the probe and not of the concept."""
-    return loss.action == "defaulted"
+    return loss.action == "defaulted" or loss.concept in {"media_type", "media_source"}
 
 
 def markdown() -> str:

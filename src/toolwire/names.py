@@ -81,7 +81,7 @@ def shorten(name: str, grammar: Grammar, turn: int = 0) -> str:
     illegal = grammar.illegal
     if illegal.search("x_"):
         return digest[: grammar.limit]
-    return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST - 1]}_{digest[:_DIGEST]}".lstrip("_") or digest
+    return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST - 1]}_{digest[:_DIGEST]}"
 
 
 def made_id(*places: int) -> str:

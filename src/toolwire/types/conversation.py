@@ -231,11 +231,11 @@ def _read_part(part: Any) -> Part:
     return Opaque("openai-chat", part)
 
 
-def _read_image(url: str, inner: dict[str, Any], part: dict[str, Any]) -> Image:
+def _read_image(url: str, inner: dict[Any, Any], part: dict[str, Any]) -> Image:
     detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
     opaque = _left_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
     media_type, mark, data = url.partition(";base64,")
-    if mark and media_type.startswith("data:"):
+    if mark and media_type.startswith("data:") and not {";", ","} & set(media_type):
         return Image(data=data, media_type=media_type[5:], detail=detail, opaque=opaque)
     return Image(url, detail=detail, opaque=opaque)
 
@@ -262,7 +262,7 @@ def _link(call: dict[str, Any], name: str, index: int) -> tuple[str | None, str]
     return call_id, name
 
 
-def _left_in(call: dict[str, Any], inner: dict[str, Any]) -> Opaque | None:
+def _left_in(call: dict[str, Any], inner: dict[Any, Any]) -> Opaque | None:
     taken = {"id", "type"} if inner else {"id", "type", "function"}
     return _left_of(call | {"function": inner}, taken)
 
