@@ -23,7 +23,8 @@ def conversation() -> Request:
     ]
     messages = [
         Message(
-            "user", [Text("Which of these is warmer today?"), Image(data="aGVsbG8=", media_type="image/png")]
+            "user",
+            [Text("Which of these is warmer today?"), Image(data="iVBORw0KGgo=", media_type="image/png")],
         ),
         Message("assistant", [Thinking("Two cities.", "c2lnbmF0dXJl"), Text("Let me look."), *calls]),
         Message("tool", [ToolResult("call_1", "get_weather", "25 degrees, sunny")]),

@@ -37,8 +37,10 @@ GRAMMARS: dict[str, tuple[Grammar | None, str]] = {
     "mistral ids": (MISTRAL, r"[a-zA-Z0-9]{9}"),
 }
 REVERSIBLE = [name for name in GRAMMARS if name != "mistral ids"]
-ANY = st.text(max_size=80) | st.text(string.ascii_letters + "_-.:/ ", max_size=90) | st.from_regex(
-    r"[a-z/]{0,3}__tw([0-9]{1,3}-[0-9a-f]{1,4})?(_[0-9]-2f)?(__tw)?", fullmatch=True
+ANY = (
+    st.text(max_size=80)
+    | st.text(string.ascii_letters + "_-.:/ ", max_size=90)
+    | st.from_regex(r"[a-z/]{0,3}__tw([0-9]{1,3}-[0-9a-f]{1,4})?(_[0-9]-2f)?(__tw)?", fullmatch=True)
 )
 
 

@@ -96,7 +96,7 @@ class Ledger:
             self.lose("opaque", "opaque", f"only {opaque.dialect} understands this")
             return
         for key, value in opaque.value.items():
-            if value not in (None, [], {}):
+            if value not in (None, "", [], {}):
                 self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this")
 
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:

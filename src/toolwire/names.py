@@ -15,29 +15,38 @@ import re
 import zlib
 from functools import cached_property
 
-_SUFFIX = re.compile(r"__tw(|[0-9]+-[0-9a-f]+(?:_[0-9]+-[0-9a-f]+)*)$")
+_SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6})*)$")
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _DIGEST = 8
 
 
 class Grammar:
-    """Which names a target takes: `legal` and `first` are character classes, `distinct` ids are used once."""
+    """Which names a target takes.
 
-    def __init__(self, legal: str, limit: int, first: str = "", *, distinct: bool = False) -> None:
+    `legal` and `first` are character classes; a name has `least` to `limit` characters; `distinct` ids are
+    used once.
+    """
+
+    def __init__(
+        self, legal: str, limit: int, first: str = "", *, least: int = 1, distinct: bool = False
+    ) -> None:
         self.legal = legal
         self.limit = limit
         self.first = first or legal
+        self.least = least
         self.distinct = distinct
+        self._takes_identifiers = least == 1 and self.illegal.search("_") is None
 
     def takes(self, name: str) -> bool:
-        """Tell whether a name is legal as it stands; ASCII identifiers are in every grammar."""
-        if len(name) <= self.limit and name.isascii() and name.isidentifier():
+        """Tell whether a name is legal as it stands; most grammars take every ASCII identifier."""
+        if self._takes_identifiers and len(name) <= self.limit and name.isascii() and name.isidentifier():
             return True
         return self._whole.fullmatch(name) is not None
 
     @cached_property
     def _whole(self) -> re.Pattern[str]:
-        return re.compile(rf"[{self.first}][{self.legal}]{{0,{self.limit - 1}}}", re.ASCII)
+        lengths = f"{{{self.least - 1},{self.limit - 1}}}"
+        return re.compile(rf"[{self.first}][{self.legal}]{lengths}", re.ASCII)
 
     @cached_property
     def illegal(self) -> re.Pattern[str]:

@@ -8,12 +8,14 @@ Rules of this file:
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from toolwire.standins import NO_RESULT
-from toolwire.types import Loss, Message, Part, Text, ToolCall, ToolResult
+from toolwire.types import Action, Loss, Message, Part, Severity, Text, ToolCall, ToolResult
+
+HOLDERS = ("tool", "user")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
@@ -26,24 +28,35 @@ def _is_legal(messages: Sequence[Message]) -> bool:
     part: Any  # told apart by `kind`, which no checker follows
     for message in messages:
         content = message.content
-        asks = message.role == "assistant"
-        if waiting and (asks or type(content) is str):
-            return False
         if type(content) is str:
+            if waiting:
+                return False
             continue
+        asks = message.role == "assistant"
+        if asks and waiting:
+            return False
         for part in content:  # type: ignore[union-attr]
             kind = type(part)
-            if kind is ToolCall and asks:
-                if part.id in waiting:
-                    return False
+            if kind is ToolCall and asks and part.id not in waiting:
                 waiting.append(part.id)
             elif kind is ToolResult:
-                if asks or not waiting or waiting[0] != part.tool_call_id or part.tool_call_id is None:
+                answers = waiting and message.role in HOLDERS and waiting[0] == part.tool_call_id
+                if not answers or part.tool_call_id is None:
                     return False
                 del waiting[0]
-            elif waiting and not asks:
+            elif waiting and (kind is ToolCall or not asks):
                 return False
     return not waiting
+
+
+class _Answer(NamedTuple):
+    """A result and where it stood: in which message, at which place in it, after words or not."""
+
+    place: int
+    spot: int
+    after_words: bool
+    message: Message
+    result: ToolResult
 
 
 class _Repair:
@@ -52,8 +65,9 @@ class _Repair:
     def __init__(self, messages: Sequence[Message], losses: list[Loss]) -> None:
         self.messages = messages
         self.losses = losses
-        self.answers: dict[tuple[int, int], tuple[int, Message, ToolResult]] = {}
+        self.answers: dict[tuple[int, int], _Answer] = {}
         self.orphans: set[tuple[int, int]] = set()
+        self.words_before = [0]
 
     def run(self) -> list[Message]:
         """Match results to calls, then write the history anew."""
@@ -68,22 +82,24 @@ class _Repair:
     def _match(self) -> None:
         waiting: list[tuple[int, int, ToolCall]] = []
         for place, message in enumerate(self.messages):
+            words = 0
             for index, part in enumerate(message.parts):
                 if type(part) is ToolCall and message.role == "assistant":
                     waiting.append((place, index, part))
-                elif type(part) is ToolResult:
-                    found = _answered(part, waiting)
-                    if found is None:
-                        self.orphans.add((place, index))
-                    else:
-                        waiting.remove(found)
-                        self.answers[found[:2]] = (place, message, part)
+                if type(part) is not ToolResult:
+                    words += 1
+                elif (found := _answered(part, waiting)) is None:
+                    self.orphans.add((place, index))
+                else:
+                    waiting.remove(found)
+                    self.answers[found[:2]] = _Answer(place, index, words > 0, message, part)
+            self.words_before.append(self.words_before[-1] + words)
 
     def _without_results(self, place: int, message: Message) -> list[Message]:
         parts = message.parts
         if not any(type(part) is ToolResult for part in parts):
             return [message]
-        if message.role not in ("tool", "user"):
+        if message.role not in HOLDERS:
             detail = f"a message of the {message.role} holds no results"
             self.losses.append(Loss(f"messages[{place}].role", "tool_result", "moved", detail, "minor"))
         kept: list[Part] = []
@@ -101,7 +117,7 @@ class _Repair:
 
     def _results_of(self, place: int, message: Message) -> list[Message]:
         results = []
-        latest = place
+        latest = (place, 0)
         for index, part in enumerate(message.parts):
             if type(part) is not ToolCall:
                 continue
@@ -110,24 +126,23 @@ class _Repair:
                 self._lose(place, "missing_result", f"the call {part.id!r} has no result; one says so")
                 results.append(Message("tool", [ToolResult(part.id, part.name, NO_RESULT, is_error=True)]))
                 continue
-            at, source, result = answer
-            if at < latest or self._interrupted(place, at):
-                self._lose(
-                    at, "order_of_results", f"the result of {part.id!r} belongs right after its call", "moved"
-                )
-            latest = max(latest, at)
-            result = replace(result, tool_call_id=part.id, name=result.name or part.name)
-            opaque = source.opaque if source.role == "tool" else None
+            if answer[:2] < latest or self._interrupted(place, answer):
+                detail = f"the result of {part.id!r} belongs right after its call"
+                self._lose(answer.place, "order_of_results", detail, "moved")
+            latest = max(latest, answer[:2])
+            result = replace(answer.result, tool_call_id=part.id, name=answer.result.name or part.name)
+            opaque = answer.message.opaque if answer.message.role == "tool" else None
             results.append(Message("tool", [result], opaque=opaque))
         return results
 
-    def _interrupted(self, start: int, end: int) -> bool:
-        between = self.messages[start + 1 : end]
-        return any(type(part) is not ToolResult for message in between for part in message.parts)
+    def _interrupted(self, start: int, answer: _Answer) -> bool:
+        if answer.place == start:
+            return False
+        return answer.after_words or self.words_before[answer.place] > self.words_before[start + 1]
 
-    def _lose(self, place: int, concept: str, detail: str, action: str = "repaired") -> None:
-        severity = "minor" if action == "moved" else "semantic"
-        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, severity))  # type: ignore[arg-type]
+    def _lose(self, place: int, concept: str, detail: str, action: Action = "repaired") -> None:
+        severity: Severity = "minor" if action == "moved" else "semantic"
+        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, severity))
 
 
 def _answered(

@@ -20,7 +20,15 @@ NUMBER = (int, float)
 NOT_SETTINGS = frozenset({"context", "opaque"})
 FIELDS = Request.__struct_fields__
 # What every server does anyway: to lose one of these is no loss of meaning.
-DEFAULTS: Mapping[str, Any] = {"n": 1, "parallel_tool_calls": True, "logprobs": False, "stream": False}
+DEFAULTS: Mapping[str, Any] = {
+    "n": 1,
+    "parallel_tool_calls": True,
+    "logprobs": False,
+    "stream": False,
+    "store": False,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+}
 
 
 class Understood(Struct):

@@ -1,18 +1,22 @@
 """Whether a schema can go to a target as it is: one pass over the keywords, without writing anything.
 
-Rule: a no may be wrong and only costs time; a yes is never wrong.
+Rules of this file:
+- A no may be wrong and only costs time; a yes is never wrong.
+- What nearly every tool declares goes first: scalars and lists of them with a description, open objects.
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 from toolwire.schema.draft import FORMS, is_names
-from toolwire.schema.targets import CONSTRAINTS, Schema, Target
+from toolwire.schema.targets import BY_NAME, CONSTRAINTS, Schema, Target
 
-_TEXTS = frozenset({"type", "description"})
+_TEXTS = frozenset({"title", "description"})
 _STRUCTURE = frozenset(
     {"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"}
 )
+_BELOW = _STRUCTURE - {"type"}
 _OBJECT = frozenset({"properties", "required", "additionalProperties"})
 _NOT_OBJECT = frozenset({"items", "prefixItems", "anyOf", "enum", "const"})
 _ANYTHING = frozenset({"default", "example", "const"})
@@ -21,44 +25,71 @@ _UNDECIDED = frozenset({"$ref", "$defs"})
 
 def conforms(schema: Any, target: Target) -> bool:
     """Whether nothing in a schema has to change for a target."""
-    if (
-        type(schema) is not dict
-        or schema.get("type") != target.spelling["object"]
-        or "properties" not in schema
-    ):
+    if type(schema) is not dict or schema.get("type") != target.spelling["object"]:
         return False
-    keywords, scalars = target.root_keywords, target.scalars
-    level: list[Any] = [schema]
-    for _ in range(MAX_DEPTH + 1):
-        below: list[Any] = []
-        for node in level:
-            if type(node) is not dict:
-                return False
-            keys = node.keys()
-            if keys <= _TEXTS and node.get("type") in scalars and type(node.get("description", "")) is str:
-                continue
-            if not keys <= keywords or not _node_conforms(node, target, below):
-                return False
-        if not below:
+    properties = schema.get("properties")
+    if type(properties) is not dict:
+        return False
+    level: list[Any] = []
+    if not _is_open_object(schema, properties, target) and not _root_conforms(schema, target, level):
+        return False
+    if not _level_conforms(properties.values(), target, level):
+        return False
+    for _ in range(MAX_DEPTH - 1):
+        if not level:
             return True
-        if len(below) > MAX_SIZE:
+        if len(level) > MAX_SIZE:
             return False
-        level, keywords = below, target.keywords
-    return False
+        below: list[Any] = []
+        if not _level_conforms(level, target, below):
+            return False
+        level = below
+    return not level
+
+
+def _is_open_object(schema: Schema, properties: Schema, target: Target) -> bool:
+    """Whether a root says nothing but its properties, and which of them are required, to a lenient target."""
+    required = schema.get("required")
+    if target.closed or len(schema) != (2 if required is None else 3):
+        return False
+    return required is None or _declared(required, properties)
+
+
+def _root_conforms(schema: Schema, target: Target, level) -> bool:
+    return (schema.keys() <= target.root_keywords and _values_conform(schema, target) and _object_conforms(schema, target, level, target.spelling["object"]))
+
+
+def _level_conforms(level: Iterable[Any], target: Target, below: list[Any]) -> bool:
+    """Whether some subschemas conform; their own subschemas are put on the list."""
+    scalars, array, keywords = target.scalars, target.spelling["array"], target.keywords
+    for node in level:
+        if type(node) is not dict:
+            return False
+        kind = node.get("type")
+        if kind in scalars:
+            if len(node) == 1 or (len(node) == 2 and type(node.get("description")) is str):
+                continue
+        elif kind == array and (len(node) == 2 or (len(node) == 3 and type(node.get("description")) is str)):
+            items = node.get("items")
+            if type(items) is dict:
+                if len(items) != 1 or items.get("type") not in scalars:
+                    below.append(items)
+                continue
+        if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
+            return False
+    return True
 
 
 def is_plain(node: Schema, target: Target) -> bool:
     """Whether a subschema is a scalar type and a description, which goes everywhere as it is."""
-    return (
-        node.keys() <= _TEXTS
-        and node.get("type") in target.scalars
-        and type(node.get("description", "")) is str
+    size = len(node)
+    return node.get("type") in target.scalars and (
+        size == 1 or (size == 2 and type(node.get("description")) is str)
     )
 
 
-def _node_conforms(node: Schema, target: Target, below: list[Any]) -> bool:
+def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
     """Whether one subschema conforms; its own subschemas are put on the list."""
-    kind = node.get("type")
     if type(kind) is list:
         if not target.type_lists or kind[1:] != ["null"] or kind[0] == "null":
             return False
@@ -68,9 +99,10 @@ def _node_conforms(node: Schema, target: Target, below: list[Any]) -> bool:
             return False
     elif kind not in target.spelled:
         return False
-    for keyword, value in node.items():
-        if keyword not in _STRUCTURE and not _value_conforms(keyword, value, target):
-            return False
+    if not _values_conform(node, target):
+        return False
+    if kind in target.scalars and node.keys().isdisjoint(_BELOW):
+        return "enum" not in node or "const" not in node
     if kind == target.spelling["object"] or not node.keys().isdisjoint(_OBJECT):
         return _object_conforms(node, target, below, kind)
     return _array_conforms(node, target, below, kind) and _union_conforms(node, target, below)
@@ -82,36 +114,78 @@ def _may_be_untyped(node: Schema, target: Target) -> bool:
     return not target.typed_literals and ("enum" in node or "const" in node)
 
 
-def _value_conforms(keyword: str, value: Any, target: Target) -> bool:
-    if value is None or type(value) is bool:
-        return keyword in _ANYTHING or (value is True and keyword == "nullable")
-    if keyword == "enum" and target.text_literals and not is_names(value):
-        return False
-    if keyword in _UNDECIDED or (keyword in FORMS and not FORMS[keyword][0](value)):
-        return False
-    return keyword not in target.limits or target.limits[keyword](value)
+Check = Callable[[Any], bool]
+
+
+def _check(keyword: str, target: Target) -> Check | None:
+    """Make the check of a keyword's value; none for what holds subschemas, which has one of its own."""
+    if keyword in _STRUCTURE:
+        return None
+    if keyword in _UNDECIDED:
+        return lambda _value: False
+    if keyword in _TEXTS:
+        return lambda value: type(value) is str
+    form = is_names if keyword == "enum" and target.text_literals else None
+    checks = [check for check in (form, FORMS.get(keyword, (None,))[0], target.limits.get(keyword)) if check]
+    anything, flag = keyword in _ANYTHING, keyword == "nullable"
+
+    def conforms_value(value: Any) -> bool:
+        if value is None or type(value) is bool:
+            return anything or (flag and value is True)
+        for check in checks:
+            if not check(value):
+                return False
+        return True
+
+    return conforms_value
+
+
+_CHECKS: Mapping[str, Mapping[str, Check | None]] = {
+    name: {keyword: _check(keyword, target) for keyword in target.keywords | target.root_keywords}
+    for name, target in BY_NAME.items()
+}
+
+
+def _values_conform(node: Schema, target: Target) -> bool:
+    """Whether the keywords that hold no subschemas have values that the target takes."""
+    checks = _CHECKS[target.name]
+    for keyword, value in node.items():
+        check = checks[keyword]
+        if check is not None and not check(value):
+            return False
+    return True
 
 
 def _object_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
-    properties = node.get("properties", {})
-    required = node.get("required", [])
-    if type(properties) is not dict or not is_names(required):
+    properties = node.get("properties", _NOTHING)
+    if type(properties) is not dict:
         return False
     below += properties.values()
-    if "required" in node:
-        names = set(required)
-        if len(names) != len(required) or not properties.keys() >= names:
-            return False
-    if kind != target.spelling["object"] and target.closed:
-        return False
-    if target.all_required and ("required" not in node or len(required) != len(properties)):
+    if "required" in node and not _declared(node["required"], properties):
         return False
     extra = node.get("additionalProperties", True)
-    if target.closed:
-        return extra is False and "properties" in node and _apart(node)
     if type(extra) is dict:
         below.append(extra)
-    return type(extra) in (dict, bool) and _apart(node)
+    elif type(extra) is not bool:
+        return False
+    if target.closed and not (extra is False and kind == target.spelling["object"] and "properties" in node):
+        return False
+    if target.all_required and ("required" not in node or len(node["required"]) != len(properties)):
+        return False
+    return node.keys().isdisjoint(_NOT_OBJECT)
+
+
+_NOTHING: Schema = {}
+
+
+def _declared(required: Any, properties: Schema) -> bool:
+    """Whether every required name is a property, and is named once."""
+    if type(required) is not list:
+        return False
+    for name in required:
+        if type(name) is not str or name not in properties:
+            return False
+    return len(required) < 2 or len(set(required)) == len(required)
 
 
 def _array_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
@@ -141,8 +215,3 @@ def _union_conforms(node: Schema, target: Target, below: list[Any]) -> bool:
         return False
     below += branches
     return True
-
-
-def _apart(node: Schema) -> bool:
-    """Whether an object schema is nothing else besides."""
-    return node.keys().isdisjoint(_NOT_OBJECT)

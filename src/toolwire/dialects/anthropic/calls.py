@@ -15,7 +15,7 @@ from toolwire.dialects.anthropic.parts import (
     finish,
     take_cache,
 )
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import made_id
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 
@@ -98,11 +98,13 @@ def decode_result(block: dict[str, Any]) -> Part:
         content = rest.pop("content")
     elif type(given) is list and given:
         content = decode_parts(rest.pop("content"))
-    is_error = rest.get("is_error") is True
-    if is_error:
-        del rest["is_error"]
+    is_error = take(rest, "is_error", bool)
+    if is_error is False:
+        form["said"] = {"is_error": False}
     call_id = WIRE.read_id(call_id, form)
-    return ToolResult(call_id, None, content, is_error, cache=take_cache(rest), opaque=WIRE.own(rest, form))
+    return ToolResult(
+        call_id, None, content, bool(is_error), cache=take_cache(rest), opaque=WIRE.own(rest, form)
+    )
 
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
@@ -120,7 +122,8 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
         body["content"] = _encode_content(content, ledger)
     if part.is_error:
         body["is_error"] = True
-    return body if part.cache is None and (opaque is None or not opaque.value) else finish(body, part, ledger)
+    bare = opaque is None or (not opaque.value and opaque.form is None)
+    return body if bare and part.cache is None else finish(body, part, ledger)
 
 
 def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:

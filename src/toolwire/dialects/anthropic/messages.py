@@ -10,9 +10,12 @@ Rules of this file:
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.anthropic.calls import decode_call, decode_result, encode_call, encode_result
 from toolwire.dialects.anthropic.parts import (
     DIALECT,
+    NEWEST,
     WIRE,
     decode_part,
     encode_document,
@@ -87,13 +90,21 @@ def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
 
 
 class Turns:
-    """The turns written so far; `open` is the user's turn that foreign words may still join."""
+    """The turns of `messages` written so far; `open` is the user's turn that foreign words may still join."""
 
-    __slots__ = ("bodies", "open")
+    __slots__ = ("bodies", "messages", "open")
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Any) -> None:
+        self.messages = messages
         self.bodies: list[dict[str, Any]] = []
         self.open: list[dict[str, Any]] | None = None
+
+    def take_system(self, place: int) -> bool:
+        """Whether a system turn may stand here: after a user's turn, at the end or before an assistant's."""
+        last = self.bodies[-1] if self.bodies else None
+        if type(last) is not dict or last.get("role") != "user":
+            return False
+        return place + 1 == len(self.messages) or self.messages[place + 1].role == "assistant"
 
     def add(self, role: str, blocks: list[dict[str, Any]]) -> None:
         """Add a turn from elsewhere."""
@@ -111,14 +122,14 @@ class Turns:
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
     """Write the turns of a request from `first` on; what stands before it is the system prompt's."""
-    turns = Turns()
+    turns = Turns(messages)
     for place in range(first, len(messages)):
         message = messages[place]
         opaque = message.opaque
         ledger.at = ("messages", place)
         if opaque is None or opaque.dialect != DIALECT:
             ledger.own = False
-            _encode_foreign(message, ledger, turns)
+            _encode_foreign(message, place, ledger, turns)
         else:
             ledger.own = True
             turns.bodies.append(_encode_own(message, ledger))
@@ -135,13 +146,15 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
         body: dict[str, Any] = {"role": role, "content": content}
     else:
         blocks = encode_blocks(content, ledger, role)
+        if content and not blocks:
+            blocks = [{"type": "text", "text": EMPTY}]
         body = {"role": role, "content": blocks} if blocks else {"role": role}
     if message.name is not None and message.role != "tool":
         ledger.lose("name", "name", f"{DIALECT} has no names of participants")
     return body if opaque is WIRE.plain else ledger.replay(body, opaque)
 
 
-def _encode_foreign(message: Message, ledger: Ledger, turns: Turns) -> None:
+def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: Turns) -> None:
     content, role, opaque = message.content, message.role, message.opaque
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
@@ -163,7 +176,7 @@ def _encode_foreign(message: Message, ledger: Ledger, turns: Turns) -> None:
     elif role == "user":
         _encode_user(encode_blocks(content, ledger, "user"), ledger, turns)
     else:
-        _encode_late_system(message, ledger, turns)
+        _encode_late_system(message, place, ledger, turns)
 
 
 def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: Turns) -> None:
@@ -197,20 +210,24 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
         ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
 
 
-def _encode_late_system(message: Message, ledger: Ledger, turns: Turns) -> None:
+def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: Turns) -> None:
     """Write a system message that stands after the conversation began, where it stands."""
-    last = turns.bodies[-1]["role"] if turns.bodies else None
-    if ledger.quirks.mid_system and last == "user":
-        turns.add("system", encode_blocks(message.parts, ledger, "system"))
+    blocks = encode_blocks(message.parts, ledger, "system")
+    if blocks and ledger.quirks.mid_system and turns.take_system(place):
+        turns.add("system", blocks)
         return
     ledger.lose("role", f"{message.role}_late", "said in the user's turn where it stands", "approximated")
-    blocks = encode_blocks(message.parts, ledger, "system")
-    turns.join([{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks])
+    if blocks:
+        turns.join(
+            [{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks]
+        )
 
 
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     """Write the parts of a turn; a part that its role cannot hold is lost by name."""
     table = ENCODERS if ledger.own else TABLES[role]
+    if ledger.own and (ledger.quirks.api_version or "") >= NEWEST:
+        table = NEWEST_TABLES[role]
     blocks = []
     for place, part in enumerate(parts):
         ledger.part = place
@@ -226,9 +243,16 @@ def _encode_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     return encode_text(part, ledger) if part.text else None
 
 
-def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
+def _encode_user_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
+    if part.citations and (ledger.quirks.api_version or NEWEST) >= NEWEST:
+        ledger.lose("citations", "citation", f"{DIALECT} {NEWEST} takes none in a text of the user")
+        part = replace(part, citations=None)
+    return encode_text(part, ledger) if part.text or ledger.own else None
+
+
+def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
     ledger.lose("", "refusal", f"{DIALECT} has no refusal in a turn; said as text", "approximated")
-    return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
+    return _encode_words(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
 
 
 def _encode_opaque(part: Opaque, ledger: Ledger) -> Any:
@@ -256,7 +280,7 @@ ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
     Opaque: _encode_opaque,
 }
 TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
-    "user": {**ENCODERS, Text: _encode_words, Thinking: _lose_part, ToolCall: _lose_part},
+    "user": {**ENCODERS, Text: _encode_user_words, Thinking: _lose_part, ToolCall: _lose_part},
     "assistant": {
         **ENCODERS,
         Text: _encode_words,
@@ -265,4 +289,10 @@ TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
         Document: _lose_part,
     },
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
+}
+# What was read here and is to be written for the newest version, which takes less than the one before.
+NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
+    "user": {**ENCODERS, Text: _encode_user_words},
+    "assistant": {**ENCODERS, Document: _lose_part},
+    "system": ENCODERS,
 }

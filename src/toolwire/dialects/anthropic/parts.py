@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from toolwire.ledger import Ledger, made_by, take
+from toolwire.media import split_data_url
 from toolwire.names import WORDS, Grammar
 from toolwire.types import (
     Cache,
@@ -21,6 +24,7 @@ from toolwire.wire import Wire
 
 DIALECT = "anthropic"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar(WORDS, 256, distinct=True))
+NEWEST = "2026-10-21"
 TTLS = frozenset({"5m", "1h"})
 QUOTED = "cited_text"
 Medium = TypeVar("Medium", Image, Document)
@@ -116,6 +120,7 @@ def _make(
 
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
+    part = _unpack(part)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
@@ -126,6 +131,14 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
 
 
 SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
+
+
+def _unpack(part: Medium) -> Medium:
+    """Give a medium from elsewhere whose URL is its data as data."""
+    if part.url is None or part.data is not None or made_by(part.opaque, DIALECT):
+        return part
+    media_type, data = split_data_url(part.url)
+    return part if data is None else replace(part, url=None, data=data, media_type=media_type)
 
 
 def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
@@ -161,6 +174,7 @@ def _decode_document(block: dict[str, Any]) -> Part | None:
 
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a document block."""
+    part = _unpack(part)
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
     else:

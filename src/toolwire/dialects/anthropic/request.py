@@ -7,8 +7,15 @@ newest.
 from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages
-from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts
-from toolwire.dialects.anthropic.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
+from toolwire.dialects.anthropic.tools import (
+    always_thinks,
+    decode_choice,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+    mode_of_thinking,
+)
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
 from toolwire.repair import repair
@@ -16,7 +23,6 @@ from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, pla
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
 
 PATH = "/v1/messages"
-NEWEST = "2026-10-21"
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
 
@@ -166,14 +172,11 @@ def _decode_thinking(value: Any) -> Understood | None:
 
 def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     mine = made_by(request.opaque, DIALECT)
-    mode, budget, display = request.thinking, request.thinking_budget, request.thinking_display
-    if mode is None and budget is not None:
-        mode = "disabled" if budget == 0 else "adaptive" if budget < 0 else "enabled"
-        budget = budget if budget > 0 else None
-    elif mode is None and display is not None:
-        mode = "adaptive"
+    mode, budget, display = mode_of_thinking(request), request.thinking_budget, request.thinking_display
     if mode is None:
         return ABSENT
+    if request.thinking is None and budget is not None and budget <= 0:
+        budget = None
     body: dict[str, Any] = {"type": mode}
     if mode == "enabled" and budget is None and not mine:
         body["type"] = mode = "adaptive"
@@ -215,17 +218,28 @@ def _decode_output_config(value: Any) -> Understood | None:
     return Understood(fields, left or ABSENT) if fields else None
 
 
+def _effort(request: Request, ledger: Ledger) -> str | None:
+    """Give the effort of a request from elsewhere; none of it is said by thinking that is turned off."""
+    effort = request.effort
+    if effort is None or (effort == "none" and mode_of_thinking(request) == "disabled"):
+        return None
+    if effort == "none" and always_thinks(request):
+        ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated")
+        return "low"
+    if effort not in EFFORTS:
+        ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
+        return None
+    if effort not in EFFORTS.values():
+        ledger.lose("effort", "effort", f"the lowest here is {EFFORTS[effort]}", "approximated", "minor")
+    return EFFORTS[effort]
+
+
 def _encode_output_config(request: Request, ledger: Ledger) -> Any:
     mine = made_by(request.opaque, DIALECT)
     body: dict[str, Any] = {}
-    if request.effort is not None:
-        effort = request.effort if mine else EFFORTS.get(request.effort)
-        if effort is None:
-            ledger.lose("effort", "effort", f"{DIALECT} has no effort {request.effort}")
-        else:
-            body["effort"] = effort
-            if effort != request.effort:
-                ledger.lose("effort", "effort", f"the lowest here is {effort}", "approximated", "minor")
+    effort = request.effort if mine else _effort(request, ledger)
+    if effort is not None:
+        body["effort"] = effort
     output = request.output
     if output is not None and output.schema is not None:
         body["format"] = {
@@ -282,10 +296,13 @@ SETTINGS = Settings(
     _sampling("top_p"),
     _sampling("top_k"),
     Setting("stop_sequences", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
-    Setting(
-        "thinking", ("thinking", "thinking_budget", "thinking_display"), _decode_thinking, _encode_thinking
-    ),
     Setting("output_config", ("effort", "output"), _decode_output_config, _encode_output_config),
+    Setting(
+        "thinking",
+        ("thinking", "thinking_budget", "thinking_display", "effort"),
+        _decode_thinking,
+        _encode_thinking,
+    ),
     Setting("tool_choice", ("tool_choice", "parallel_tool_calls"), decode_choice, encode_choice),
     Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
     Setting("service_tier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),

@@ -119,7 +119,9 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice and the parallel-call flag, which this wire keeps in it."""
     mine = made_by(request.opaque, DIALECT)
     if not mine and not request.tools:
-        ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
+        for field in ("tool_choice", "parallel_tool_calls"):
+            if getattr(request, field) is not None:
+                ledger.lose(field, field, "there is no tool to choose", severity="minor")
         return ABSENT
     choice = request.tool_choice or ToolChoice("auto")
     body: dict[str, Any] = {"type": "any" if choice.mode == "required" else choice.mode}
@@ -132,7 +134,8 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
             f"{DIALECT} cannot narrow the choice to some tools",
             "approximated",
         )
-    if choice.mode == "required" and not mine and _thinks(request):
+    thinks = mode_of_thinking(request) in {"enabled", "adaptive"} or always_thinks(request)
+    if choice.mode == "required" and not mine and thinks:
         ledger.lose(
             "tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated"
         )
@@ -147,6 +150,20 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     return body
 
 
-def _thinks(request: Request) -> bool:
-    model = (request.model or "").rpartition("/")[2]
-    return request.thinking in {"enabled", "adaptive"} or model.startswith(ALWAYS_THINKING)
+def always_thinks(request: Request) -> bool:
+    """Whether thinking cannot be turned off in the request's model."""
+    return (request.model or "").rpartition("/")[2].startswith(ALWAYS_THINKING)
+
+
+def mode_of_thinking(request: Request) -> str | None:
+    """Say how the model is to think, wherever the request says it."""
+    budget = request.thinking_budget
+    if request.thinking is not None:
+        return request.thinking
+    if budget is not None:
+        return "disabled" if budget == 0 else "adaptive" if budget < 0 else "enabled"
+    if request.thinking_display is not None:
+        return "adaptive"
+    if request.effort == "none" and not always_thinks(request) and not made_by(request.opaque, DIALECT):
+        return "disabled"
+    return None

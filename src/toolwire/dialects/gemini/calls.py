@@ -1,17 +1,16 @@
-"""Calls and results of a generateContent conversation, and how they find each other.
+"""Calls and results of a generateContent conversation.
 
 Rules of this file:
-- An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
-- A result without an id answers the first open call of its name, else the first open call.
+- What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from toolwire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     WIRE,
@@ -20,79 +19,35 @@ from toolwire.dialects.gemini.parts import (
     finish,
     nest,
 )
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
-from toolwire.names import fingerprint, number_of, was_made
+from toolwire.ledger import form_of, made_by, take
+from toolwire.names import was_made
 from toolwire.standins import SEE_BELOW
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 
 NO_NAME = "unknown_tool"
 CALL = {"id", "name", "args"}
-NEWEST_MEDIA = 3
+NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 
 
-class Links:
-    """What is known of the calls while contents are read: their ids, and which still wait for a result."""
-
-    __slots__ = ("_body", "_contents", "_count", "_stem", "_taken", "_waiting", "answering", "index")
-
-    def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None) -> None:
-        self._contents = contents
-        self._body = body
-        self._count = 0
-        self._stem = ""
-        self._taken: set[str] = set()
-        self._waiting: list[tuple[str, str, bool]] = []
-        self.answering = False
-        self.index = 0
-
-    def turn(self, *, of_model: bool) -> None:
-        """Begin a content; the calls of the model's last turn wait for results."""
-        self.index = 0
-        if of_model and self.answering:
-            self._waiting = []
-        self.answering = not of_model
-
-    def make_id(self) -> str:
-        """Make an id for a call that came without one: its number in the conversation, or in the response."""
-        if not self._stem:
-            self._taken = set(_given_ids(self._contents))
-            body = self._body
-            self._stem = "gemini"
-            if body is not None:
-                self._stem += f"_{number_of(body.get('responseId') or fingerprint(body))}"
-        made = ""
-        while not made or made in self._taken:
-            self._count += 1
-            made = f"{self._stem}_{self._count}"
-        return made
-
-    def add(self, call_id: str, name: str, *, given: bool) -> None:
-        """Note a call that waits for its result."""
-        self._waiting.append((call_id, name, given))
-        self.index += 1
-
-    def answer(self, given: str | None, name: str | None) -> str | None:
-        """Find the call that a result answers: by id, else by name, else by order."""
-        waiting = self._waiting
-        if given is not None:
-            found = next((entry for entry in waiting if entry[0] == given), None)
-            found = found or next((entry for entry in waiting if not entry[2] and entry[1] == name), None)
-        else:
-            found = next((entry for entry in waiting if entry[1] == name), None)
-            found = found or (waiting[0] if waiting else None)
-        if found is None:
-            return given
-        waiting.remove(found)
-        return found[0]
-
-
-def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
-    for content in contents:
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else [parts]:
-            call = (part.get("functionCall") or part.get("function_call")) if isinstance(part, dict) else None
-            if isinstance(call, dict) and isinstance(call.get("id"), str):
-                yield call["id"]
+def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:
+    """Read a `functionCall` of the usual shape that says nothing else; None where it is another."""
+    name, arguments = value.get("name"), value.get("args")
+    if type(name) is not str or type(arguments) is not dict or "__tw" in name:
+        return None
+    index = links.index
+    if len(value) == 3:
+        call_id = value.get("id")
+        if type(call_id) is not str or not call_id:
+            return None
+        links.waiting.append((call_id, name, True))
+        links.index = index + 1
+        return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
+    if len(value) == 2:
+        made = links.make_id()
+        links.waiting.append((made, name, False))
+        links.index = index + 1
+        return ToolCall(made, name, arguments, index, opaque=NO_ID)
+    return None
 
 
 def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
@@ -132,43 +87,25 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
     return call
 
 
-class Conversation(Ledger):
-    """The state of one encode, with what a result has to know of its call and of its model."""
-
-    __slots__ = ("_named", "below", "media_in_results", "sent", "skips_signatures")
-
-    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None) -> None:
-        super().__init__(WIRE, quirks)
-        generation = generation_of(model)
-        self.media_in_results = generation is None or generation >= NEWEST_MEDIA
-        self.skips_signatures = (
-            generation is not None and generation >= NEWEST_MEDIA and quirks.skip_signature
-        )
-        self.below: list[dict[str, Any]] = []
-        self.sent: set[str] = set()
-        self._named: dict[str | None, list[str]] = {}
-
-    def name_call(self, call_id: str | None, name: str) -> None:
-        """Note what the tool of a call is called here."""
-        self._named.setdefault(call_id, []).append(name)
-
-    def name_of_call(self, call_id: str | None) -> str | None:
-        """Give the tool's name to the next result of a call of this id."""
-        names = self._named.get(call_id)
-        return names.pop(0) if names else None
-
-
-_GENERATION = re.compile(r"gemini-([0-9]{1,3})")
-
-
-def generation_of(model: str | None) -> int | None:
-    """Read the generation in a model's name; None where it says none."""
-    found = _GENERATION.match((model or "").rpartition("/")[2])
-    return None if found is None else int(found[1])
-
-
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
+    opaque, call_id = call.opaque, call.id
+    own = opaque is WIRE.plain or opaque is NO_ID
+    bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    odd = call.custom or call.error is not None or not call.complete or call.cache is not None
+    if odd or not bare or call_id is None:
+        return _encode_odd_call(call, ledger)
+    names = ledger.names
+    name = call.name if own else names.given.get(call.name) or names.write(call.name)
+    written = ledger.ids.call(call_id, own=own)
+    ledger.name_call(call_id, name)
+    if opaque is not WIRE.plain and was_made(call_id):
+        return {"functionCall": {"name": name, "args": call.arguments}}
+    ledger.sent.add(written)
+    return {"functionCall": {"name": name, "id": written, "args": call.arguments}}
+
+
+def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     form = form_of(call.opaque, DIALECT)
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
@@ -192,6 +129,32 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
         ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
     return finish({"functionCall": inner}, call, ledger)
+
+
+def read_result(value: dict[str, Any], links: Links) -> ToolResult | None:
+    """Read a `functionResponse` of text that says nothing else; None where it is another."""
+    name, response = value.get("name"), value.get("response")
+    if type(name) is not str or type(response) is not dict or len(response) != 1 or "__tw" in name:
+        return None
+    text = response.get("output")
+    if type(text) is not str:
+        return None
+    if len(value) == 3:
+        given = value.get("id")
+        if type(given) is not str or not given:
+            return None
+        waiting = links.waiting
+        if waiting and waiting[0][0] == given:
+            del waiting[0]
+            return ToolResult(given, name, text, opaque=WIRE.plain)
+    elif len(value) == 2:
+        given = None
+    else:
+        return None
+    call_id = links.answer(given, name)
+    known = given is not None and given == call_id
+    opaque = WIRE.plain if known else Opaque(DIALECT, {}, {"id": [given, call_id]})
+    return ToolResult(call_id, name, text, opaque=opaque)
 
 
 def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
@@ -251,13 +214,32 @@ def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
 
 def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionResponse`."""
+    opaque, content = part.opaque, part.content
+    mine = opaque is not None and opaque.dialect == DIALECT
+    call_id = ledger.ids.result(part.tool_call_id, own=mine)
+    called = ledger.name_of_call(part.tool_call_id)
+    bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
+    if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
+        name = part.name
+        if not mine:
+            name = called if name is None else ledger.names.write(name)
+        if name and call_id is not None:
+            braced = part.is_error or content[:1] == "{"
+            response = write_response(content, is_error=part.is_error) if braced else {"output": content}
+            return {"functionResponse": {"id": call_id, "name": name, "response": response}}
+    return _encode_odd_result(part, ledger, call_id, called)
+
+
+def _encode_odd_result(
+    part: ToolResult, ledger: Conversation, call_id: str | None, called: str | None
+) -> dict[str, Any]:
     form = form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}
-    told = _told_id(part, ledger, mine=mine)
+    told = _told_id(part, ledger, call_id, mine=mine)
     if told is not None:
         inner["id"] = told
-    name = _name_of_result(part, ledger, verbatim=mine and "escaped" not in form)
+    name = _name_of_result(part, ledger, called, verbatim=mine and "escaped" not in form)
     if name is not None:
         inner["name"] = name
     text, media = (part.content, []) if type(part.content) is str else _encode_content(part.content, ledger)
@@ -272,9 +254,8 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     return finish({"functionResponse": nest("functionResponse", inner, part)}, part, ledger)
 
 
-def _told_id(part: ToolResult, ledger: Conversation, *, mine: bool) -> str | None:
+def _told_id(part: ToolResult, ledger: Conversation, call_id: str | None, *, mine: bool) -> str | None:
     """Give the id to send: as it was told, else the one that the call was sent with."""
-    call_id = ledger.ids.result(part.tool_call_id, own=mine)
     if mine:
         told, linked = form_of(part.opaque, DIALECT).get("id", (call_id, part.tool_call_id))
         if linked == part.tool_call_id:
@@ -286,8 +267,9 @@ def _told_id(part: ToolResult, ledger: Conversation, *, mine: bool) -> str | Non
     return None
 
 
-def _name_of_result(part: ToolResult, ledger: Conversation, *, verbatim: bool) -> str | None:
-    called = ledger.name_of_call(part.tool_call_id)
+def _name_of_result(
+    part: ToolResult, ledger: Conversation, called: str | None, *, verbatim: bool
+) -> str | None:
     if verbatim:
         return part.name
     if part.name is not None:

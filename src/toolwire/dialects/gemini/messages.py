@@ -9,16 +9,18 @@ Rules of this file:
   It does so in every turn, not only in the last: what was sent once never changes.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.calls import (
-    Conversation,
-    Links,
     decode_call,
     decode_result,
     encode_call,
     encode_result,
+    read_call,
+    read_result,
 )
+from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     SIGNATURE,
@@ -55,7 +57,6 @@ NO_WORDS = {"text": ""}
 SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
 COMMON = frozenset({"user", "model"})
-SAID = {"role", "parts"}
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -66,15 +67,24 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
 
 def decode_message(body: Any, links: Links) -> Message:
     """Read one content; one that is not understood is kept whole."""
+    if type(body) is dict and len(body) == 2:
+        role, given = body.get("role"), body.get("parts")
+        if type(given) is list and given and role in ("user", "model"):
+            model = role == "model"
+            links.turn(of_model=model)
+            content = _decode_parts(given, links)
+            if model:
+                return Message("assistant", content, None, None, WIRE.plain)
+            return Message(_speaker(content), content, None, None, WIRE.plain)
+    return _decode_odd_message(body, links)
+
+
+def _decode_odd_message(body: Any, links: Links) -> Message:
     role = body.get("role") if type(body) is dict else 0
     speaker = ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     links.turn(of_model=speaker == "assistant")
-    given = body.get("parts")
-    if role in COMMON and body.keys() == SAID and type(given) is list and given:
-        content = _decode_parts(given, links)
-        return Message(_speaker(speaker, content), content, None, None, WIRE.plain)
     rest, form = body.copy(), {}
     if role in COMMON:
         del rest["role"]
@@ -83,13 +93,19 @@ def decode_message(body: Any, links: Links) -> Message:
         if "role" in body and role is None:
             rest["role"] = None
     content = _take_parts(rest, form, links)
-    return Message(_speaker(speaker, content), content, opaque=WIRE.own(rest, form))
+    if speaker == "user":
+        speaker = _speaker(content)
+    return Message(speaker, content, opaque=WIRE.own(rest, form))
 
 
-def _speaker(role: Role, content: str | list[Part]) -> Role:
-    if role != "user" or not content or type(content) is str:
-        return role
-    return "tool" if all(type(part) is ToolResult for part in content) else role
+def _speaker(content: str | list[Part]) -> Role:
+    """Say who speaks in a content of the user: results alone are the tool's."""
+    if type(content) is str or not content:
+        return "user"
+    for part in content:
+        if type(part) is not ToolResult:
+            return "user"
+    return "tool"
 
 
 def decode_answer(body: dict[str, Any], links: Links) -> Message:
@@ -118,7 +134,18 @@ def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
         text = given[0].get("text")
         if type(text) is str:
             return text
-    return [_decode_part(body, links) for body in given]
+    return [_read_part(body, links) or _decode_part(body, links) for body in given]
+
+
+def _read_part(body: Any, links: Links) -> Part | None:
+    """Read a part of the usual shape; None where it has another."""
+    if type(body) is not dict or len(body) != 1:
+        return None
+    if type(call := body.get("functionCall")) is dict:
+        return read_call(call, links)
+    if type(result := body.get("functionResponse")) is dict:
+        return read_result(result, links)
+    return Text(text, opaque=WIRE.plain) if type(text := body.get("text")) is str else None
 
 
 def _decode_part(body: Any, links: Links) -> Part:
@@ -203,8 +230,9 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
         if place < first and message.role == "system":
             continue
         ledger.at = ("messages", place)
-        ledger.own = made_by(message.opaque, DIALECT)
-        if ledger.own:
+        opaque = message.opaque
+        ledger.own = own = opaque is not None and opaque.dialect == DIALECT
+        if own:
             turns.own(_encode_own(message, ledger))
         else:
             _encode_foreign(message, ledger, turns)
@@ -214,15 +242,18 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
 
 def _encode_own(message: Message, ledger: Conversation) -> Any:
     content, opaque = message.content, message.opaque
-    form = form_of(opaque, DIALECT)
-    if "whole" in form:
-        return content[0].value  # type: ignore[union-attr,index]
-    body: dict[str, Any] = {}
     model = message.role == "assistant"
-    role = form["role"] if "role" in form and not model else "model" if model else "user"
-    if role is not None:
-        body["role"] = role
-    if parts := _encode_content(message, ledger, message.role):
+    form: Mapping[str, Any] = {}
+    if opaque is WIRE.plain:
+        body: dict[str, Any] = {"role": "model" if model else "user"}
+    else:
+        form = form_of(opaque, DIALECT)
+        if "whole" in form:
+            return content[0].value  # type: ignore[union-attr,index]
+        role = form["role"] if "role" in form and not model else "model" if model else "user"
+        body = {} if role is None else {"role": role}
+    parts = [{"text": content}] if type(content) is str else encode_parts(content, ledger, message.role)
+    if parts:
         body["parts"] = parts[0] if "one" in form and len(parts) == 1 else parts
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
@@ -249,9 +280,12 @@ def _encode_content(message: Message, ledger: Conversation, role: str) -> list[A
 
 
 def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> None:
-    opaque, role = message.opaque, message.role
+    opaque, role, content = message.opaque, message.role, message.content
     if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
+    if type(content) is str and content and role == "user":
+        turns.user([{"text": content}])
+        return
     if role in ("system", "developer"):
         _encode_late(message, ledger, turns)
         return
@@ -303,34 +337,40 @@ def _lose_around(message: Message, ledger: Conversation) -> None:
     if message.role != "tool":
         ledger.lose_fields(message, "around", "name", "tool_call_id")
         return
-    parts = message.parts
-    for field in ("name", "tool_call_id") if len(parts) == 1 else ():
-        if getattr(message, field) not in (None, getattr(parts[0], field, None)):
+    part: Any = message.content[0] if len(message.content) == 1 else None  # type: ignore[arg-type,index]
+    if part is None or (
+        type(part) is ToolResult and message.name == part.name and message.tool_call_id == part.tool_call_id
+    ):
+        return
+    for field in ("name", "tool_call_id"):
+        if getattr(message, field) not in (None, getattr(part, field, None)):
             ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 
 def encode_parts(parts: Any, ledger: Conversation, role: str) -> list[Any]:
     """Write the parts of a content; one from elsewhere that says nothing is left out."""
-    bodies = []
+    bodies: list[Any] = []
+    own = ledger.own
     for place, part in enumerate(parts):
         ledger.part = place
-        if type(part) is Opaque and part.dialect == DIALECT:
+        kind = type(part)
+        if kind is ToolCall and (own or role == "assistant"):
+            bodies.append(encode_call(part, ledger))
+        elif kind is ToolResult and (own or role == "tool" or role == "user"):  # noqa: PLR1714
+            bodies.append(encode_result(part, ledger))
+        elif kind is Opaque and part.dialect == DIALECT:
             bodies.append(part.value)
-        elif (body := encode_part(part, ledger, role)) is not None and (body != NO_WORDS or ledger.own):
+        elif (body := encode_part(part, ledger, role)) is not None and (own or body != NO_WORDS):
             bodies.append(body)
     ledger.part = None
     return bodies
 
 
 def encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] | None:
-    """Write one part that is understood, or lose it by name."""
+    """Write one part that is no call or result of its role, or lose it by name."""
     match part:
         case Text():
             return encode_text(part, ledger)
-        case ToolCall() if role == "assistant" or ledger.own:
-            return encode_call(part, ledger)
-        case ToolResult() if role in ("user", "tool") or ledger.own:
-            return encode_result(part, ledger)
         case Thinking() if role == "assistant" or ledger.own:
             return encode_thinking(part, ledger)
         case Image() | Document() | Audio() if role not in ("system", "developer"):

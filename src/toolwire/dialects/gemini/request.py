@@ -8,7 +8,7 @@ Rules of this file:
 import re
 from typing import Any
 
-from toolwire.dialects.gemini.calls import Conversation, generation_of
+from toolwire.dialects.gemini.links import Conversation, generation_of
 from toolwire.dialects.gemini.messages import decode_messages, encode_messages, encode_parts
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, decode_parts, left_of, read_keys, write_keys
 from toolwire.dialects.gemini.tools import (

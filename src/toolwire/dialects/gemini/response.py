@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolwire.dialects.gemini.calls import Conversation, Links
+from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.messages import decode_answer, encode_answer
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, read_keys, write_keys
 from toolwire.errors import InvalidBody

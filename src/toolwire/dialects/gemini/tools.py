@@ -6,12 +6,12 @@ Rules of this file:
 - What comes from elsewhere stands in one object of declarations; what was read here, in the objects of then.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from toolwire.dialects.gemini.openapi import read_schema, to_openapi
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_of, read_keys, spelling
-from toolwire.errors import InvalidSchema, UnsayableRequest
+from toolwire.errors import UnsayableRequest
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import escape
 from toolwire.settings import ABSENT, Understood
@@ -47,7 +47,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
             form["opens"] = True
         opened = True
         for declaration in body[key]:
-            tools.append(decode_tool(declaration, form))
+            tools.append((None if form else _read_tool(declaration)) or decode_tool(declaration, form))
             form = {}
     return tools
 
@@ -55,13 +55,26 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
 def _key_of_declarations(body: Any) -> str | None:
     for key in DECLARED_KEYS if type(body) is dict else ():
         declared = body.get(key)
-        if type(declared) is list and declared and all(_is_declaration(entry) for entry in declared):
+        if type(declared) is list and declared and _are_declarations(declared):
             return key
     return None
 
 
-def _is_declaration(body: Any) -> bool:
-    return type(body) is dict and type(body.get("name")) is str
+def _are_declarations(bodies: list[Any]) -> bool:
+    for body in bodies:
+        if type(body) is not dict or type(body.get("name")) is not str:
+            return False
+    return True
+
+
+def _read_tool(body: dict[str, Any]) -> Tool | None:
+    """Read a declaration of the usual shape; None where it has another."""
+    if len(body) != 3:
+        return None
+    name, description, parameters = body["name"], body.get("description"), body.get("parametersJsonSchema")
+    if type(description) is not str or type(parameters) is not dict or "__tw" in name:
+        return None
+    return Tool(name, description, parameters, opaque=WIRE.plain)
 
 
 def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
@@ -72,16 +85,9 @@ def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
     name = WIRE.read_name(rest.pop("name"), form)
     parameters = take(rest, "parametersJsonSchema", dict)
     if parameters is None and (given := take(rest, "parameters", dict)) is not None:
-        parameters = _read_schema(given, f"tool {name!r}")
+        parameters = read_schema(given, f"tool {name!r}")
         form["openapi"] = [given, parameters]
     return Tool(name, take(rest, "description", str), parameters, opaque=WIRE.own(rest, form))
-
-
-def _read_schema(given: dict[str, Any], place: str) -> Any:
-    try:
-        return from_openapi(given)
-    except RecursionError:
-        raise InvalidSchema("the schema is nested too deeply; flatten it", path=place) from None
 
 
 def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
@@ -99,25 +105,50 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
             else:
                 ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
             continue
-        form = form_of(tool.opaque, DIALECT)
-        key = form.get("key", DECLARED)
-        if joinable and "joins" in form:
-            declared = []
-            bodies[-1] = {**bodies[-1], key: declared}
-        elif declared is None or "opens" in form:
-            declared = []
-            bodies.append({key: declared})
+        opaque = tool.opaque
+        mine = opaque is not None and opaque.dialect == DIALECT
+        form = opaque.form if mine else None  # type: ignore[union-attr]
+        if declared is None or form is not None:
+            declared = _open(bodies, declared, form or {}, joinable=joinable)
         declared.append(encode_tool(tool, ledger))
         joinable = False
-        count += not made_by(tool.opaque, DIALECT)
+        count += not mine
     ledger.at = ()
     if count > DECLARATION_LIMIT:
         raise UnsayableRequest(f"{DIALECT} takes at most {DECLARATION_LIMIT} declarations", path="tools")
     return bodies
 
 
+def _open(
+    bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any], *, joinable: bool
+) -> list[Any]:
+    """Give the list that a declaration belongs to: the last one, or one that it opens."""
+    key = form.get("key", DECLARED)
+    if joinable and "joins" in form:
+        bodies[-1] = {**bodies[-1], key: (opened := [])}
+    elif declared is None or "opens" in form:
+        bodies.append({key: (opened := [])})
+    else:
+        return declared
+    return opened
+
+
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
+    name, parameters, opaque = tool.name, tool.parameters, tool.opaque
+    mine = opaque is WIRE.plain
+    odd = tool.custom or tool.strict is not None or tool.metadata or tool.format is not None
+    bare = mine or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    if odd or not bare or not parameters or tool.description is None or tool.cache is not None:
+        return _encode_odd_tool(tool, ledger)
+    return {
+        "name": ledger.names.keep(name) if mine else ledger.names.write(name),
+        "description": tool.description,
+        "parametersJsonSchema": parameters if mine else ledger.fit(parameters, "gemini"),
+    }
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
@@ -156,7 +187,10 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
 
 def encode_strictness(request: Request, body: dict[str, Any]) -> None:
     """Have all calls validated where a tool is strict and the model may call or not."""
-    if not any(isinstance(tool, Tool) and tool.strict for tool in request.tools):
+    for tool in request.tools:
+        if type(tool) is Tool and tool.strict:
+            break
+    else:
         return
     config = body.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {"mode": "AUTO"}
@@ -225,94 +259,6 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     return {outer: config}
 
 
-_COUNT = re.compile(r"[0-9]{1,18}")
-KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
-COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-JSON_WORDS = {
-    "any_of": "anyOf",
-    "prefix_items": "prefixItems",
-    "property_ordering": "propertyOrdering",
-    "additional_properties": "additionalProperties",
-    "min_items": "minItems",
-    "max_items": "maxItems",
-    "min_length": "minLength",
-    "max_length": "maxLength",
-    "min_properties": "minProperties",
-    "max_properties": "maxProperties",
-    "defs": "$defs",
-    "ref": "$ref",
-}
-
-
-def from_openapi(schema: Any) -> Any:
-    """Read a schema in this wire's OpenAPI words as JSON Schema; the same object where it is one already."""
-    if type(schema) is not dict:
-        return schema
-    read: dict[str, Any] = {}
-    for key, value in schema.items():
-        word = JSON_WORDS.get(key) or key
-        reader = READERS.get(word)
-        read[word] = value if reader is None else reader(value)
-    if type(read.get("nullable")) is bool:
-        if read.pop("nullable"):
-            _admit_null(read)
-    elif len(read) == len(schema) and all(read.get(key, ABSENT) is value for key, value in schema.items()):
-        return schema
-    return {key: value for key, value in read.items() if value is not ABSENT}
-
-
-def _admit_null(read: dict[str, Any]) -> None:
-    if type(read.get("enum")) is list and None not in read["enum"]:
-        read["enum"] = [*read["enum"], None]
-    if type(read.get("anyOf")) is list:
-        read["anyOf"] = [*read["anyOf"], {"type": "null"}]
-    elif type(read.get("type")) is str:
-        read["type"] = [read["type"], "null"]
-
-
-def _read_kind(kind: Any) -> Any:
-    if type(kind) is int:
-        kind = KINDS[kind] if 0 <= kind < len(KINDS) else kind
-    if type(kind) is not str or kind not in KINDS:
-        return kind
-    return ABSENT if kind == KINDS[0] else kind.lower()
-
-
-def _read_each(schemas: Any) -> Any:
-    if type(schemas) is not list:
-        return schemas
-    read = [from_openapi(schema) for schema in schemas]
-    return schemas if all(new is old for new, old in zip(read, schemas, strict=True)) else read
-
-
-def _read_map(schemas: Any) -> Any:
-    if type(schemas) is not dict:
-        return schemas
-    read = {name: from_openapi(schema) for name, schema in schemas.items()}
-    return schemas if all(read[name] is schemas[name] for name in schemas) else read
-
-
-def _read_count(count: Any) -> Any:
-    return int(count) if type(count) is str and _COUNT.fullmatch(count) else count
-
-
-def _read_reference(ref: Any) -> Any:
-    return f"#/$defs/{ref[7:]}" if type(ref) is str and ref.startswith("#/defs/") else ref
-
-
-READERS: Mapping[str, Callable[[Any], Any]] = {
-    "type": _read_kind,
-    "items": from_openapi,
-    "additionalProperties": from_openapi,
-    "properties": _read_map,
-    "$defs": _read_map,
-    "anyOf": _read_each,
-    "prefixItems": _read_each,
-    "$ref": _read_reference,
-    **dict.fromkeys(COUNTS, _read_count),
-}
-
-
 def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
     media_type = config.get("responseMimeType")
@@ -328,7 +274,7 @@ def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     del config["responseMimeType"]
     schema = config.pop(key)
     if key == "responseSchema":
-        form["responseSchema"] = [schema, _read_schema(schema, "responseSchema")]
+        form["responseSchema"] = [schema, read_schema(schema, "responseSchema")]
         schema = form["responseSchema"][1]
     return {"output": Output("schema", schema)}
 
@@ -354,13 +300,3 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
         return output.schema
     return ledger.fit(output.schema, "gemini", "output.schema")
-
-
-def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
-    """Write a schema in OpenAPI words: as it was spelled, for as long as it means the same."""
-    given, meant = spelled
-    if schema == meant:
-        return given  # type: ignore[no-any-return]
-    if meant == given:
-        return schema
-    return ledger.fit(schema, "gemini-openapi", field)

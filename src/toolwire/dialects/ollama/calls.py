@@ -12,11 +12,10 @@ from toolwire.arguments import argument_text, kind_of, parse_arguments
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, take_images
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import made_id, was_made
-from toolwire.standins import mark_error, read_error
+from toolwire.standins import STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 
 NAME_KEYS = ("tool_name", "name")
-BARE = {"name", "arguments"}
 
 
 def decode_calls(entries: list[Any], place: int) -> list[Part]:
@@ -27,10 +26,18 @@ def decode_calls(entries: list[Any], place: int) -> list[Part]:
 def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     """Read one call."""
     inner = entry.get("function") if type(entry) is dict else None
-    if type(inner) is not dict or type(inner.get("name")) is not str:
+    if type(inner) is not dict or type(name := inner.get("name")) is not str:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
-    if len(entry) == 1 and inner.keys() == BARE and type(inner["arguments"]) is dict:
-        return ToolCall(made_id(place, index), inner["name"], inner["arguments"], index, opaque=WIRE.plain)
+    if len(inner) == 2 and type(arguments := inner.get("arguments")) is dict:
+        if len(entry) == 1:
+            return ToolCall(made_id(place, index), name, arguments, index, opaque=WIRE.plain)
+        call_id = entry.get("id")
+        if len(entry) == 2 and type(call_id) is str and call_id and not was_made(call_id):
+            return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
+    return _decode_odd_call(entry, inner, place, index)
+
+
+def _decode_odd_call(entry: dict[str, Any], inner: dict[str, Any], place: int, index: int) -> ToolCall:
     rest, left = entry.copy(), inner.copy()
     form: dict[str, Any] = {}
     del rest["function"]
@@ -72,6 +79,31 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
 
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
     """Write one call."""
+    return encode_bare_call(call, ledger) or _encode_odd_call(call, position, ledger)
+
+
+def encode_bare_call(call: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a call that is nothing but a name, an object and maybe an id; None for any other."""
+    opaque, call_id = call.opaque, call.id
+    if (
+        not (opaque is WIRE.plain and call.raw is None)
+        and opaque is not None
+        and (opaque.value or opaque.dialect == DIALECT)
+    ):
+        return None
+    if (
+        call.error is not None
+        or call.custom
+        or not call.complete
+        or call.cache is not None
+        or ledger.ids.grammar is not None
+    ):
+        return None
+    inner = {"name": call.name, "arguments": call.arguments}
+    return {"function": inner} if was_made(call_id) else {"function": inner, "id": call_id}
+
+
+def _encode_odd_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
     form = form_of(call.opaque, DIALECT)
     mine = made_by(call.opaque, DIALECT)
     inner: dict[str, Any] = {"name": call.name}
@@ -103,10 +135,32 @@ def _encode_arguments(call: ToolCall, ledger: Ledger) -> Any:
     return call.arguments
 
 
-def decode_result(body: dict[str, Any], form: dict[str, Any], waiting: list[ToolCall]) -> Message:
+def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     """Read a tool message: the result of one of the calls that wait for theirs."""
+    name, call_id, content = body.get("tool_name"), body.get("tool_call_id"), body.get("content")
+    if (
+        type(content) is not str
+        or type(call_id) is not str
+        or not call_id
+        or len(body) != (3 if name is None else 4)
+        or not (name is None or type(name) is str)
+        or body["role"] != "tool"
+        or was_made(call_id)
+    ):
+        return _decode_odd_result(body, waiting)
+    if waiting:
+        if waiting[0].id == call_id:
+            del waiting[0]
+        elif (call := _answered(call_id, name, waiting)) is not None:
+            waiting.remove(call)
+    text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
+    return Message("tool", [ToolResult(call_id, name, text, is_error)], name, call_id, WIRE.plain)
+
+
+def _decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     rest = body.copy()
-    del rest["role"]
+    spelled = rest.pop("role")
+    form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
     key = next((key for key in NAME_KEYS if type(rest.get(key)) is str), NAME_KEYS[0])
     if key != NAME_KEYS[0]:
         form["name"] = key
@@ -140,6 +194,35 @@ def encode_result(
     part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
 ) -> dict[str, Any] | None:
     """Write one result as a message; `names` says which tool each call called."""
+    return encode_bare_result(part, message, ledger, names) or _encode_odd_result(
+        part, message, ledger, names
+    )
+
+
+def encode_bare_result(
+    part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
+) -> dict[str, Any] | None:
+    """Write a result that is nothing but a name, an id and a text; None for any other."""
+    if type(part) is not ToolResult or type(content := part.content) is not str or part.cache is not None:
+        return None
+    opaque, name, call_id = part.opaque, part.name, part.tool_call_id
+    if opaque is not None and opaque is not WIRE.plain and (opaque.value or opaque.dialect == DIALECT):
+        return None
+    if ledger.own and message.role == "tool":
+        if message.opaque is not WIRE.plain:
+            return None
+    elif name is None:
+        name = names.get(call_id)
+    if name is None or was_made(call_id) or ledger.ids.grammar is not None:
+        return None
+    if part.is_error or content[:1] in STARTS:
+        content = mark_error(content, is_error=part.is_error)
+    return {"role": "tool", NAME_KEYS[0]: name, "tool_call_id": call_id, "content": content}
+
+
+def _encode_odd_result(
+    part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
+) -> dict[str, Any] | None:
     if type(part) is not ToolResult:
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return None

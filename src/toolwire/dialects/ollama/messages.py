@@ -8,13 +8,20 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.calls import decode_calls, decode_result, encode_call, encode_result
-from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, take_images
+from toolwire.dialects.ollama.calls import (
+    decode_calls,
+    decode_result,
+    encode_bare_call,
+    encode_bare_result,
+    encode_call,
+    encode_result,
+)
+from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, is_bare, take_images
 from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
-SPEAKERS = ROLES - {"tool"}
-WORDS_ONLY = {"role", "content"}
+SPEAKERS = ("user", "assistant", "system", "developer")
+SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -24,26 +31,42 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
     for place, body in enumerate(bodies):
         message = decode_message(body, place, waiting)
         if message.role == "assistant":
-            waiting = [] if type(message.content) is str else message.tool_calls
+            content: Any = message.content
+            waiting = [] if type(content) is str else [part for part in content if type(part) is ToolCall]
         messages.append(message)
     return messages
 
 
-def decode_message(body: Any, place: int = 0, waiting: list[ToolCall] | None = None) -> Message:
+def decode_message(body: Any, place: int, waiting: list[ToolCall]) -> Message:
     """Read one message; one that is not understood is kept whole."""
-    spelled = body.get("role") if type(body) is dict else None
-    if type(spelled) is str:
-        if body.keys() == WORDS_ONLY and spelled in SPEAKERS and type(body.get("content")) is str:
-            return Message(spelled, body["content"], None, None, WIRE.plain)  # type: ignore[arg-type]
-        role = spelled.lower()
-        form = {} if role == spelled else {"role": spelled}
-        if role == "tool":
-            return decode_result(body, form, [] if waiting is None else waiting)
-        if role in ROLES:
-            rest = body.copy()
-            del rest["role"]
-            return _decode_said(role, rest, form, place)
-    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+    spelled: Any = body.get("role") if type(body) is dict else None
+    if spelled == "tool":
+        return decode_result(body, waiting)
+    if spelled in SPEAKERS:
+        content = body.get("content")
+        if type(content) is str:
+            if len(body) == 2:
+                return Message(spelled, content, None, None, WIRE.plain)
+            if len(body) == 3 and spelled == "assistant":
+                calls = body.get("tool_calls")
+                if type(calls) is list and calls:
+                    parts = decode_calls(calls, place)
+                    if not content:
+                        return Message("assistant", parts, None, None, SILENT)
+                    parts.insert(0, Text(content, opaque=WIRE.plain))
+                    return Message("assistant", parts, None, None, WIRE.plain)
+    return _decode_odd_message(body, spelled, place, waiting)
+
+
+def _decode_odd_message(body: Any, spelled: Any, place: int, waiting: list[ToolCall]) -> Message:
+    role = spelled.lower() if type(spelled) is str else None
+    if role == "tool":
+        return decode_result(body, waiting)
+    if role not in ROLES:
+        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+    rest = body.copy()
+    del rest["role"]
+    return _decode_said(role, rest, {} if role == spelled else {"role": spelled}, place)
 
 
 def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
@@ -87,10 +110,25 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     bodies: list[dict[str, Any]] = []
     names: dict[str | None, str] = {}
     for place, message in enumerate(messages):
+        opaque, content = message.opaque, message.content
+        ledger.own = opaque is not None and opaque.dialect == DIALECT
+        if type(content) is str and _is_bare(message, ledger):
+            bodies.append({"role": message.role, "content": content})
+            continue
         ledger.at = ("messages", place)
-        ledger.own = made_by(message.opaque, DIALECT)
         encode_message(message, ledger, bodies, names)
     return bodies
+
+
+def _is_bare(message: Message, ledger: Ledger) -> bool:
+    """Whether a message brings nothing beside its content that has to be replayed or lost."""
+    opaque = message.opaque
+    return (
+        message.name is None
+        and message.tool_call_id is None
+        and (opaque is WIRE.plain or (not ledger.own and (opaque is None or not opaque.value)))
+        and (message.role != "developer" or ledger.own)
+    )
 
 
 def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
@@ -99,16 +137,51 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
     if type(content) is str:
         body = {"role": _role(message, ledger), "content": content}
         bodies.append(_close(body, message, ledger))
-    elif "whole" in form_of(opaque, DIALECT):
+    elif opaque is not None and "whole" in form_of(opaque, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         _encode_results(message, ledger, bodies, names)
+    elif (said := _encode_bare(message, ledger, names)) is not None:
+        bodies.append(said)
     else:
-        said = _say(message, ledger, bodies, names)
-        if ledger.own or role == "assistant" or not content or said.words or said.pictures:
-            bodies.append(_write(said, message, ledger))
+        _encode_odd(message, ledger, bodies, names)
+
+
+def _encode_bare(message: Message, ledger: Ledger, names: dict[str | None, str]) -> dict[str, Any] | None:
+    """Write a message of at most one text, and of calls after it; None for any other."""
+    silent = message.opaque is SILENT and message.name is None and message.tool_call_id is None
+    if not silent and not _is_bare(message, ledger):
+        return None
+    words: str | None = None
+    calls: list[dict[str, Any]] = []
+    part: Any  # told apart by type, which no checker follows here
+    for part in message.content:  # type: ignore[union-attr]
+        if type(part) is ToolCall and message.role == "assistant":
+            call = encode_bare_call(part, ledger)
+            if call is None:
+                return None
+            calls.append(call)
+            names[part.id] = part.name
+        elif type(part) is Text and words is None and not calls and not part.citations and is_bare(part):
+            words = part.text
         else:
-            _close({}, message, ledger)
+            return None
+    body: dict[str, Any] = {"role": message.role}
+    if words is not None or not ledger.own:
+        body["content"] = words or ""
+    if calls:
+        body["tool_calls"] = calls
+    if silent:
+        body.setdefault("content", "")
+    return body
+
+
+def _encode_odd(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
+    said = _say(message, ledger, bodies, names)
+    if ledger.own or message.role == "assistant" or not message.content or said.words or said.pictures:
+        bodies.append(_write(said, message, ledger))
+    else:
+        _close({}, message, ledger)
 
 
 def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
@@ -121,17 +194,16 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
     calls = message.role == "assistant" or ledger.own
     for place, part in enumerate(message.parts):
         ledger.part = place
-        match part:
-            case ToolCall() if calls:
-                said.order(CALL, ledger)
-                said.calls.append(encode_call(part, len(said.calls), ledger))
-                names[part.id] = part.name
-            case ToolResult() if bodies is not None:
-                bodies.append(encode_result(part, message, ledger, names))
-            case Opaque() if part.dialect == DIALECT and part.form:
-                said.calls.append(part.value)
-            case _:
-                encode_part(part, said, ledger, message.role)
+        if type(part) is ToolCall and calls:
+            said.order(CALL, ledger)
+            said.calls.append(encode_call(part, len(said.calls), ledger))
+            names[part.id] = part.name
+        elif type(part) is ToolResult and bodies is not None:
+            bodies.append(encode_result(part, message, ledger, names))
+        elif type(part) is Opaque and part.dialect == DIALECT and part.form:
+            said.calls.append(part.value)
+        else:
+            encode_part(part, said, ledger, message.role)
     ledger.part = None
     return said
 

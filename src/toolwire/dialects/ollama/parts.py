@@ -85,30 +85,31 @@ def media_type_of(data: str) -> str | None:
     return next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
 
 
-def encode_part(part: Part, said: Said, ledger: Ledger, role: str) -> None:
+def encode_part(part: Any, said: Said, ledger: Ledger, role: str) -> None:
     """Say one part of a message, or lose it by name; calls and results are the matter of their callers."""
-    match part:
-        case Text():
-            _say_text(part, said, ledger)
-        case Thinking() if role == "assistant" or ledger.own:
-            _say_thinking(part, said, ledger)
-        case Image() if role != "assistant" or ledger.own:
-            _say_image(part, said, ledger)
-        case Refusal():
-            ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
-            _say(part.text, said, ledger)
-        case Document() if part.text is not None:
-            ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
-            ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
-            _say(part.text, said, ledger)
-        case Opaque():
-            ledger.lose_opaque(part)
-            ledger.lose("", "opaque", f"only {part.dialect} understands this part")
-            return
-        case _:
-            kind = str(type(part).__struct_config__.tag)
-            ledger.lose("", kind, f"a message of the {role} in {DIALECT} cannot hold it")
-            return
+    kind = type(part)
+    if kind is Text:
+        _say_text(part, said, ledger)
+    elif kind is Thinking and (role == "assistant" or ledger.own):
+        _say_thinking(part, said, ledger)
+    elif kind is Image and (role != "assistant" or ledger.own):
+        _say_image(part, said, ledger)
+    elif kind is Refusal:
+        ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
+        _say(part.text, said, ledger)
+    elif kind is Document and part.text is not None:
+        ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
+        ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
+        _say(part.text, said, ledger)
+    elif kind is Opaque:
+        ledger.lose_opaque(part)
+        ledger.lose("", "opaque", f"only {part.dialect} understands this part")
+        return
+    else:
+        ledger.lose(
+            "", str(kind.__struct_config__.tag), f"a message of the {role} in {DIALECT} cannot hold it"
+        )
+        return
     finish({}, part, ledger)
 
 
@@ -141,3 +142,11 @@ def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     if part.cache is not None:
         ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks", severity="minor")
     return body if part.opaque is None else ledger.replay(body, part.opaque)
+
+
+def is_bare(part: Any) -> bool:
+    """Whether a part brings nothing that has to be replayed here, or lost."""
+    opaque = part.opaque
+    return part.cache is None and (
+        opaque is None or opaque is WIRE.plain or not (opaque.value or opaque.dialect == DIALECT)
+    )

@@ -24,13 +24,23 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is no function is the server's own."""
-    match body:
-        case {"function": {"name": str(name)} as inner} if body.get("type", "function") == "function":
-            rest, left, form = body.copy(), inner.copy(), {}
-        case _:
-            kind = body.get("type") if type(body) is dict else None
-            return ServerTool(kind if type(kind) is str else "", DIALECT, body)
-    del rest["function"], left["name"]
+    if type(body) is dict and len(body) == 2 and body.get("type") == "function":
+        inner = body.get("function")
+        if type(inner) is dict and len(inner) == 3:
+            name, description, parameters = inner.get("name"), inner.get("description"), inner.get("parameters")
+            if type(name) is str and type(description) is str and type(parameters) is dict:
+                return Tool(name, description, parameters, opaque=WIRE.plain)
+    return _decode_odd_tool(body)
+
+
+def _decode_odd_tool(body: Any) -> Tool | ServerTool:
+    inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
+    if type(inner) is not dict or type(inner.get("name")) is not str:
+        kind = body.get("type") if type(body) is dict else None
+        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+    rest, left, form = body.copy(), inner.copy(), {}
+    name = left.pop("name")
+    del rest["function"]
     if rest.pop("type", None) is None:
         form["untyped"] = True
     description, parameters = take(left, "description", str), take(left, "parameters", dict)
@@ -60,6 +70,25 @@ def encode_tools(
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
+    opaque = tool.opaque
+    mine = opaque is WIRE.plain
+    if (
+        (mine or opaque is None or not (opaque.value or opaque.dialect == DIALECT))
+        and tool.description is not None
+        and tool.parameters is not None
+        and tool.strict is None
+        and tool.format is None
+        and tool.cache is None
+        and not tool.custom
+        and not tool.metadata
+    ):
+        parameters = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
+        inner = {"name": tool.name, "description": tool.description, "parameters": parameters}
+        return {"type": "function", "function": inner}
+    return _encode_odd_tool(tool, ledger)
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
     inner: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:

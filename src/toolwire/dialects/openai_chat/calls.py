@@ -19,6 +19,25 @@ from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 NO_IDS = frozenset({"", "null"})
 
 
+class Asked:
+    """The messages read so far, and what their calls say of the results that follow."""
+
+    __slots__ = ("_names", "_read", "legacy", "messages")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.legacy: list[ToolCall] = []
+        self._names: dict[str | None, str] = {}
+        self._read = 0
+
+    def name_of(self, call_id: str | None) -> str | None:
+        """Give the name of the latest call of this id."""
+        for message in self.messages[self._read :]:
+            self._names.update((call.id, call.name) for call in message.tool_calls)
+        self._read = len(self.messages)
+        return self._names.get(call_id)
+
+
 def decode_calls(entries: list[Any], place: int) -> list[Part]:
     """Read the calls of an answer; an entry that is none is kept whole among them."""
     return [decode_call(entry, place, index) for index, entry in enumerate(entries)]
@@ -147,8 +166,8 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
     body.setdefault("tool_calls", []).append(finish(entry, call, ledger))
 
 
-def decode_result(body: dict[str, Any]) -> Message:
-    """Read a tool message: its one result."""
+def decode_result(body: dict[str, Any], asked: Asked) -> Message:
+    """Read a tool message: its one result. A name that repeats the call's is a spelling."""
     if len(body) == 3:
         call_id, content = body.get("tool_call_id"), body.get("content")
         if type(call_id) is str and type(content) is str and "__tw" not in call_id:
@@ -160,6 +179,8 @@ def decode_result(body: dict[str, Any]) -> Message:
     call_id = take(rest, "tool_call_id", str)
     call_id = None if call_id is None else WIRE.read_id(call_id, form)
     name = rest.get("name") if type(rest.get("name")) is str else None
+    if name is not None and asked.name_of(call_id) == name:
+        form["named"] = rest.pop("name")
     content = rest.get("content")
     is_error = False
     words: str | list[Part] = []
@@ -176,14 +197,14 @@ def decode_result(body: dict[str, Any]) -> Message:
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
 
 
-def decode_legacy_result(body: dict[str, Any], legacy: list[ToolCall]) -> Message:
+def decode_legacy_result(body: dict[str, Any], asked: Asked) -> Message:
     """Read a message of the deprecated function role; it answers the first open call of its name."""
     rest = body.copy()
     del rest["role"]
     name, content = take(rest, "name", str), take(rest, "content", str)
-    call = next((call for call in legacy if call.name == name), None)
+    call = next((call for call in asked.legacy if call.name == name), None)
     if call is not None:
-        legacy.remove(call)
+        asked.legacy.remove(call)
     words: str | list[Part] = []
     is_error = False
     if content is not None:
@@ -229,13 +250,14 @@ def _encode_odd_result(
             return
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return
-    body: dict[str, Any] = {"role": form_of(message.opaque, DIALECT).get("role", "tool")}
+    form = form_of(message.opaque, DIALECT)
+    body: dict[str, Any] = {"role": form.get("role", "tool")}
     legacy = body["role"] == "function"
-    escaped = "escaped" in form_of(message.opaque, DIALECT)
-    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and not escaped)
+    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and "escaped" not in form)
     if call_id is not None and not legacy:
         body["tool_call_id"] = call_id
-    if part.name is not None and (legacy or "name" in (message.opaque.value if ledger.own else {})):  # type: ignore[union-attr]
+    left = message.opaque.value if ledger.own and message.opaque else {}
+    if part.name is not None and (legacy or "named" in form or "name" in left):
         body["name"] = part.name
     body |= _result_content(part, ledger, below)
     if message.role == "tool":

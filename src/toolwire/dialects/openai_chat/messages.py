@@ -9,6 +9,7 @@ The places where this wire stores what the model keeps as ordered parts:
 from typing import Any
 
 from toolwire.dialects.openai_chat.calls import (
+    Asked,
     decode_calls,
     decode_legacy_call,
     decode_legacy_result,
@@ -47,11 +48,14 @@ REASONING_KEYS = ("reasoning_content", "reasoning")
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
-    legacy: list[ToolCall] = []
-    return [decode_message(body, place, legacy) for place, body in enumerate(bodies)]
+    asked = Asked()
+    messages = asked.messages
+    for place, body in enumerate(bodies):
+        messages.append(decode_message(body, asked, place))
+    return messages
 
 
-def decode_message(body: Any, place: int = 0, legacy: list[ToolCall] | None = None) -> Message:
+def decode_message(body: Any, asked: Asked, place: int = 0) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
     if role in WORDS_OF:
@@ -59,11 +63,11 @@ def decode_message(body: Any, place: int = 0, legacy: list[ToolCall] | None = No
             return Message(role, content, None, None, WIRE.plain)
         return _decode_words(body, role)
     if role == "assistant":
-        return decode_answer(body, place, legacy)
+        return decode_answer(body, place, asked)
     if role == "tool":
-        return decode_result(body)
-    if role == "function" and legacy is not None:
-        return decode_legacy_result(body, legacy)
+        return decode_result(body, asked)
+    if role == "function":
+        return decode_legacy_result(body, asked)
     return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
 
 
@@ -84,23 +88,23 @@ def _decode_words(body: dict[str, Any], role: Any) -> Message:
     return Message(role, [], name, None, WIRE.own(rest))
 
 
-def decode_answer(body: dict[str, Any], place: int = 0, legacy: list[ToolCall] | None = None) -> Message:
+def decode_answer(body: dict[str, Any], place: int = 0, asked: Asked | None = None) -> Message:
     """Read an assistant's message, in a request or in a response."""
     content = body.get("content")
     if body.get("role") != "assistant":
-        return _decode_odd_answer(body, place, legacy)
+        return _decode_odd_answer(body, place, asked)
     if len(body) == 2 and type(content) is str:
         return Message("assistant", content, None, None, WIRE.plain)
     calls = body.get("tool_calls")
     if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
         return Message("assistant", decode_calls(calls, place), None, None, NO_WORDS)
-    return _decode_odd_answer(body, place, legacy)
+    return _decode_odd_answer(body, place, asked)
 
 
 NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
 
 
-def _decode_odd_answer(body: dict[str, Any], place: int, legacy: list[ToolCall] | None) -> Message:
+def _decode_odd_answer(body: dict[str, Any], place: int, asked: Asked | None) -> Message:
     content = body.get("content")
     rest = body.copy()
     form = None
@@ -124,7 +128,7 @@ def _decode_odd_answer(body: dict[str, Any], place: int, legacy: list[ToolCall] 
         del rest["tool_calls"]
         parts += decode_calls(calls, place)
     if type(rest.get("function_call")) is dict:
-        parts += _take_legacy_call(rest, place, legacy)
+        parts += _take_legacy_call(rest, place, asked)
     name = take(rest, "name", str)
     if len(parts) == 1 and type(content) is str and type(parts[0]) is Text and parts[0].citations is None:
         return Message("assistant", content, name, None, WIRE.own(rest, form))
@@ -166,12 +170,12 @@ def _take_audio(rest: dict[str, Any]) -> list[Part]:
     return [Audio(data, file_id=file_id, transcript=words, opaque=Opaque(DIALECT, left, {"key": "audio"}))]
 
 
-def _take_legacy_call(rest: dict[str, Any], place: int, legacy: list[ToolCall] | None) -> list[Part]:
+def _take_legacy_call(rest: dict[str, Any], place: int, asked: Asked | None) -> list[Part]:
     call = decode_legacy_call(rest, place)
     if call is None:
         return []
-    if legacy is not None:
-        legacy.append(call)
+    if asked is not None:
+        asked.legacy.append(call)
     return [call]
 
 

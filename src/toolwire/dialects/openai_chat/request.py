@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolwire.dialects.openai_chat.messages import decode_messages, encode_messages
+from toolwire.dialects.openai_chat.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.tools import (
     TOOL_LIMIT,
@@ -19,6 +19,7 @@ from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, pla
 from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/v1/chat/completions"
+REASONING_ELSEWHERE = ("gpt-5.6", "gpt-6")
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
 
@@ -61,6 +62,11 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
     body |= tools
     if not mine and len(tools.get("tools", ())) > TOOL_LIMIT:
         raise UnsayableRequest(f"{DIALECT} takes at most {TOOL_LIMIT} tools", path="tools")
+    if not mine and _is_refused(request, tools):
+        raise UnsayableRequest(
+            f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses",
+            path="effort",
+        )
     messages = request.messages if mine else repair(request.messages, ledger.losses)
     encoded = encode_system(request, ledger) + encode_messages(messages, ledger)
     if encoded or "no_messages" not in form:
@@ -72,11 +78,24 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
+def _is_refused(request: Request, tools: dict[str, Any]) -> bool:
+    """Whether the model takes no functions here while it reasons."""
+    if request.effort in {None, "none"} or not tools:
+        return False
+    return (request.model or "").rpartition("/")[2].startswith(REASONING_ELSEWHERE)
+
+
 def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the system prompt as the first message."""
-    if not request.system:
+    system = request.system
+    if not system:
         return []
-    return encode_messages([Message("system", request.system)], ledger)
+    if type(system) is str:
+        return [{"role": "system", "content": system}]
+    bodies: list[dict[str, Any]] = []
+    ledger.at = ("system",)
+    encode_message(Message("system", system), ledger, bodies, [])
+    return bodies
 
 
 def _decode_stop(value: Any) -> Understood | None:

@@ -27,8 +27,8 @@ from toolwire.names import fingerprint, made_id, was_made
 from toolwire.standins import ERROR, STARTS, mark_error, read_error
 from toolwire.types import Opaque, Part, Response, Thinking, ToolCall, ToolResult
 
-CALLS = frozenset({"function_call", "custom_tool_call"})
-RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
+CALLS = ("function_call", "custom_tool_call")
+RESULTS = ("function_call_output", "custom_tool_call_output")
 PLAIN_CALL = 4
 PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
@@ -39,7 +39,14 @@ def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | N
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
     if len(item) == PLAIN_CALL and reasoning is None and item["type"] == "function_call":
         call_id, name, raw = item.get("call_id"), item.get("name"), item.get("arguments")
-        if type(call_id) is type(name) is type(raw) is str and call_id and "__tw" not in name + call_id:
+        if (
+            type(raw) is str
+            and type(name) is str
+            and type(call_id) is str
+            and call_id
+            and "__tw" not in name
+            and "__tw" not in call_id
+        ):
             arguments, error = parse_arguments(raw)
             return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
     return _decode_odd_call(item, place, index, reasoning)
@@ -85,41 +92,6 @@ def _take_arguments(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
             return {"arguments": given}
     form["no_arguments"] = True
     return {} if given is None else {"error": "arguments must be JSON text"}
-
-
-def encode_call(call: ToolCall, ledger: Ledger, *, keep_id: bool = True) -> dict[str, Any]:
-    """Write a call as an item."""
-    opaque = call.opaque
-    if opaque is WIRE.plain and call.raw is not None and call.complete and not call.custom:
-        lose_cache(call, ledger)
-        return {
-            "type": "function_call",
-            "call_id": ledger.ids.call(call.id, own=True),
-            "name": call.name,
-            "arguments": argument_text(call),
-        }
-    form = form_of(opaque, DIALECT)
-    mine = opaque is not None and opaque.dialect == DIALECT
-    verbatim = mine and "escaped" not in form
-    call_id = ledger.ids.call(call.id, own=verbatim)
-    name = call.name if verbatim else ledger.names.write(call.name)
-    body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call", "name": name}
-    if call.custom:
-        body["input"] = call.raw or ""
-    elif not mine or call.raw is not None:
-        body["arguments"] = argument_text(call)
-    elif call.arguments or "no_arguments" not in form:
-        body["arguments"] = call.arguments
-    if not ("no_id" in form and was_made(call.id)):
-        body["call_id"] = call_id
-    if not call.complete:
-        body["status"] = "incomplete"
-    lose_cache(call, ledger)
-    if opaque is not None:
-        ledger.replay(body, opaque)
-        if not keep_id:
-            body.pop("id", None)
-    return body
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
@@ -173,6 +145,21 @@ def _lone_mark(block: Any) -> str | None:
 
 def encode_result(part: ToolResult, ledger: Ledger, *, custom: bool = False) -> dict[str, Any]:
     """Write a result as an item."""
+    opaque, content, call_id = part.opaque, part.content, part.tool_call_id
+    plain = opaque is WIRE.plain
+    bare = plain or (not custom and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
+    if bare and type(content) is str and part.cache is None and call_id is not None:
+        return {
+            "type": "function_call_output",
+            "call_id": ledger.ids.result(call_id, own=plain),
+            "output": content
+            if not part.is_error and content[:1] not in STARTS
+            else mark_error(content, is_error=part.is_error),
+        }
+    return _encode_odd_result(part, ledger, custom=custom)
+
+
+def _encode_odd_result(part: ToolResult, ledger: Ledger, *, custom: bool) -> dict[str, Any]:
     form = form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     custom = "custom" in form if mine else custom
@@ -293,15 +280,55 @@ def stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
 
 def write_call(call: ToolCall, items: Items) -> None:
     """Add a call; in a response every call has an id."""
-    form = form_of(call.opaque, DIALECT)
-    body = encode_call(call, items.ledger, keep_id=stands_after_reasoning(form, items))
-    if items.response is not None and not made_by(call.opaque, DIALECT):
+    opaque, ledger = call.opaque, items.ledger
+    if call.custom or not call.complete:
+        item = _encode_odd_call(call, items)
+    elif opaque is WIRE.plain and call.raw is not None:
+        call_id, text = ledger.ids.call(call.id, own=True), argument_text(call)
+        item = {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": text}
+        if call.cache is not None:
+            lose_cache(call, ledger)
+    elif (
+        (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
+        and call.cache is None
+        and items.response is None
+    ):
+        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call)
+        item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
+    else:
+        item = _encode_odd_call(call, items)
+    items.bodies.append(item)
+    items.open = None
+
+
+def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
+    ledger, opaque = items.ledger, call.opaque
+    form = form_of(opaque, DIALECT)
+    mine = made_by(opaque, DIALECT)
+    verbatim = mine and "escaped" not in form
+    call_id = ledger.ids.call(call.id, own=verbatim)
+    name = call.name if verbatim else ledger.names.write(call.name)
+    body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call", "name": name}
+    if call.custom:
+        body["input"] = call.raw or ""
+        items.custom.add(call.id)
+    elif not mine or call.raw is not None:
+        body["arguments"] = argument_text(call)
+    elif call.arguments or "no_arguments" not in form:
+        body["arguments"] = call.arguments
+    if not ("no_id" in form and was_made(call.id)):
+        body["call_id"] = call_id
+    if not call.complete:
+        body["status"] = "incomplete"
+    lose_cache(call, ledger)
+    ledger.replay(body, opaque)
+    if not stands_after_reasoning(form, items):
+        body.pop("id", None)
+    if items.response is not None and not mine:
         body["id"] = items.made_id("ctc" if call.custom else "fc", call.id)
         if not call.custom:
             body.setdefault("status", "completed")
-    if call.custom:
-        items.custom.add(call.id)
-    items.add(body)
+    return body
 
 
 def write_reasoning(part: Thinking, items: Items) -> None:

@@ -1,62 +1,30 @@
 """The items of a conversation, and the messages that they make.
 
 Rules of this file:
-- What the model says in a row is one message of the assistant: words, reasoning, calls, the server's tools.
-  The first part of a message item carries what the item says beside its content, to be written again.
-- What a client sends and nobody understands is a message of its own, kept whole.
-- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In
-  a response they share an item, and every item gets an id made from the response and its place.
+- What the model says in a row is one message of the assistant; each result is a message of its own.
+- What a client sends and nobody understands is a message of its own too, kept whole.
 """
 
-from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
-from toolwire.dialects.openai_responses.calls import (
-    CALLS,
-    RESULTS,
-    Items,
-    decode_call,
-    decode_reasoning,
-    decode_result,
-    encode_result,
-    id_of,
-    stands_after_reasoning,
-    write_call,
-    write_reasoning,
-)
+from toolwire.dialects.openai_responses.answers import decode_turn, encode_answer
+from toolwire.dialects.openai_responses.calls import CALLS, RESULTS, Items, decode_result, encode_result
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
-    EASY,
     MESSAGE,
     PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
-    decode_message_item,
     encode_input,
-    encode_output_text,
-    encode_refusal,
-    finish_output,
-    from_item,
     is_plain_text,
     lose_part,
     take_said,
 )
-from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
-from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.types import (
-    Message,
-    Opaque,
-    Part,
-    Refusal,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from toolwire.ledger import Ledger, form_of
+from toolwire.types import Message, Opaque, ToolResult
 
-SPEAKERS = frozenset({"user", "system", "developer"})
+SPEAKERS = ("user", "system", "developer")
 CLIENT_ITEMS = frozenset(
     {
         "additional_tools",
@@ -69,57 +37,53 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
+SHORT_MESSAGE = 2
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
-ASSISTANT = "an assistant message"
 
 
 def decode_messages(items: list[Any]) -> list[Message]:
     """Read the items of a request."""
     messages: list[Message] = []
-    turn: Turn | None = None
+    turn: list[Any] = []
     for item in items:
-        side = _side(item)
-        if side == "assistant":
-            if turn is None:
-                turn = Turn(len(messages))
-            turn.read(item)
-            continue
-        if turn is not None:
-            messages.append(turn.message())
-            turn = None
-        if side == "tool":
-            messages.append(Message("tool", [decode_result(item)], opaque=WIRE.plain))
-        elif side == "words":
-            messages.append(_decode_words(item))
+        kind = item.get("type", "message") if type(item) is dict else None
+        if kind == "message":
+            said = item.get("role") == "assistant"
+        elif kind in CALLS:
+            said = True
+        elif kind in RESULTS:
+            said = False
         else:
-            messages.append(Message("user", [Opaque(DIALECT, item)], opaque=WHOLE))
-    if turn is not None:
-        messages.append(turn.message())
+            said = type(kind) is str and kind not in CLIENT_ITEMS
+        if said:
+            turn.append(item)
+            continue
+        if turn:
+            messages.append(decode_turn(turn, len(messages)))
+            turn = []
+        if kind in RESULTS:
+            result = decode_result(item)
+            messages.append(Message("tool", [result], result.name, result.tool_call_id, WIRE.plain))
+        else:
+            messages.append(_decode_given(item, kind))
+    if turn:
+        messages.append(decode_turn(turn, len(messages)))
     return messages
 
 
-def _side(item: Any) -> str:
-    """Tell on whose side of the conversation an item stands."""
-    if type(item) is not dict:
-        return "unknown"
-    kind = item.get("type", "message")
-    if kind == "message":
-        role = item.get("role")
-        if role == "assistant":
-            return "assistant"
-        return "words" if type(role) is str and role in SPEAKERS else "unknown"
-    if type(kind) is not str or kind in CLIENT_ITEMS:
-        return "unknown"
-    return "tool" if kind in RESULTS else "assistant"
-
-
-def _decode_words(item: dict[str, Any]) -> Message:
-    role, content = item["role"], item.get("content")
-    if type(content) is str and len(item) <= PLAIN_MESSAGE:
-        if "type" not in item and len(item) < PLAIN_MESSAGE:
-            return Message(role, content, None, None, WIRE.plain)
-        if "type" in item:
+def _decode_given(item: Any, kind: Any) -> Message:
+    """Read an item that is no result: words, or what is kept whole."""
+    if kind == "message" and (role := item.get("role")) in SPEAKERS:
+        if len(item) == PLAIN_MESSAGE and type(content := item.get("content")) is str and "type" in item:
             return Message(role, content, None, None, MESSAGE)
+        return _decode_words(item, role)
+    return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
+
+
+def _decode_words(item: dict[str, Any], role: Any) -> Message:
+    content = item.get("content")
+    if type(content) is str and len(item) == SHORT_MESSAGE:
+        return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
     said = take_said(rest)
@@ -133,73 +97,47 @@ def _decode_words(item: dict[str, Any]) -> Message:
     return Message(role, [], None, None, WIRE.own(rest, form))
 
 
-def decode_answer(items: list[Any], place: int) -> Message:
-    """Read the output of a response as the one message that it is."""
-    turn = Turn(place)
-    for item in items:
-        turn.read(item)
-    return Message("assistant", turn.parts, None, None, WIRE.plain)
-
-
-class Turn:
-    """What the model says in a row, as it is read; `place` keeps the made ids of two turns apart."""
-
-    __slots__ = ("calls", "parts", "place", "reasoning")
-
-    def __init__(self, place: int) -> None:
-        self.parts: list[Part] = []
-        self.place = place
-        self.calls = 0
-        self.reasoning: str | None = None
-
-    def message(self) -> Message:
-        """Give the message; one item with a string for its content is one string."""
-        parts = self.parts
-        part = parts[0]
-        if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
-            if part.opaque is EASY:
-                return Message("assistant", part.text, None, None, MESSAGE)
-            rest = from_item(part.opaque.value)  # type: ignore[union-attr]
-            form = {"said": form["item"]} if form["item"] else {}
-            return Message("assistant", part.text, None, None, WIRE.own(rest, form))
-        return Message("assistant", parts, None, None, WIRE.plain)
-
-    def read(self, item: Any) -> None:
-        """Read one item."""
-        kind = item.get("type", "message") if type(item) is dict else None
-        if type(kind) is not str:
-            self.parts.append(Opaque(DIALECT, item))
-        elif kind in CALLS:
-            self.parts.append(decode_call(item, self.place, self.calls, self.reasoning))
-            self.calls += 1
-        elif kind == "message":
-            self.parts += decode_message_item(item, self.reasoning)
-        elif kind == "reasoning":
-            thinking = decode_reasoning(item)
-            self.parts.append(thinking)
-            self.reasoning = id_of(thinking)
-        elif kind in RESULTS:
-            self.parts.append(decode_result(item))
-        else:
-            self.parts.append(decode_server_item(item))
-
-
 def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
     """Write the messages of a request from `first` on, as the items that this wire needs for them."""
-    ledger = items.ledger
-    for place in range(first, len(messages)):
-        message = messages[place]
+    ledger, bodies = items.ledger, items.bodies
+    for place, message in islice(enumerate(messages), first, None):
+        content, opaque, role = message.content, message.opaque, message.role
+        bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+        if type(content) is str and message.name is None and message.tool_call_id is None:
+            if opaque is MESSAGE or (bare and role != "developer"):
+                bodies.append({"type": "message", "role": role, "content": content})
+                continue
+            if opaque is WIRE.plain:
+                bodies.append({"role": role, "content": content})
+                continue
         ledger.at = ("messages", place)
+        if role == "tool" and (bare or opaque is WIRE.plain) and _encode_lone_result(message, items):
+            continue
         encode_message(message, items)
     ledger.at = ()
-    return items.bodies
+    return bodies
+
+
+def _encode_lone_result(message: Message, items: Items) -> bool:
+    """Write a message that holds one result and says nothing beside it, if it is one."""
+    content: Any = message.content
+    part = content[0] if len(content) == 1 else None
+    if type(part) is not ToolResult:
+        return False
+    call_id, name = message.tool_call_id, message.name
+    if (call_id is not None and call_id != part.tool_call_id) or (name is not None and name != part.name):
+        return False
+    ledger = items.ledger
+    ledger.own, ledger.part = message.opaque is WIRE.plain, 0
+    items.bodies.append(encode_result(part, ledger, custom=part.tool_call_id in items.custom))
+    ledger.part = None
+    return True
 
 
 def encode_message(message: Message, items: Items) -> None:
     """Write one message."""
-    ledger, content, role = items.ledger, message.content, message.role
-    ledger.own = made_by(message.opaque, DIALECT)
-    opaque = message.opaque
+    ledger, content, opaque, role = items.ledger, message.content, message.opaque, message.role
+    ledger.own = opaque is not None and opaque.dialect == DIALECT
     if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
     before = len(items.bodies)
@@ -209,7 +147,7 @@ def encode_message(message: Message, items: Items) -> None:
         encode_answer(message, items)
     elif role == "tool":
         _encode_results(message, items)
-    elif "whole" in form_of(message.opaque, DIALECT) and type(content[0]) is Opaque:  # type: ignore[index]
+    elif content and "whole" in form_of(opaque, DIALECT) and type(content[0]) is Opaque:  # type: ignore[index]
         items.add(content[0].value)  # type: ignore[index]
     else:
         _encode_words(message, items)
@@ -281,113 +219,3 @@ def _encode_words(message: Message, items: Items) -> None:
 
 def _shortest(blocks: list[Any], ledger: Ledger) -> Any:
     return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
-
-
-def encode_answer(message: Message, items: Items) -> None:
-    """Write an assistant's message, in a request or in a response."""
-    ledger, parts = items.ledger, message.parts
-    alone = len(parts) == 1
-    items.open = None
-    items.kept = set()
-    for place, part in enumerate(parts):
-        ledger.part = place
-        if type(part) is Text and not part.text and not alone and not made_by(part.opaque, DIALECT):
-            continue
-        write = WRITERS.get(type(part))
-        if write is None:
-            lose_part(part, ledger, ASSISTANT)
-        else:
-            write(part, items)
-    ledger.part = None
-    items.open = None
-
-
-def _write_words(part: Text | Refusal, items: Items) -> None:
-    ledger = items.ledger
-    form = form_of(part.opaque, DIALECT)
-    if "item" in form and stands_after_reasoning(form, items):
-        item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]
-        items.add(item)
-        if type(part) is Text and "easy" in form:
-            item["content"] = part.text
-            if part.citations:
-                ledger.lose("citations", "citation", "the item has only a string")
-            _lose_beside(part, ledger)
-            return
-        item["content"] = items.open = [_encode_block(part, ledger)]
-    elif items.open is not None and (items.response is not None or made_by(part.opaque, DIALECT)):
-        items.open.append(_encode_block(part, ledger))
-    else:
-        _write_foreign_words(part, items)
-
-
-def _encode_block(part: Text | Refusal, ledger: Ledger) -> dict[str, Any]:
-    return encode_output_text(part, ledger) if type(part) is Text else encode_refusal(part, ledger)  # type: ignore[arg-type]
-
-
-def _lose_beside(part: Text, ledger: Ledger) -> None:
-    """Lose what stands beside a text where only a string is said."""
-    left = finish_output({}, part, ledger)
-    for key, value in left.items():
-        if value:
-            ledger.lose(f"opaque.{key}", key, "the item has only a string")
-
-
-def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
-    """Write words that no item of this wire held, or that lost their item."""
-    ledger = items.ledger
-    rest = from_item(part.opaque.value) if made_by(part.opaque, DIALECT) else {}  # type: ignore[union-attr]
-    item = {"type": "message", "role": "assistant", **rest}
-    if items.response is None and type(part) is Text and not part.citations:
-        _lose_beside(part, ledger)
-        items.add({**item, "content": part.text})
-        return
-    block = _encode_block(part, ledger)
-    if items.response is None and type(part) is Text and not block["annotations"]:
-        items.add({**item, "content": part.text})
-        return
-    item |= {"id": items.made_id("msg", part.text), "status": "completed", "content": [block]}
-    items.add(item)
-    if items.response is not None:
-        items.open = item["content"]
-
-
-def _write_opaque(part: Opaque, items: Items) -> None:
-    form = form_of(part, DIALECT)
-    if part.dialect != DIALECT:
-        lose_part(part, items.ledger, ASSISTANT)
-    elif "item" in form:
-        item = {"role": "assistant", **form["item"], **form["rest"]}
-        items.add(item)
-        item["content"] = items.open = [part.value]
-    elif "block" not in form:
-        items.add(part.value)
-    elif items.open is not None:
-        items.open.append(part.value)
-    else:
-        items.ledger.lose("", "opaque", "the item that held this block is not there")
-
-
-def _write_server_item(part: ServerToolCall | ServerToolResult, items: Items) -> None:
-    body = encode_server_item(part, items.ledger)
-    if body is not None:
-        items.add(body)
-
-
-def _write_result(part: ToolResult, items: Items) -> None:
-    if items.response is None or made_by(part.opaque, DIALECT):
-        items.add(encode_result(part, items.ledger, custom=part.tool_call_id in items.custom))
-    else:
-        lose_part(part, items.ledger, ASSISTANT)
-
-
-WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
-    Text: _write_words,
-    Refusal: _write_words,
-    ToolCall: write_call,
-    Thinking: write_reasoning,
-    ServerToolCall: _write_server_item,
-    ServerToolResult: _write_server_item,
-    ToolResult: _write_result,
-    Opaque: _write_opaque,
-}

@@ -49,7 +49,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     given = rest.get("input")
     messages: list[Message] = []
     if type(given) is list:
-        messages = decode_messages(rest.pop("input"))
+        messages = decode_messages(given)
+        del rest["input"]
     elif type(given) is str:
         messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, STRING_INPUT))]
     else:
@@ -57,7 +58,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     system = rest.pop("instructions") if type(rest.get("instructions")) is str else None
     tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
     fields, spelled = SETTINGS.decode(rest)
-    context = Context(system, messages, tools, _take_state(rest))
+    state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
+    context = Context(system, messages, tools, state)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
@@ -74,21 +76,25 @@ STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversat
 def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
     ledger = Ledger(WIRE, quirks)
+    context = request.context
+    messages = context.messages
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(request.tools, ledger)
+    tools = encode_tools(context.tools, ledger)
     body: dict[str, Any] = {}
     SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
     if not mine and request.store is False:
         body["include"] = [*body.get("include", ()), ENCRYPTED]
-    messages = request.messages if mine or _goes_on(request) else repair(request.messages, ledger.losses)
+    if not mine and not _goes_on(context):
+        messages = repair(messages, ledger.losses)
     items = Items(ledger)
-    first = _encode_system(request, messages, body, items)
-    _encode_state(request, body, ledger)
-    if not mine and "previous_response_id" in body:
-        first = _skip_stored(messages, first, items)
+    first = _encode_system(context.system, messages, body, items, mine=mine)
+    if context.provider_state:
+        _encode_state(context.provider_state, body, ledger)
+        if not mine and "previous_response_id" in body:
+            first = _skip_stored(messages, first, items)
     encoded = encode_messages(messages, items, first)
     if "no_input" not in form or encoded:
         body["input"] = _as_string(messages, encoded)
@@ -105,18 +111,19 @@ def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
     return encoded
 
 
-def _encode_state(request: Request, body: dict[str, Any], ledger: Ledger) -> None:
-    for key, value in (request.provider_state or {}).items():
+def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -> None:
+    for key, value in state.items():
         if type(value) in STATE.get(key, ()):
             body[key] = value
         else:
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
 
 
-def _goes_on(request: Request) -> bool:
+def _goes_on(context: Context) -> bool:
     """Whether the calls that the messages answer are at the server, so that no result lacks its call."""
-    stored = not STATE.keys().isdisjoint(request.provider_state or ())
-    return stored and all(message.role != "assistant" for message in request.messages)
+    if not context.provider_state or STATE.keys().isdisjoint(context.provider_state):
+        return False
+    return all(message.role != "assistant" for message in context.messages)
 
 
 def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
@@ -130,10 +137,11 @@ def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
     return first
 
 
-def _encode_system(request: Request, messages: Sequence[Message], body: dict[str, Any], items: Items) -> int:
+def _encode_system(
+    system: Any, messages: Sequence[Message], body: dict[str, Any], items: Items, *, mine: bool
+) -> int:
     """Write the system prompt, and say how many messages are in it."""
-    system, ledger = request.system, items.ledger
-    mine = made_by(request.opaque, DIALECT)
+    ledger = items.ledger
     if type(system) is str:
         if system or mine:
             body["instructions"] = system
@@ -146,14 +154,22 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
             encode_message(Message("system", system), items)
         ledger.at = ()
         return 0
-    if mine or not messages or messages[0].role != "system" or made_by(messages[0].opaque, DIALECT):
+    if mine or not messages or messages[0].role != "system":
         return 0
-    message = messages[0]
-    if message.name is not None or message.tool_call_id is not None or not _is_words(message.parts, ledger):
+    return _encode_first(messages[0], body, ledger)
+
+
+def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int:
+    """Write a system message from elsewhere, with which the conversation begins, as the system prompt."""
+    content, opaque = message.content, message.opaque
+    if made_by(opaque, DIALECT) or message.name is not None or message.tool_call_id is not None:
+        return 0
+    words = type(content) is str
+    if not words and not _is_words(content, ledger):
         return 0
     ledger.at = ("messages", 0)
-    ledger.lose_opaque(message.opaque)
-    body["instructions"] = _join(message.parts, ledger)
+    ledger.lose_opaque(opaque)
+    body["instructions"] = content if words else _join(content, ledger)
     ledger.at = ()
     return 1
 

@@ -7,8 +7,8 @@ where there is one.
 from math import isfinite
 from typing import Any
 
+from toolwire.dialects.openai_responses.answers import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.calls import Items
-from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
 from toolwire.errors import InvalidBody

@@ -26,6 +26,7 @@ from toolwire.types import (
 )
 
 KINDS = frozenset({"function", "custom"})
+PLAIN_TOOL = 5
 ACTIONS = ("action", "operation", "arguments")
 INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
 OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
@@ -38,6 +39,21 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
+    if type(body) is dict and len(body) == PLAIN_TOOL and body.get("type") == "function":
+        name, description, parameters = body.get("name"), body.get("description"), body.get("parameters")
+        strict = body.get("strict")
+        if (
+            type(name) is str
+            and type(description) is str
+            and type(parameters) is dict
+            and type(strict) is bool
+            and "__tw" not in name
+        ):
+            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
+    return _decode_odd_tool(body)
+
+
+def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
     if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
@@ -79,9 +95,13 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
     """Write the declarations of a request."""
     bodies: list[Any] = []
     for place, tool in enumerate(tools):
+        body = _encode_plain_tool(tool, ledger) if type(tool) is Tool else None
+        if body is not None:
+            bodies.append(body)
+            continue
         ledger.at = ("tools", place)
         if not isinstance(tool, ServerTool):
-            bodies.append(encode_tool(tool, ledger))
+            bodies.append(_encode_odd_tool(tool, ledger))
         elif tool.dialect == DIALECT:
             bodies.append(tool.value)
         else:
@@ -90,8 +110,28 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
     return bodies
 
 
-def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write one declaration."""
+def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a function that says nothing beside what every wire says; None where there is more to it."""
+    opaque, strict, description, parameters = tool.opaque, tool.strict, tool.description, tool.parameters
+    own = opaque is WIRE.plain
+    bare = own or (not strict and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
+    if not bare or description is None or parameters is None or tool.custom or tool.metadata:
+        return None
+    if tool.cache is not None or tool.format:
+        return None
+    name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
+    if strict is None and own:
+        return {"type": "function", "name": name, "description": description, "parameters": parameters}
+    return {
+        "type": "function",
+        "name": name,
+        "description": description,
+        "parameters": parameters,
+        "strict": strict or False,
+    }
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
     verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
     body: dict[str, Any] = {
@@ -127,7 +167,6 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if not tool.strict:
         return schema
     return ledger.fit(schema, "openai-strict")
-
 
 
 def decode_choice(value: Any) -> Understood | None:
