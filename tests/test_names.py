@@ -221,6 +221,11 @@ def test_ids_may_be_given_twice_where_a_target_allows_it() -> None:
 def test_ids_that_were_read_stay_as_they_are() -> None:
     ids = Ids(MISTRAL)
     assert (ids.call("call_1", own=True), ids.result("call_1")) == ("call_1", "call_1")
+    every = Ids(MISTRAL, every=True)
+    written = every.call("call_1", own=True)
+    assert re.fullmatch("[A-Za-z0-9]{9}", written)
+    assert every.result("call_1", own=True) == written
+    assert re.fullmatch("[A-Za-z0-9]{9}", every.result("call_2", own=True) or "")
 
 
 def test_ids_in_the_grammar_of_mistral() -> None:

@@ -25,10 +25,18 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
         if value is None:
             return {}, None
         return {}, f"an object was expected, not {kind_of(value)}"
-    if raw.count(":") == len(value) or _has_each_key_once(raw, value):
+    if raw.count(":") == len(value) or _is_compact(raw, value) or _has_each_key_once(raw, value):
         return value, None
     twice = _key_given_twice(raw)
     return (value, None) if twice is None else ({}, f"the key {twice!r} is given twice")
+
+
+def _is_compact(raw: str, value: dict[str, Any]) -> bool:
+    """Whether writing the value gives the very same text; then no key was lost in reading."""
+    try:
+        return bool(_encode(value) == raw.encode())
+    except (UnicodeEncodeError, RecursionError):
+        return False
 
 
 def _has_each_key_once(raw: str, value: dict[str, Any]) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolwire.errors import InvalidSchema
+from toolwire.errors import InvalidField, InvalidSchema
 from toolwire.names import Grammar, Ids, Names
 from toolwire.schema import fit
 from toolwire.types import Action, Loss, Opaque, Severity
@@ -35,6 +36,18 @@ class Quirks(Struct, frozen=True, kw_only=True):
 
 
 PLAIN = Quirks()
+
+
+def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
+    """Give quirks with some of them set otherwise."""
+    unknown = settings.keys() - set(Quirks.__struct_fields__)
+    if unknown:
+        raise InvalidField(
+            ", ".join(sorted(unknown)), f"is no quirk; known: {', '.join(Quirks.__struct_fields__)}"
+        )
+    return replace(quirks, **settings)
+
+
 SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -51,7 +64,7 @@ class Ledger:
         self.part: int | None = None
         self.own = False
         self.names = Names(wire.names)
-        self.ids = Ids(quirks.id_grammar or wire.ids)
+        self.ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
 
     def lose(
         self,

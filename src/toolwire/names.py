@@ -149,12 +149,16 @@ class Names:
 
 
 class Ids:
-    """The call ids of one conversation at its target; a result gets the id of the call that it answers."""
+    """The call ids of one conversation at its target; a result gets the id of the call that it answers.
 
-    __slots__ = ("_count", "_open", "grammar", "taken")
+    Ids that were read from the target's wire stay as they are, unless it was asked that `every` one fits.
+    """
 
-    def __init__(self, grammar: Grammar | None) -> None:
+    __slots__ = ("_count", "_open", "every", "grammar", "taken")
+
+    def __init__(self, grammar: Grammar | None, *, every: bool = False) -> None:
         self.grammar = grammar
+        self.every = every
         self.taken: set[str] = set()
         self._open: dict[str | None, str | list[str]] = {}
         self._count = 0
@@ -163,7 +167,7 @@ class Ids:
         """Give the id of a call at the target."""
         self._count += 1
         written = made_id(self._count) if call_id is None else call_id
-        if not own and self.grammar is not None:
+        if self.grammar is not None and (self.every or not own):
             written = self._write(written, self.grammar)
         self.taken.add(written)
         waiting = self._open.get(call_id)
@@ -191,6 +195,6 @@ class Ids:
         if waiting:
             self._open[call_id] = waiting[1:] if len(waiting) > 2 else waiting[1]
             return waiting[0]
-        if call_id is None or own or self.grammar is None:
+        if call_id is None or self.grammar is None or (own and not self.every):
             return call_id
         return escape(call_id, self.grammar)

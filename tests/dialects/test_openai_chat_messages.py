@@ -411,11 +411,15 @@ def test_a_broken_history_is_repaired() -> None:
 def test_words_of_the_developer_for_a_server_that_has_no_such_role() -> None:
     request = asking([Message("developer", "a"), Message("developer", [Text("b")])])
     encoded = openai_chat.encode_request(request, Quirks(developer_role=False))
+    assert losses(encoded) == [
+        ("messages[0].role", "approximated", "minor"),
+        ("messages[1].role", "approximated", "minor"),
+    ]
     assert encoded.body["messages"] == [
         {"role": "system", "content": "a"},
         {"role": "system", "content": "b"},
     ]
     own = openai_chat.decode_request({"messages": [{"role": "developer", "content": "a"}]})
     assert openai_chat.encode_request(own, Quirks(developer_role=False)).body["messages"] == [
-        {"role": "developer", "content": "a"}
+        {"role": "system", "content": "a"}
     ]

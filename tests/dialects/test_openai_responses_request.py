@@ -99,7 +99,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
                 }
             }
         },
-        [("output.parameters", "approximated", "minor")],
+        [("output.schema", "approximated", "minor")],
     ),
     "a schema with a name of its own": (
         {"output": Output("schema", NOTHING, "my answer")},

@@ -35,6 +35,16 @@ TOOLS: dict[str, Case] = {
         {"type": "function", "name": "look", "parameters": NOTHING, "strict": False},
         [("tools[0].parameters", "defaulted", "minor")],
     ),
+    "bare and strict": (
+        Tool("look", strict=True),
+        {
+            "type": "function",
+            "name": "look",
+            "parameters": {**NOTHING, "additionalProperties": False, "required": []},
+            "strict": True,
+        },
+        [("tools[0].parameters", "defaulted", "minor")],
+    ),
     "strict": (
         Tool("look", None, SCHEMA, strict=True),
         {

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from toolwire.errors import UnknownDialect
-from toolwire.ledger import PLAIN, Quirks
+from toolwire.ledger import PLAIN, Quirks, tuned
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response
 
 NAMES = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
@@ -22,13 +22,13 @@ class Dialect(Protocol):
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; the path carries what the URL says."""
 
-    def encode_request(self, request: Request, quirks: Quirks = PLAIN) -> Encoded:
+    def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a request's body, and say what it cannot hold."""
 
     def decode_response(self, body: dict[str, Any]) -> Response:
         """Read a response's body."""
 
-    def encode_response(self, response: Response, quirks: Quirks = PLAIN) -> Encoded:
+    def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a response's body, and say what it cannot hold."""
 
     def decode_error(self, status: int | None, body: Any) -> Error:
@@ -51,19 +51,19 @@ class Tuned:
         self.encode_error = dialect.encode_error
         self._dialect = dialect
 
-    def encode_request(self, request: Request, quirks: Quirks | None = None) -> Encoded:
+    def encode_request(self, request: Request, quirks: Quirks | None = None, **settings: Any) -> Encoded:
         """Write a request for this server."""
-        return self._dialect.encode_request(request, quirks or self.quirks)
+        return self._dialect.encode_request(request, quirks or self.quirks, **settings)
 
-    def encode_response(self, response: Response, quirks: Quirks | None = None) -> Encoded:
+    def encode_response(self, response: Response, quirks: Quirks | None = None, **settings: Any) -> Encoded:
         """Write a response as this server does."""
-        return self._dialect.encode_response(response, quirks or self.quirks)
+        return self._dialect.encode_response(response, quirks or self.quirks, **settings)
 
 
 def dialect(name: str | Dialect, **quirks: Any) -> Dialect:
     """Give a dialect by its name or alias, or one that is made already, tuned by quirks if any are given."""
     found = name if not isinstance(name, str) else _load(name)
-    return Tuned(found, Quirks(**quirks)) if quirks else found
+    return Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 
 
 @cache

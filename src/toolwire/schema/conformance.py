@@ -5,7 +5,7 @@ Rules of this file:
 - What nearly every tool declares goes first: scalars and lists of them with a description, open objects.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
@@ -30,36 +30,46 @@ def conforms(schema: Any, target: Target) -> bool:
     properties = schema.get("properties")
     if type(properties) is not dict:
         return False
-    level: list[Any] = []
-    if not _is_open_object(schema, properties, target) and not _root_conforms(schema, target, level):
-        return False
-    if not _level_conforms(properties.values(), target, level):
-        return False
-    for _ in range(MAX_DEPTH - 1):
-        if not level:
-            return True
-        if len(level) > MAX_SIZE:
+    level: Collection[Any] = properties.values()
+    if not _is_open_object(schema, properties, target, target.root_keywords):
+        level = []
+        if not _root_conforms(schema, target, level):
             return False
+    for _ in range(MAX_DEPTH - 1):  # the items of a list are looked at with the list
         below: list[Any] = []
-        if not _level_conforms(level, target, below):
+        if len(level) > MAX_SIZE or not _level_conforms(level, target, below):
             return False
+        if not below:
+            return True
         level = below
-    return not level
+    return False
 
 
-def _is_open_object(schema: Schema, properties: Schema, target: Target) -> bool:
-    """Whether a root says nothing but its properties, and which of them are required, to a lenient target."""
-    required = schema.get("required")
-    if target.closed or len(schema) != (2 if required is None else 3):
+def _is_open_object(node: Schema, properties: Any, target: Target, keywords: frozenset[str]) -> bool:
+    """Whether an object says its properties, which are required, if others may come, and what it is."""
+    if target.closed or type(properties) is not dict:
         return False
-    return required is None or _declared(required, properties)
+    left, required = len(node) - 2, node.get("required")
+    if required is not None:
+        if not _declared(required, properties):
+            return False
+        left -= 1
+    if left and type(node.get("description")) is str and "description" in keywords:
+        left -= 1
+    if left and type(node.get("additionalProperties")) is bool and "additionalProperties" in keywords:
+        left -= 1
+    return not left
 
 
-def _root_conforms(schema: Schema, target: Target, level) -> bool:
-    return (schema.keys() <= target.root_keywords and _values_conform(schema, target) and _object_conforms(schema, target, level, target.spelling["object"]))
+def _root_conforms(schema: Schema, target: Target, below: list[Any]) -> bool:
+    return (
+        schema.keys() <= target.root_keywords
+        and _values_conform(schema, target)
+        and _object_conforms(schema, target, below, target.spelling["object"])
+    )
 
 
-def _level_conforms(level: Iterable[Any], target: Target, below: list[Any]) -> bool:
+def _level_conforms(level: Collection[Any], target: Target, below: list[Any]) -> bool:
     """Whether some subschemas conform; their own subschemas are put on the list."""
     scalars, array, keywords = target.scalars, target.spelling["array"], target.keywords
     for node in level:
@@ -90,6 +100,11 @@ def is_plain(node: Schema, target: Target) -> bool:
 
 def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
     """Whether one subschema conforms; its own subschemas are put on the list."""
+    if kind == target.spelling["object"] and _is_open_object(
+        node, properties := node.get("properties"), target, target.keywords
+    ):
+        below += properties.values()
+        return True
     if type(kind) is list:
         if not target.type_lists or kind[1:] != ["null"] or kind[0] == "null":
             return False
@@ -109,6 +124,8 @@ def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) ->
 
 
 def _may_be_untyped(node: Schema, target: Target) -> bool:
+    if "type" in node:
+        return False
     if not target.typed or "anyOf" in node:
         return True
     return not target.typed_literals and ("enum" in node or "const" in node)

@@ -29,7 +29,7 @@ from toolwire.schema.kinds import (
     split_types,
 )
 from toolwire.schema.objects import all_names, is_object, null_for_absent, settle_object
-from toolwire.schema.site import Fitted, References, Site
+from toolwire.schema.site import Fitted, Note, References, Site
 from toolwire.schema.targets import (
     BY_NAME,
     CONSTRAINS_NOTHING,
@@ -38,6 +38,7 @@ from toolwire.schema.targets import (
     SPOKEN,
     TARGETS,
     Schema,
+    Target,
 )
 
 _STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
@@ -51,6 +52,13 @@ _STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
     settle_items,
     settle_object,
 )
+# What many tools say at their root, and no other keyword depends on; in the kind of value that is well-formed.
+_LOOSE: Mapping[str, type] = {
+    "$schema": str,
+    "additionalProperties": bool,
+    "description": str,
+    "title": str,
+}
 
 
 def fit(schema: Schema, target: str) -> Fitted:
@@ -62,6 +70,31 @@ def fit(schema: Schema, target: str) -> Fitted:
         return Fitted(schema)
     if not isinstance(schema, dict):
         raise InvalidSchema(f"the parameters of a tool are a JSON Schema object, not {type(schema).__name__}")
+    return _without_loose(schema, rules) or _fit_whole(schema, rules)
+
+
+def _without_loose(schema: Schema, target: Target) -> Fitted | None:
+    """Leave loose keywords out of a root, where nothing else has to change; None where something has."""
+    kept: Schema = {}
+    left: Schema = {}
+    for keyword, value in schema.items():
+        if keyword in target.root_keywords:
+            kept[keyword] = value
+        elif type(value) is _LOOSE.get(keyword):
+            left[keyword] = value
+        else:
+            return None
+    if not left or not conforms(kept, target):
+        return None
+    notes = [
+        Note("", keyword, "dropped", _why_dropped(keyword, value, target))
+        for keyword, value in left.items()
+        if keyword not in IDENTIFIERS
+    ]
+    return Fitted(kept, tuple(notes))
+
+
+def _fit_whole(schema: Schema, rules: Target) -> Fitted:
     document = Document(schema)
     document.spend(measure(schema), "")
     references = References(document)
@@ -256,19 +289,15 @@ def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Sch
     """Put what is left over into words, or drop it; note which."""
     spoken: Schema = {}
     for keyword, value in left.items():
-        if keyword in CONSTRAINS_NOTHING and same(value, CONSTRAINS_NOTHING[keyword]):
-            site.note(keyword, "dropped", "constrains nothing")
-        elif keyword == "unevaluatedProperties" and value is False and site.target.closed:
+        if keyword == "unevaluatedProperties" and value is False and site.target.closed:
             continue
-        elif keyword == "additionalProperties" and value is False:
-            site.note(keyword, "dropped", f"{site.target.name} cannot forbid extra properties")
-        elif keyword in SPOKEN and can_describe:
+        if keyword in SPOKEN and can_describe and not _may_go(keyword, value):
             spoken[keyword] = value
             site.note(
                 keyword, "described", f"{site.target.name} cannot say this here; it stands in the description"
             )
         else:
-            site.note(keyword, "dropped", f"{site.target.name} has no place for this")
+            site.note(keyword, "dropped", _why_dropped(keyword, value, site.target))
     if not spoken:
         return out
     text = ", ".join(
@@ -277,3 +306,20 @@ def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Sch
     site.document.spend(len(text) // TEXT_UNIT, site.path)
     before = out.get("description")
     return {**out, "description": f"{before} ({text})" if before else f"({text})"}
+
+
+def _may_go(keyword: str, value: Any) -> bool:
+    """Whether a keyword is dropped even where it could be put into words."""
+    return (keyword == "additionalProperties" and value is False) or _constrains_nothing(keyword, value)
+
+
+def _constrains_nothing(keyword: str, value: Any) -> bool:
+    return keyword in CONSTRAINS_NOTHING and same(value, CONSTRAINS_NOTHING[keyword])
+
+
+def _why_dropped(keyword: str, value: Any, target: Target) -> str:
+    if _constrains_nothing(keyword, value):
+        return "constrains nothing"
+    if keyword == "additionalProperties" and value is False:
+        return f"{target.name} cannot forbid extra properties"
+    return f"{target.name} has no place for this"

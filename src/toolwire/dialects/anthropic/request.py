@@ -17,7 +17,7 @@ from toolwire.dialects.anthropic.tools import (
     mode_of_thinking,
 )
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
@@ -49,8 +49,10 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
-def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)

@@ -5,7 +5,7 @@ from typing import Any
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take
+from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
@@ -52,8 +52,10 @@ def decode_response(body: dict[str, Any]) -> Response:
 CONSTANTS = {"type": "message", "role": "assistant"}
 
 
-def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else {**CONSTANTS, "stop_sequence": None}

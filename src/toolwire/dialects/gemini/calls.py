@@ -89,16 +89,15 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
-    opaque, call_id = call.opaque, call.id
+    opaque, call_id, named = call.opaque, call.id, ledger.named
     own = opaque is WIRE.plain or opaque is NO_ID
     bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
     odd = call.custom or call.error is not None or not call.complete or call.cache is not None
-    if odd or not bare or call_id is None:
+    if odd or not bare or call_id is None or call_id in named:
         return _encode_odd_call(call, ledger)
     names = ledger.names
-    name = call.name if own else names.given.get(call.name) or names.write(call.name)
+    named[call_id] = name = call.name if own else names.given.get(call.name) or names.write(call.name)
     written = ledger.ids.call(call_id, own=own)
-    ledger.name_call(call_id, name)
     if opaque is not WIRE.plain and was_made(call_id):
         return {"functionCall": {"name": name, "args": call.arguments}}
     ledger.sent.add(written)
@@ -216,7 +215,9 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionResponse`."""
     opaque, content = part.opaque, part.content
     mine = opaque is not None and opaque.dialect == DIALECT
-    call_id = ledger.ids.result(part.tool_call_id, own=mine)
+    call_id = part.tool_call_id
+    if call_id is None or ledger.ids.grammar is not None:
+        call_id = ledger.ids.result(call_id, own=mine)
     called = ledger.name_of_call(part.tool_call_id)
     bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
     if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):

@@ -87,7 +87,7 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
 class Conversation(Ledger):
     """The state of one encode, with what a result has to know of its call and of its model."""
 
-    __slots__ = ("_named", "below", "media_in_results", "sent", "skips_signatures")
+    __slots__ = ("below", "media_in_results", "named", "sent", "skips_signatures")
 
     def __init__(self, quirks: Quirks = PLAIN, model: str | None = None) -> None:
         super().__init__(WIRE, quirks)
@@ -98,23 +98,22 @@ class Conversation(Ledger):
         )
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
-        self._named: dict[str | None, str | list[str]] = {}
+        self.named: dict[str | None, str | list[str]] = {}
 
     def name_call(self, call_id: str | None, name: str) -> None:
         """Note what the tool of a call is called here."""
-        named = self._named
-        waiting = named.get(call_id)
+        waiting = self.named.get(call_id)
         if waiting is None:
-            named[call_id] = name
+            self.named[call_id] = name
         else:
-            named[call_id] = [*([waiting] if type(waiting) is str else waiting), name]
+            self.named[call_id] = [*([waiting] if type(waiting) is str else waiting), name]
 
     def name_of_call(self, call_id: str | None) -> str | None:
         """Give the tool's name to the next result of a call of this id."""
-        names = self._named.pop(call_id, None)
+        names = self.named.pop(call_id, None)
         if names is None or type(names) is str:
             return names
-        self._named[call_id] = names[1:] if len(names) > 2 else names[1]
+        self.named[call_id] = names[1:] if len(names) > 2 else names[1]
         return names[0]
 
 

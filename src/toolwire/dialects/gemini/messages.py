@@ -5,8 +5,6 @@ Rules of this file:
   one turn stand in one content of the model, and all their results, with the user's words after them, in one
   of the user.
 - A developer's message is said by the user; so is a system message after the conversation began, with a mark.
-- The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one.
-  It does so in every turn, not only in the last: what was sent once never changes.
 """
 
 from collections.abc import Mapping
@@ -23,7 +21,6 @@ from toolwire.dialects.gemini.calls import (
 from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.parts import (
     DIALECT,
-    SIGNATURE,
     WIRE,
     close,
     decode_kind,
@@ -33,6 +30,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
+from toolwire.dialects.gemini.turns import Turns
 from toolwire.ledger import form_of, made_by
 from toolwire.standins import remind
 from toolwire.types import (
@@ -54,7 +52,6 @@ from toolwire.types import (
 
 EMPTY = "(empty)"
 NO_WORDS = {"text": ""}
-SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
 COMMON = frozenset({"user", "model"})
 
@@ -70,12 +67,10 @@ def decode_message(body: Any, links: Links) -> Message:
     if type(body) is dict and len(body) == 2:
         role, given = body.get("role"), body.get("parts")
         if type(given) is list and given and role in ("user", "model"):
-            model = role == "model"
-            links.turn(of_model=model)
+            links.turn(of_model=role == "model")
             content = _decode_parts(given, links)
-            if model:
-                return Message("assistant", content, None, None, WIRE.plain)
-            return Message(_speaker(content), content, None, None, WIRE.plain)
+            speaker: Role = "assistant" if role == "model" else _speaker(content)
+            return Message(speaker, content, None, None, WIRE.plain)
     return _decode_odd_message(body, links)
 
 
@@ -134,18 +129,16 @@ def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
         text = given[0].get("text")
         if type(text) is str:
             return text
-    return [_read_part(body, links) or _decode_part(body, links) for body in given]
-
-
-def _read_part(body: Any, links: Links) -> Part | None:
-    """Read a part of the usual shape; None where it has another."""
-    if type(body) is not dict or len(body) != 1:
-        return None
-    if type(call := body.get("functionCall")) is dict:
-        return read_call(call, links)
-    if type(result := body.get("functionResponse")) is dict:
-        return read_result(result, links)
-    return Text(text, opaque=WIRE.plain) if type(text := body.get("text")) is str else None
+    parts: list[Part] = []
+    for body in given:
+        part: Part | None = None
+        if type(body) is dict and len(body) == 1:
+            if type(call := body.get("functionCall")) is dict:
+                part = read_call(call, links)
+            elif type(result := body.get("functionResponse")) is dict:
+                part = read_result(result, links)
+        parts.append(_decode_part(body, links) if part is None else part)
+    return parts
 
 
 def _decode_part(body: Any, links: Links) -> Part:
@@ -163,77 +156,19 @@ def _decode_part(body: Any, links: Links) -> Part:
     return Opaque(DIALECT, body) if part is None else part
 
 
-class Turns:
-    """The contents written so far, and the two that what comes from elsewhere may still join.
-
-    `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to
-    it; `said` holds the parts of the model's last one.
-    """
-
-    __slots__ = ("bodies", "ledger", "open", "said", "waiting")
-
-    def __init__(self, ledger: Conversation) -> None:
-        self.ledger = ledger
-        self.bodies: list[Any] = []
-        self.open: list[Any] | None = None
-        self.said: list[Any] | None = None
-        self.waiting = False
-
-    def own(self, body: Any) -> None:
-        """Add a content that was read here; nothing joins it."""
-        self.settle()
-        self.bodies.append(body)
-        self.open = self.said = None
-
-    def model(self, parts: list[Any]) -> None:
-        """Add what the model said elsewhere, to its last content if nobody spoke in between."""
-        if not parts:
-            return
-        self.settle()
-        if self.said is None:
-            self.said = []
-            self.bodies.append({"role": "model", "parts": self.said})
-        self.said += parts
-        self.open = None
-        if self.ledger.skips_signatures:
-            _excuse_first_call(self.said)
-
-    def user(self, parts: list[Any], *, more: bool = False) -> None:
-        """Add what the user says, to a content that waits for it; `more` says that it goes on waiting."""
-        if not more:
-            self.settle()
-        if self.open is None or not (self.waiting or more):
-            self.open = []
-            self.bodies.append({"role": "user", "parts": self.open})
-        self.open += parts
-        self.waiting = more
-        self.said = None
-
-    def settle(self) -> None:
-        """Put the media of results below the last result of their turn."""
-        if self.ledger.below and self.open is not None:
-            self.open += self.ledger.below
-            self.ledger.below = []
-
-
-def _excuse_first_call(parts: list[Any]) -> None:
-    calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
-    place = next(calls, None)
-    if place is not None and SIGNATURE not in parts[place]:
-        parts[place] = {**parts[place], SIGNATURE: SKIP}
-
-
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
     """Write the contents of a request; the system messages before `first` are the system instruction's."""
     turns = Turns(ledger)
     for place, message in enumerate(messages):
-        if place < first and message.role == "system":
+        role, opaque = message.role, message.opaque
+        if place < first and role == "system":
             continue
         ledger.at = ("messages", place)
-        opaque = message.opaque
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
         if own:
             turns.own(_encode_own(message, ledger))
+        elif role == "tool" and (opaque is None or not opaque.value):
+            _encode_results(message, ledger, turns)
         else:
             _encode_foreign(message, ledger, turns)
     turns.settle()
@@ -263,7 +198,7 @@ def _encode_own(message: Message, ledger: Conversation) -> Any:
 def encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     """Write the content of a candidate."""
     ledger.own = made_by(message.opaque, DIALECT)
-    parts = _encode_content(message, ledger, "assistant")
+    parts = encode_content(message, ledger, "assistant")
     ledger.lose_fields(message, "name", "name", "tool_call_id")
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
@@ -272,7 +207,8 @@ def encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
 
 
-def _encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:
+def encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:
+    """Write the parts of a message; one from elsewhere that says nothing is left out."""
     content = message.content
     if type(content) is str:
         return [{"text": content}] if content or ledger.own else []
@@ -281,22 +217,40 @@ def _encode_content(message: Message, ledger: Conversation, role: str) -> list[A
 
 def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> None:
     opaque, role, content = message.opaque, message.role, message.content
-    if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
+    if opaque is not None and opaque.value:
+        ledger.lose_opaque(opaque)
+    if role == "tool":
+        _encode_results(message, ledger, turns)
+        return
+    if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
-    if type(content) is str and content and role == "user":
-        turns.user([{"text": content}])
+    if type(content) is str and content and role in ("user", "assistant"):
+        said = turns.user if role == "user" else turns.model
+        said([{"text": content}])
         return
     if role in ("system", "developer"):
         _encode_late(message, ledger, turns)
         return
-    parts = _encode_content(message, ledger, role)
+    parts = encode_content(message, ledger, role)
     if role == "assistant":
         turns.model(parts)
-    elif role == "tool":
-        if parts:
-            turns.user(parts, more=True)
     else:
         _encode_user(parts, ledger, turns)
+
+
+def _encode_results(message: Message, ledger: Conversation, turns: Turns) -> None:
+    content: Any = message.content
+    if len(content) == 1 and type(part := content[0]) is ToolResult:
+        if message.tool_call_id != part.tool_call_id or message.name != part.name:
+            _lose_around(message, ledger)
+        ledger.part = 0
+        turns.result(encode_result(part, ledger))
+        ledger.part = None
+        return
+    if message.name is not None or message.tool_call_id is not None:
+        _lose_around(message, ledger)
+    if parts := encode_parts(content, ledger, "tool"):
+        turns.user(parts, more=True)
 
 
 def _encode_user(parts: list[Any], ledger: Conversation, turns: Turns) -> None:
@@ -313,7 +267,7 @@ def _encode_user(parts: list[Any], ledger: Conversation, turns: Turns) -> None:
 
 def _encode_late(message: Message, ledger: Conversation, turns: Turns) -> None:
     """Say in the user's turn what has no place of its own."""
-    parts = _encode_content(message, ledger, "system")
+    parts = encode_content(message, ledger, "system")
     late = message.role == "system"
     if late:
         parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
@@ -332,17 +286,13 @@ def is_result(part: Any) -> bool:
 
 
 def _lose_around(message: Message, ledger: Conversation) -> None:
-    if not ledger.own:
-        ledger.lose_opaque(message.opaque)
     if message.role != "tool":
         ledger.lose_fields(message, "around", "name", "tool_call_id")
         return
     part: Any = message.content[0] if len(message.content) == 1 else None  # type: ignore[arg-type,index]
-    if part is None or (
-        type(part) is ToolResult and message.name == part.name and message.tool_call_id == part.tool_call_id
-    ):
+    if type(part) is ToolResult and message.tool_call_id == part.tool_call_id and message.name == part.name:
         return
-    for field in ("name", "tool_call_id"):
+    for field in ("name", "tool_call_id") if part is not None else ():
         if getattr(message, field) not in (None, getattr(part, field, None)):
             ledger.lose(field, "tool_result", "the result in the message says otherwise")
 

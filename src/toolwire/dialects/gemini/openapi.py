@@ -31,6 +31,7 @@ JSON_WORDS = {
 
 
 def read_schema(given: dict[str, Any], place: str) -> Any:
+    """Read a schema as JSON Schema; `place` names it where it is nested too deeply."""
     try:
         return from_openapi(given)
     except RecursionError:

@@ -118,6 +118,9 @@ def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text."""
+    opaque = part.opaque
+    if part.citations is None and part.cache is None and (opaque is None or opaque is WIRE.plain):
+        return {"text": part.text}
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} cites beside the answer, not in a text")
     return finish({"text": part.text}, part, ledger)

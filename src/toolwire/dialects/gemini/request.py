@@ -9,8 +9,9 @@ import re
 from typing import Any
 
 from toolwire.dialects.gemini.links import Conversation, generation_of
-from toolwire.dialects.gemini.messages import decode_messages, encode_messages, encode_parts
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, decode_parts, left_of, read_keys, write_keys
+from toolwire.dialects.gemini.messages import decode_messages, encode_messages
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, left_of, read_keys, write_keys
+from toolwire.dialects.gemini.system import encode_system, take_system
 from toolwire.dialects.gemini.tools import (
     decode_choice,
     decode_tools,
@@ -22,10 +23,10 @@ from toolwire.dialects.gemini.tools import (
     take_output,
 )
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Part, Request
+from toolwire.types import Context, Encoded, Request
 
 VERSION = "/v1beta/"
 COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
@@ -52,7 +53,7 @@ def write_path(request: Request) -> str:
     model, stream = request.model or "", bool(request.stream)
     if path and read_path(path) in {None, (model, stream)}:
         return path  # type: ignore[no-any-return]
-    said = _PATH.fullmatch(path)
+    said = _PATH.fullmatch(path) if path else None
     root, query = (VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
     if stream and "alt=" not in query:
         query += "&alt=sse" if query else "?alt=sse"
@@ -74,18 +75,19 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         form["no_contents"] = True
     else:
         del rest["contents"]
-    system = _take_system(rest, form)
+    system = take_system(rest, form) if "systemInstruction" in rest else None
     tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
-    fields = _take_config(rest, form)
-    _take(TOP, rest, fields, form)
-    _take_path(path, fields, rest, form)
+    fields = _take_config(rest, form) if "generationConfig" in rest else {}
+    if rest:
+        _take(TOP, rest, fields, form)
+    if path:
+        _take_path(path, fields, rest, form)
     context = Context(system, messages or [], tools)
     return Request(context=context, opaque=WIRE.own(rest, form), **fields)
 
 
 def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
-    if path:
-        form["path"] = path
+    form["path"] = path
     if (said := read_path(path)) is None:
         return
     model, stream = said
@@ -96,8 +98,10 @@ def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: di
         fields["stream"] = True
 
 
-def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Conversation(quirks, request.model)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
@@ -107,76 +111,28 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
     body = _nest_config(flat, request)
     encode_strictness(request, body)
     messages = request.messages if mine else repair(request.messages, ledger.losses)
-    first = _encode_system(request, messages, body, ledger)
+    first = encode_system(request, messages, body, ledger)
     contents = encode_messages(messages, ledger, first)
     if contents or "no_contents" not in form:
         body["contents"] = contents[0] if "one" in form and len(contents) == 1 else contents
     if tools:
         body["tools"] = tools
     ledger.at = ()
-    for key in request.provider_state or ():
+    for key in request.context.provider_state or ():
         ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
-    close(body, request.opaque, ledger)
+    if mine or (request.opaque is not None and request.opaque.value):
+        close(body, request.opaque, ledger)
     return Encoded(write_path(request), body, tuple(ledger.losses))
-
-
-def _take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] | None:
-    given = rest.get("systemInstruction")
-    if type(given) is str:
-        form["system"] = "text"
-        return str(rest.pop("systemInstruction"))
-    parts = given.get("parts") if type(given) is dict else None
-    if type(parts) is dict:
-        form["system"] = "one"
-        parts = [parts]
-    if type(given) is not dict or type(parts) is not list or not parts:
-        return None
-    left = {key: value for key, value in given.items() if key != "parts"}
-    if type(left.get("role")) is str:
-        form["system_role"] = left.pop("role")
-    if left:
-        rest["systemInstruction"] = left
-    else:
-        del rest["systemInstruction"]
-    alone = parts[0] if len(parts) == 1 and "system" not in form else None
-    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
-        return str(alone["text"])
-    return decode_parts(parts)
-
-
-def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
-    """Write the system instruction: the context's, and each system message before the conversation begins."""
-    first = 0
-    while first < len(messages) and messages[first].role in ("system", "developer"):
-        first += 1
-    system, form = request.system, form_of(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
-    words = [{"text": system}] if type(system) is str and (system or ledger.own) else []
-    parts: list[Any] = words if type(system) is str else encode_parts(system or (), ledger, "system")
-    for place in range(first):
-        message = messages[place]
-        if message.role == "system":
-            ledger.at = ("messages", place)
-            ledger.lose_opaque(message.opaque)
-            ledger.lose_fields(message, "name", "name", "tool_call_id")
-            parts += encode_parts(message.parts, ledger, "system")
-    how = form.get("system") if len(parts) == 1 else None
-    if how == "text" and len(parts[0]) == 1:
-        body["systemInstruction"] = parts[0]["text"]
-    elif parts:
-        body["systemInstruction"] = {
-            **left_of(request.opaque, "systemInstruction"),
-            **({"role": form["system_role"]} if "system_role" in form else {}),
-            "parts": parts[0] if how == "one" else parts,
-        }
-    return first
 
 
 def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take what is understood of `generationConfig` out of what is left of a body."""
-    given = rest.get("generationConfig")
+    given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
+    if (fields := _read_plain(given)) is not None:
+        del rest["generationConfig"]
+        return fields
     config, snakes = read_keys(given)
     if snakes:
         form["config"] = snakes
@@ -197,6 +153,17 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def _read_plain(config: dict[str, Any]) -> dict[str, Any] | None:
+    """Read a configuration of values that are the same here and in the model; None where there is more."""
+    fields: dict[str, Any] = {}
+    for key, value in config.items():
+        setting = CONFIG.by_key.get(key)
+        if setting is None or type(value) not in setting.kinds:
+            return None
+        fields[setting.fields[0]] = value
+    return fields
+
+
 def _take(settings: Settings, rest: dict[str, Any], fields: dict[str, Any], form: dict[str, Any]) -> None:
     taken, spelled = settings.decode(rest)
     fields |= taken
@@ -212,10 +179,18 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    form = form_of(request.opaque, DIALECT)
-    left = left_of(request.opaque, "generationConfig")
-    thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
-    config = left | {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
+    opaque = request.opaque
+    form = form_of(opaque, DIALECT)
+    left = left_of(opaque, "generationConfig") if opaque is not None and opaque.value else {}
+    if not (flat or form or left):
+        return flat
+    thinking = {key: flat.pop(key) for key in THINKING_KEYS if key in flat}
+    config = {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
+    if not (thinking or form or left):
+        if config:
+            flat["generationConfig"] = config
+        return flat
+    config = left | config
     if "responseSchema" in form and "responseJsonSchema" in config:
         config["responseSchema"] = config.pop("responseJsonSchema")
     beside = left.get("thinkingConfig") or {}
@@ -381,6 +356,7 @@ CONFIG = Settings(
     plain("responseLogprobs", "logprobs", bool),
     plain("logprobs", "top_logprobs", int),
 )
+THINKING_KEYS = tuple(THINKING.by_key)
 CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in OUTPUT))
 TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),

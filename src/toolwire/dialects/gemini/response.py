@@ -6,7 +6,7 @@ from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.messages import decode_answer, encode_answer
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, read_keys, write_keys
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
 FINISH_REASONS = {
@@ -87,8 +87,10 @@ def _decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
 
 
-def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Conversation(quirks)
     body: dict[str, Any] = {}
     candidates = []

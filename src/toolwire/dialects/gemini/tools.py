@@ -61,10 +61,7 @@ def _key_of_declarations(body: Any) -> str | None:
 
 
 def _are_declarations(bodies: list[Any]) -> bool:
-    for body in bodies:
-        if type(body) is not dict or type(body.get("name")) is not str:
-            return False
-    return True
+    return all([type(body) is dict and type(body.get("name")) is str for body in bodies])  # noqa: C419 - a list is faster
 
 
 def _read_tool(body: dict[str, Any]) -> Tool | None:
@@ -123,11 +120,12 @@ def _open(
     bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any], *, joinable: bool
 ) -> list[Any]:
     """Give the list that a declaration belongs to: the last one, or one that it opens."""
+    opened: list[Any] = []
     key = form.get("key", DECLARED)
     if joinable and "joins" in form:
-        bodies[-1] = {**bodies[-1], key: (opened := [])}
+        bodies[-1] = {**bodies[-1], key: opened}
     elif declared is None or "opens" in form:
-        bodies.append({key: (opened := [])})
+        bodies.append({key: opened})
     else:
         return declared
     return opened
@@ -262,6 +260,8 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
     media_type = config.get("responseMimeType")
+    if media_type is None:
+        return {}
     keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
     key = keys[0] if keys else None
     if media_type not in (("application/json", "text/plain") if key is None else ("application/json",)):

@@ -79,28 +79,34 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
 
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
     """Write one call."""
-    return encode_bare_call(call, ledger) or _encode_odd_call(call, position, ledger)
+    bare = encode_bare_calls([call], ledger, {})
+    return bare[0] if bare else _encode_odd_call(call, position, ledger)
 
 
-def encode_bare_call(call: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a call that is nothing but a name, an object and maybe an id; None for any other."""
-    opaque, call_id = call.opaque, call.id
-    if (
-        not (opaque is WIRE.plain and call.raw is None)
-        and opaque is not None
-        and (opaque.value or opaque.dialect == DIALECT)
-    ):
-        return None
-    if (
-        call.error is not None
-        or call.custom
-        or not call.complete
-        or call.cache is not None
-        or ledger.ids.grammar is not None
-    ):
-        return None
-    inner = {"name": call.name, "arguments": call.arguments}
-    return {"function": inner} if was_made(call_id) else {"function": inner, "id": call_id}
+def encode_bare_calls(
+    parts: list[Any], ledger: Ledger, names: dict[str | None, str]
+) -> list[dict[str, Any]] | None:
+    """Write calls that are nothing but a name, an object and maybe an id; None where one is more.
+
+    Which tool was called is put down in `names`.
+    """
+    entries: list[dict[str, Any]] = []
+    plain = WIRE.plain
+    for call in parts:
+        if type(call) is not ToolCall or call.error is not None or call.custom or call.cache is not None:
+            return None
+        opaque, call_id = call.opaque, call.id
+        if opaque is plain:
+            if call.raw is not None:
+                return None
+        elif opaque is not None and (opaque.value or opaque.dialect == DIALECT):
+            return None
+        if not call.complete or ledger.ids.grammar is not None:
+            return None
+        inner = {"name": call.name, "arguments": call.arguments}
+        entries.append({"function": inner} if was_made(call_id) else {"function": inner, "id": call_id})
+        names[call_id] = call.name
+    return entries
 
 
 def _encode_odd_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
@@ -194,15 +200,32 @@ def encode_result(
     part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
 ) -> dict[str, Any] | None:
     """Write one result as a message; `names` says which tool each call called."""
-    return encode_bare_result(part, message, ledger, names) or _encode_odd_result(
+    return _encode_bare_result(part, message, ledger, names) or _encode_odd_result(
         part, message, ledger, names
     )
 
 
-def encode_bare_result(
+def encode_bare_results(
+    parts: list[Any], message: Message, ledger: Ledger, names: dict[str | None, str]
+) -> list[dict[str, Any]]:
+    """Write the results of a message, where all are no more than a name, an id and a text; else none."""
+    bodies: list[dict[str, Any]] = []
+    for part in parts:
+        body = _encode_bare_result(part, message, ledger, names)
+        if body is None:
+            return []
+        bodies.append(body)
+    if len(bodies) == 1 and (
+        (message.name is not None and message.name != parts[0].name)
+        or (message.tool_call_id is not None and message.tool_call_id != parts[0].tool_call_id)
+    ):
+        return []
+    return bodies
+
+
+def _encode_bare_result(
     part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
 ) -> dict[str, Any] | None:
-    """Write a result that is nothing but a name, an id and a text; None for any other."""
     if type(part) is not ToolResult or type(content := part.content) is not str or part.cache is not None:
         return None
     opaque, name, call_id = part.opaque, part.name, part.tool_call_id

@@ -11,13 +11,13 @@ from typing import Any
 from toolwire.dialects.ollama.calls import (
     decode_calls,
     decode_result,
-    encode_bare_call,
-    encode_bare_result,
+    encode_bare_calls,
+    encode_bare_results,
     encode_call,
     encode_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, is_bare, take_images
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.ledger import Ledger, form_of
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = ("user", "assistant", "system", "developer")
@@ -109,26 +109,48 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the messages of a request."""
     bodies: list[dict[str, Any]] = []
     names: dict[str | None, str] = {}
+    plain = WIRE.plain
     for place, message in enumerate(messages):
-        opaque, content = message.opaque, message.content
-        ledger.own = opaque is not None and opaque.dialect == DIALECT
-        if type(content) is str and _is_bare(message, ledger):
-            bodies.append({"role": message.role, "content": content})
-            continue
+        opaque = message.opaque
+        ledger.own = own = opaque is not None and opaque.dialect == DIALECT
+        if opaque is plain or opaque is SILENT or not (own or (opaque is not None and opaque.value)):
+            content = message.content
+            if type(content) is str:
+                if message.name is None and message.tool_call_id is None and (own or message.role != "developer"):
+                    bodies.append({"role": message.role, "content": content})
+                    continue
+            elif _encode_bare(message, content, ledger, bodies, names):
+                continue
         ledger.at = ("messages", place)
         encode_message(message, ledger, bodies, names)
     return bodies
 
 
-def _is_bare(message: Message, ledger: Ledger) -> bool:
-    """Whether a message brings nothing beside its content that has to be replayed or lost."""
-    opaque = message.opaque
-    return (
-        message.name is None
-        and message.tool_call_id is None
-        and (opaque is WIRE.plain or (not ledger.own and (opaque is None or not opaque.value)))
-        and (message.role != "developer" or ledger.own)
-    )
+def _encode_bare(
+    message: Message, parts: Any, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]
+) -> bool:
+    """Write a message whose parts say nothing that has to be lost or replayed; any other is left alone."""
+    if message.role == "tool":
+        written = encode_bare_results(parts, message, ledger, names)
+        bodies += written
+        return bool(written)
+    if message.name is not None or message.tool_call_id is not None or message.role == "developer":
+        return False
+    words: str | None = None
+    if parts and type(parts[0]) is Text and not parts[0].citations and is_bare(parts[0]):
+        words, parts = parts[0].text, parts[1:]
+    calls = encode_bare_calls(parts, ledger, names)
+    if calls is None or (calls and message.role != "assistant"):
+        return False
+    body: dict[str, Any] = {"role": message.role}
+    if words is not None or not ledger.own:
+        body["content"] = words or ""
+    if calls:
+        body["tool_calls"] = calls
+    if message.opaque is SILENT:
+        body.setdefault("content", "")
+    bodies.append(body)
+    return True
 
 
 def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
@@ -137,51 +159,16 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
     if type(content) is str:
         body = {"role": _role(message, ledger), "content": content}
         bodies.append(_close(body, message, ledger))
-    elif opaque is not None and "whole" in form_of(opaque, DIALECT):
+    elif "whole" in form_of(opaque, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         _encode_results(message, ledger, bodies, names)
-    elif (said := _encode_bare(message, ledger, names)) is not None:
-        bodies.append(said)
     else:
-        _encode_odd(message, ledger, bodies, names)
-
-
-def _encode_bare(message: Message, ledger: Ledger, names: dict[str | None, str]) -> dict[str, Any] | None:
-    """Write a message of at most one text, and of calls after it; None for any other."""
-    silent = message.opaque is SILENT and message.name is None and message.tool_call_id is None
-    if not silent and not _is_bare(message, ledger):
-        return None
-    words: str | None = None
-    calls: list[dict[str, Any]] = []
-    part: Any  # told apart by type, which no checker follows here
-    for part in message.content:  # type: ignore[union-attr]
-        if type(part) is ToolCall and message.role == "assistant":
-            call = encode_bare_call(part, ledger)
-            if call is None:
-                return None
-            calls.append(call)
-            names[part.id] = part.name
-        elif type(part) is Text and words is None and not calls and not part.citations and is_bare(part):
-            words = part.text
+        said = _say(message, ledger, bodies, names)
+        if ledger.own or role == "assistant" or not content or said.words or said.pictures:
+            bodies.append(_write(said, message, ledger))
         else:
-            return None
-    body: dict[str, Any] = {"role": message.role}
-    if words is not None or not ledger.own:
-        body["content"] = words or ""
-    if calls:
-        body["tool_calls"] = calls
-    if silent:
-        body.setdefault("content", "")
-    return body
-
-
-def _encode_odd(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
-    said = _say(message, ledger, bodies, names)
-    if ledger.own or message.role == "assistant" or not message.content or said.words or said.pictures:
-        bodies.append(_write(said, message, ledger))
-    else:
-        _close({}, message, ledger)
+            _close({}, message, ledger)
 
 
 def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from toolwire.dialects.ollama.messages import decode_messages, encode_message, e
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tools, encode_choice, encode_tools
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
 from toolwire.types import Context, Encoded, Message, Output, Request
@@ -44,8 +44,10 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
-def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)

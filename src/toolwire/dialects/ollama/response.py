@@ -6,7 +6,7 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import number_of
 from toolwire.types import Choice, Encoded, Response, Usage
 
@@ -63,8 +63,10 @@ def write_time(seconds: float) -> str | None:
         return None
 
 
-def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine and response.model is None else {"model": response.model or ""}

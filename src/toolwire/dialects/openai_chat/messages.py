@@ -231,7 +231,10 @@ def encode_message(
 
 
 def _role(role: str, ledger: Ledger) -> str:
-    return "system" if role == "developer" and not ledger.quirks.developer_role and not ledger.own else role
+    if role != "developer" or ledger.quirks.developer_role:
+        return role
+    ledger.lose("role", "developer", "this server knows no developers", "approximated", "minor")
+    return "system"
 
 
 def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
@@ -302,7 +305,9 @@ def _place_words(
     if not blocks:
         if not own_wire:
             body["content"] = None
-    elif (as_string and not own_wire) or (bare and len(blocks) == 1):
+    elif (as_string and not own_wire and all("text" in block for block in blocks)) or (
+        bare and len(blocks) == 1
+    ):
         body["content"] = "".join(block["text"] for block in blocks if "text" in block)
     elif len(blocks) == 1 and not own_wire and len(blocks[0]) == 2 and "text" in blocks[0]:
         body["content"] = blocks[0]["text"]
@@ -325,14 +330,14 @@ def _encode_thinking(
     part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger
 ) -> None:
     form = form_of(part.opaque, DIALECT)
-    key = form.get("key", ledger.quirks.reasoning_key)
+    key = ledger.quirks.reasoning_key or form.get("key")
     if key == "content":
-        blocks.append(encode_thinking(part, form["texts"], ledger))
+        blocks.append(encode_thinking(part, form.get("texts", []), ledger))
         return
     if part.signature is not None:
         ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry it")
     if key == "reasoning_details":
-        key = None if form["texts"] == [part.text] else "reasoning"
+        key = None if form.get("texts") == [part.text] else "reasoning"
     elif key is None and (part.text or not part.signature):
         ledger.lose("text", "thinking", f"{DIALECT} has no field for thinking")
     if key is not None:

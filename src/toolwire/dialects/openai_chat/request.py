@@ -13,12 +13,14 @@ from toolwire.dialects.openai_chat.tools import (
     encode_tools,
 )
 from toolwire.errors import InvalidBody, UnsayableRequest
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.names import WORDS, Grammar, escape
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
 from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/v1/chat/completions"
+NAMES = Grammar(WORDS, 64)
 REASONING_ELSEWHERE = ("gpt-5.6", "gpt-6")
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
@@ -49,8 +51,10 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
-def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
@@ -134,18 +138,21 @@ def _decode_output(value: Any) -> Understood | None:
 _SCHEMA_FIELDS = {"schema": dict, "description": str, "strict": bool}
 
 
-def _encode_output(request: Request, _ledger: Ledger) -> Any:
+def _encode_output(request: Request, ledger: Ledger) -> Any:
     output = request.output
-    if output is None:
-        return ABSENT
-    if output.kind == "schema":
-        said = {"schema": output.schema, "strict": output.strict, "description": output.description}
-        inner = {"name": output.name or "response"}
-        return {
-            "type": "json_schema",
-            "json_schema": inner | {k: v for k, v in said.items() if v is not None},
-        }
-    return {"type": "json_object" if output.kind == "json" else "text"}
+    if output is None or output.kind != "schema":
+        return {"type": "json_object" if output and output.kind == "json" else "text"}
+    name, schema = output.name, output.schema
+    if not made_by(request.opaque, DIALECT):
+        if schema is not None and output.strict:
+            schema = ledger.fit(schema, "openai-strict", "output.schema")
+        legal = escape(name or "response", NAMES)
+        if name and legal != name:
+            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
+        name = legal
+    inner = {"name": name, "schema": schema, "strict": output.strict, "description": output.description}
+    said = {key: value for key, value in inner.items() if value is not None}
+    return {"type": "json_schema", "json_schema": said}
 
 
 def _decode_tier(value: Any) -> Understood | None:

@@ -8,7 +8,7 @@ from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take
+from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.types import Choice, Encoded, Opaque, Response, Usage
 
@@ -89,8 +89,10 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     )
 
 
-def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(response.opaque, DIALECT)
     if mine:
@@ -105,6 +107,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
             "created": int(response.created or 0),
             "model": response.model or "",
         }
+        if body["created"] != (response.created or 0):
+            ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated", "minor")
     if response.choices or not mine:
         body["choices"] = [
             _encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)

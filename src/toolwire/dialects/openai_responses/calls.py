@@ -25,7 +25,7 @@ from toolwire.dialects.openai_responses.parts import (
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import fingerprint, made_id, was_made
 from toolwire.standins import ERROR, STARTS, mark_error, read_error
-from toolwire.types import Opaque, Part, Response, Thinking, ToolCall, ToolResult
+from toolwire.types import Message, Opaque, Part, Response, Thinking, ToolCall, ToolResult
 
 CALLS = ("function_call", "custom_tool_call")
 RESULTS = ("function_call_output", "custom_tool_call_output")
@@ -141,41 +141,6 @@ def _lone_mark(block: Any) -> str | None:
     """Give the text of a block that is the mark of an error and nothing else, spaces before it allowed."""
     text = block.get("text") if is_plain_text(block) else None
     return text if type(text) is str and text.endswith(ERROR) and text.lstrip(" ") == ERROR else None
-
-
-def encode_result(part: ToolResult, ledger: Ledger, *, custom: bool = False) -> dict[str, Any]:
-    """Write a result as an item."""
-    opaque, content, call_id = part.opaque, part.content, part.tool_call_id
-    plain = opaque is WIRE.plain
-    bare = plain or (not custom and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
-    if bare and type(content) is str and part.cache is None and call_id is not None:
-        return {
-            "type": "function_call_output",
-            "call_id": ledger.ids.result(call_id, own=plain),
-            "output": content
-            if not part.is_error and content[:1] not in STARTS
-            else mark_error(content, is_error=part.is_error),
-        }
-    return _encode_odd_result(part, ledger, custom=custom)
-
-
-def _encode_odd_result(part: ToolResult, ledger: Ledger, *, custom: bool) -> dict[str, Any]:
-    form = form_of(part.opaque, DIALECT)
-    mine = made_by(part.opaque, DIALECT)
-    custom = "custom" in form if mine else custom
-    body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}
-    call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
-    if call_id is not None:
-        body["call_id"] = call_id
-    if part.name is not None and "named" in form:
-        body["name"] = ledger.names.write(part.name) if "escaped" in form else part.name
-    content = part.content
-    if type(content) is str:
-        body["output"] = mark_error(content, is_error=part.is_error)
-    elif content or part.is_error or not mine:
-        body["output"] = _encode_output(part, ledger, mine=mine)
-    lose_cache(part, ledger)
-    return body if part.opaque is None else ledger.replay(body, part.opaque)
 
 
 def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | list[dict[str, Any]]:
@@ -329,6 +294,61 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         if not call.custom:
             body.setdefault("status", "completed")
     return body
+
+
+def write_result(part: ToolResult, items: Items) -> None:
+    """Add a result."""
+    opaque, content, call_id = part.opaque, part.content, part.tool_call_id
+    own = opaque is WIRE.plain
+    bare = call_id not in items.custom and (
+        opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    )
+    if (own or bare) and type(content) is str and part.cache is None and call_id is not None:
+        unmarked = not part.is_error and content[:1] not in STARTS
+        item = {
+            "type": "function_call_output",
+            "call_id": items.ledger.ids.result(call_id, own=own),
+            "output": content if unmarked else mark_error(content, is_error=part.is_error),
+        }
+    else:
+        item = _encode_odd_result(part, items)
+    items.bodies.append(item)
+    items.open = None
+
+
+def write_lone_result(message: Message, items: Items) -> bool:
+    """Add the result of a message that holds one and says nothing beside it, if it is such a message."""
+    content: Any = message.content
+    part = content[0] if len(content) == 1 else None
+    if type(part) is not ToolResult:
+        return False
+    call_id, name = message.tool_call_id, message.name
+    if (call_id is not None and call_id != part.tool_call_id) or (name is not None and name != part.name):
+        return False
+    ledger = items.ledger
+    ledger.own, ledger.part = message.opaque is WIRE.plain, 0
+    write_result(part, items)
+    ledger.part = None
+    return True
+
+
+def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
+    ledger, form = items.ledger, form_of(part.opaque, DIALECT)
+    mine = made_by(part.opaque, DIALECT)
+    custom = "custom" in form if mine else part.tool_call_id in items.custom
+    body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}
+    call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
+    if call_id is not None:
+        body["call_id"] = call_id
+    if part.name is not None and "named" in form:
+        body["name"] = ledger.names.write(part.name) if "escaped" in form else part.name
+    content = part.content
+    if type(content) is str:
+        body["output"] = mark_error(content, is_error=part.is_error)
+    elif content or part.is_error or not mine:
+        body["output"] = _encode_output(part, ledger, mine=mine)
+    lose_cache(part, ledger)
+    return body if part.opaque is None else ledger.replay(body, part.opaque)
 
 
 def write_reasoning(part: Thinking, items: Items) -> None:

@@ -1,28 +1,61 @@
 """The items of a conversation, and the messages that they make.
 
 Rules of this file:
-- What the model says in a row is one message of the assistant; each result is a message of its own.
-- What a client sends and nobody understands is a message of its own too, kept whole.
+- What the model says in a row is one message of the assistant: words, reasoning, calls, the server's tools.
+  The first part of a message item carries what the item says beside its content, to be written again.
+- What a client sends and nobody understands is a message of its own, kept whole.
+- In a request, words of the assistant that come from elsewhere stand in items without an id, a text each. In
+  a response they share an item, and every item gets an id made from the response and its place.
 """
 
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from toolwire.dialects.openai_responses.answers import decode_turn, encode_answer
-from toolwire.dialects.openai_responses.calls import CALLS, RESULTS, Items, decode_result, encode_result
+from toolwire.dialects.openai_responses.calls import (
+    CALLS,
+    RESULTS,
+    Items,
+    decode_call,
+    decode_reasoning,
+    decode_result,
+    id_of,
+    stands_after_reasoning,
+    write_call,
+    write_lone_result,
+    write_reasoning,
+    write_result,
+)
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
     MESSAGE,
     PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
+    decode_message_item,
     encode_input,
+    encode_output_text,
+    encode_refusal,
+    finish_output,
+    from_item,
     is_plain_text,
     lose_part,
     take_said,
 )
-from toolwire.ledger import Ledger, form_of
-from toolwire.types import Message, Opaque, ToolResult
+from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
+from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.types import (
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 
 SPEAKERS = ("user", "system", "developer")
 CLIENT_ITEMS = frozenset(
@@ -38,6 +71,7 @@ CLIENT_ITEMS = frozenset(
     }
 )
 SHORT_MESSAGE = 2
+ASSISTANT = "an assistant message"
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
@@ -59,7 +93,7 @@ def decode_messages(items: list[Any]) -> list[Message]:
             turn.append(item)
             continue
         if turn:
-            messages.append(decode_turn(turn, len(messages)))
+            messages.append(_decode_turn(turn, len(messages)))
             turn = []
         if kind in RESULTS:
             result = decode_result(item)
@@ -67,7 +101,7 @@ def decode_messages(items: list[Any]) -> list[Message]:
         else:
             messages.append(_decode_given(item, kind))
     if turn:
-        messages.append(decode_turn(turn, len(messages)))
+        messages.append(_decode_turn(turn, len(messages)))
     return messages
 
 
@@ -97,6 +131,49 @@ def _decode_words(item: dict[str, Any], role: Any) -> Message:
     return Message(role, [], None, None, WIRE.own(rest, form))
 
 
+def _decode_turn(items: list[Any], place: int) -> Message:
+    """Read what the model says in a row within a request; a lone item of a string is one string."""
+    if len(items) == 1 and len(item := items[0]) == PLAIN_MESSAGE and item.get("type") == "message":
+        content = item.get("content")
+        if type(content) is str:
+            return Message("assistant", content, None, None, MESSAGE)
+    parts = _decode_items(items, place)
+    part = parts[0]
+    if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
+        rest = from_item(part.opaque.value)  # type: ignore[union-attr]
+        form = {"said": form["item"]} if form["item"] else {}
+        return Message("assistant", part.text, None, None, WIRE.own(rest, form))
+    return Message("assistant", parts, None, None, WIRE.plain)
+
+
+def decode_answer(items: list[Any], place: int) -> Message:
+    """Read the output of a response as the one message that it is."""
+    return Message("assistant", _decode_items(items, place), None, None, WIRE.plain)
+
+
+def _decode_items(items: list[Any], place: int) -> list[Part]:
+    """Read items as parts; `place` keeps the made ids of two turns apart."""
+    parts: list[Part] = []
+    calls = 0
+    reasoning: str | None = None
+    for item in items:
+        kind = item.get("type", "message") if type(item) is dict else None
+        if kind in CALLS:
+            parts.append(decode_call(item, place, calls, reasoning))
+            calls += 1
+        elif kind == "message":
+            parts += decode_message_item(item, reasoning)
+        elif kind == "reasoning":
+            thinking = decode_reasoning(item)
+            parts.append(thinking)
+            reasoning = id_of(thinking)
+        elif kind in RESULTS:
+            parts.append(decode_result(item))
+        else:
+            parts.append(decode_server_item(item) if type(kind) is str else Opaque(DIALECT, item))
+    return parts
+
+
 def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
     """Write the messages of a request from `first` on, as the items that this wire needs for them."""
     ledger, bodies = items.ledger, items.bodies
@@ -111,27 +188,11 @@ def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
                 bodies.append({"role": role, "content": content})
                 continue
         ledger.at = ("messages", place)
-        if role == "tool" and (bare or opaque is WIRE.plain) and _encode_lone_result(message, items):
+        if role == "tool" and (bare or opaque is WIRE.plain) and write_lone_result(message, items):
             continue
         encode_message(message, items)
     ledger.at = ()
     return bodies
-
-
-def _encode_lone_result(message: Message, items: Items) -> bool:
-    """Write a message that holds one result and says nothing beside it, if it is one."""
-    content: Any = message.content
-    part = content[0] if len(content) == 1 else None
-    if type(part) is not ToolResult:
-        return False
-    call_id, name = message.tool_call_id, message.name
-    if (call_id is not None and call_id != part.tool_call_id) or (name is not None and name != part.name):
-        return False
-    ledger = items.ledger
-    ledger.own, ledger.part = message.opaque is WIRE.plain, 0
-    items.bodies.append(encode_result(part, ledger, custom=part.tool_call_id in items.custom))
-    ledger.part = None
-    return True
 
 
 def encode_message(message: Message, items: Items) -> None:
@@ -147,8 +208,8 @@ def encode_message(message: Message, items: Items) -> None:
         encode_answer(message, items)
     elif role == "tool":
         _encode_results(message, items)
-    elif content and "whole" in form_of(opaque, DIALECT) and type(content[0]) is Opaque:  # type: ignore[index]
-        items.add(content[0].value)  # type: ignore[index]
+    elif content and "whole" in form_of(opaque, DIALECT) and type(content[0]) is Opaque:
+        items.add(content[0].value)
     else:
         _encode_words(message, items)
     if len(items.bodies) == before:
@@ -188,7 +249,7 @@ def _encode_results(message: Message, items: Items) -> None:
     for place, part in enumerate(message.parts):
         ledger.part = place
         if type(part) is ToolResult:
-            items.add(encode_result(part, ledger, custom=part.tool_call_id in items.custom))
+            write_result(part, items)
         else:
             lose_part(part, ledger, "a tool message")
     ledger.part = None
@@ -205,7 +266,7 @@ def _encode_words(message: Message, items: Items) -> None:
             if blocks:
                 _add_words(message, _shortest(blocks, ledger), items)
             blocks, written = [], True
-            items.add(encode_result(part, ledger, custom=part.tool_call_id in items.custom))
+            write_result(part, items)
         else:
             encode_input(part, blocks, ledger, f"a {message.role} message")
     ledger.part = None
@@ -219,3 +280,119 @@ def _encode_words(message: Message, items: Items) -> None:
 
 def _shortest(blocks: list[Any], ledger: Ledger) -> Any:
     return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
+
+
+def encode_answer(message: Message, items: Items) -> None:
+    """Write an assistant's message, in a request or in a response."""
+    ledger, content = items.ledger, message.content
+    parts: Any = content if type(content) is list else message.parts
+    alone = len(parts) == 1
+    items.open = None
+    items.kept.clear()
+    for place, part in enumerate(parts):
+        ledger.part = place
+        kind = type(part)
+        if kind is ToolCall:
+            write_call(part, items)
+        elif kind is Text and not alone and not part.text and not made_by(part.opaque, DIALECT):
+            continue
+        elif kind in WRITERS:
+            WRITERS[kind](part, items)
+        else:
+            lose_part(part, ledger, ASSISTANT)
+    ledger.part = None
+    items.open = None
+
+
+def _write_words(part: Text | Refusal, items: Items) -> None:
+    ledger, opaque = items.ledger, part.opaque
+    bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    if bare and items.response is None and type(part) is Text and not part.citations and part.cache is None:
+        items.add({"type": "message", "role": "assistant", "content": part.text})
+        return
+    form = form_of(opaque, DIALECT)
+    if "item" in form and stands_after_reasoning(form, items):
+        item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]
+        items.add(item)
+        if type(part) is Text and "easy" in form:
+            item["content"] = part.text
+            if part.citations:
+                ledger.lose("citations", "citation", "the item has only a string")
+            _lose_beside(part, ledger)
+            return
+        item["content"] = items.open = [_encode_block(part, ledger)]
+    elif items.open is not None and (items.response is not None or made_by(part.opaque, DIALECT)):
+        items.open.append(_encode_block(part, ledger))
+    else:
+        _write_foreign_words(part, items)
+
+
+def _encode_block(part: Text | Refusal, ledger: Ledger) -> dict[str, Any]:
+    return encode_output_text(part, ledger) if type(part) is Text else encode_refusal(part, ledger)  # type: ignore[arg-type]
+
+
+def _lose_beside(part: Text, ledger: Ledger) -> None:
+    """Lose what stands beside a text where only a string is said."""
+    left = finish_output({}, part, ledger)
+    for key, value in left.items():
+        if value:
+            ledger.lose(f"opaque.{key}", key, "the item has only a string")
+
+
+def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
+    """Write words that no item of this wire held, or that lost their item."""
+    ledger = items.ledger
+    rest = from_item(part.opaque.value) if made_by(part.opaque, DIALECT) else {}  # type: ignore[union-attr]
+    item = {"type": "message", "role": "assistant", **rest}
+    if items.response is None and type(part) is Text and not part.citations:
+        _lose_beside(part, ledger)
+        items.add({**item, "content": part.text})
+        return
+    block = _encode_block(part, ledger)
+    if items.response is None and type(part) is Text and not block["annotations"]:
+        items.add({**item, "content": part.text})
+        return
+    item |= {"id": items.made_id("msg", part.text), "status": "completed", "content": [block]}
+    items.add(item)
+    if items.response is not None:
+        items.open = item["content"]
+
+
+def _write_opaque(part: Opaque, items: Items) -> None:
+    form = form_of(part, DIALECT)
+    if part.dialect != DIALECT:
+        lose_part(part, items.ledger, ASSISTANT)
+    elif "item" in form:
+        item = {"role": "assistant", **form["item"], **form["rest"]}
+        items.add(item)
+        item["content"] = items.open = [part.value]
+    elif "block" not in form:
+        items.add(part.value)
+    elif items.open is not None:
+        items.open.append(part.value)
+    else:
+        items.ledger.lose("", "opaque", "the item that held this block is not there")
+
+
+def _write_server_item(part: ServerToolCall | ServerToolResult, items: Items) -> None:
+    body = encode_server_item(part, items.ledger)
+    if body is not None:
+        items.add(body)
+
+
+def _write_result(part: ToolResult, items: Items) -> None:
+    if items.response is None or made_by(part.opaque, DIALECT):
+        write_result(part, items)
+    else:
+        lose_part(part, items.ledger, ASSISTANT)
+
+
+WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
+    Text: _write_words,
+    Refusal: _write_words,
+    Thinking: write_reasoning,
+    ServerToolCall: _write_server_item,
+    ServerToolResult: _write_server_item,
+    ToolResult: _write_result,
+    Opaque: _write_opaque,
+}

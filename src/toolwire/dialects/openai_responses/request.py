@@ -22,7 +22,7 @@ from toolwire.dialects.openai_responses.tools import (
     encode_tools,
 )
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.names import WORDS, Grammar, escape
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
@@ -73,8 +73,10 @@ def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
 STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
 
 
-def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
+def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     context = request.context
     messages = context.messages
@@ -87,7 +89,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
         body["tools"] = tools
     if not mine and request.store is False:
         body["include"] = [*body.get("include", ()), ENCRYPTED]
-    if not mine and not _goes_on(context):
+    if not mine and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
     items = Items(ledger)
     first = _encode_system(context.system, messages, body, items, mine=mine)
@@ -97,14 +99,14 @@ def encode_request(request: Request, quirks: Quirks = PLAIN) -> Encoded:
             first = _skip_stored(messages, first, items)
     encoded = encode_messages(messages, items, first)
     if "no_input" not in form or encoded:
-        body["input"] = _as_string(messages, encoded)
+        body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
 def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
     """Write the input as the string that it was, for as long as it is one message of the user."""
-    if len(encoded) == len(messages) == 1:
+    if len(messages) == 1:
         message = messages[0]
         if type(message.content) is str and form_of(message.opaque, DIALECT) == STRING_INPUT:
             return message.content
@@ -121,9 +123,8 @@ def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -
 
 def _goes_on(context: Context) -> bool:
     """Whether the calls that the messages answer are at the server, so that no result lacks its call."""
-    if not context.provider_state or STATE.keys().isdisjoint(context.provider_state):
-        return False
-    return all(message.role != "assistant" for message in context.messages)
+    stored = not STATE.keys().isdisjoint(context.provider_state or ())
+    return stored and all(message.role != "assistant" for message in context.messages)
 
 
 def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:

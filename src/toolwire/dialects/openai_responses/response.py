@@ -7,12 +7,12 @@ where there is one.
 from math import isfinite
 from typing import Any
 
-from toolwire.dialects.openai_responses.answers import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.calls import Items
+from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.settings import NUMBER
 from toolwire.types import Choice, Encoded, Message, Opaque, Refusal, Response, Usage
@@ -93,8 +93,10 @@ def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
     return reason
 
 
-def encode_response(response: Response, quirks: Quirks = PLAIN) -> Encoded:
+def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
+    if settings:
+        quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else _frame(response)

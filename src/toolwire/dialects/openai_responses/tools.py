@@ -162,8 +162,9 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     schema = tool.parameters
     if schema is None:
-        schema = {"type": "object", "properties": {}}
         ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted", "minor")
+        closed = {"additionalProperties": False, "required": []} if tool.strict else {}
+        return {"type": "object", "properties": {}, **closed}
     if not tool.strict:
         return schema
     return ledger.fit(schema, "openai-strict")

@@ -1,0 +1,195 @@
+"""Errors of Chat Completions and of the servers that imitate it, and what they become elsewhere."""
+
+from typing import Any
+
+import pytest
+
+from toolwire import Opaque, translate
+from toolwire.dialects import openai_chat
+from toolwire.types import Error
+
+BODIES: dict[str, tuple[int | None, Any, Error]] = {
+    "the usual form": (
+        400,
+        {"error": {"message": "m", "type": "invalid_request_error", "param": "messages", "code": None}},
+        Error("invalid_request", "m", 400, "invalid_request_error", None, "messages"),
+    ),
+    "a code": (
+        429,
+        {
+            "error": {
+                "message": "m",
+                "type": "insufficient_quota",
+                "param": None,
+                "code": "insufficient_quota",
+            }
+        },
+        Error("billing", "m", 429, "insufficient_quota", "insufficient_quota"),
+    ),
+    "a context that is too long": (
+        400,
+        {"error": {"message": "m", "code": "context_length_exceeded", "param": "messages"}},
+        Error("context_length", "m", 400, None, "context_length_exceeded", "messages"),
+    ),
+    "a number as a code": (
+        502,
+        {"error": {"message": "m", "code": 502}},
+        Error("server", "m", 502, None, 502),
+    ),
+    "a number as a code in a stream": (
+        200,
+        {"error": {"message": "m", "code": 429}, "user_id": "u"},
+        Error("rate_limit", "m", 200, None, 429),
+    ),
+    "a number without a status": (
+        None,
+        {"error": {"message": "m", "code": 401}},
+        Error("authentication", "m", None, None, 401),
+    ),
+    "more": (
+        401,
+        {"error": {"message": "m", "metadata": {"raw": "x"}}, "request_id": "r"},
+        Error("authentication", "m", 401),
+    ),
+    "text": (404, {"error": "model not found"}, Error("not_found", "model not found", 404)),
+    "a message": (
+        422,
+        {"object": "error", "message": "m", "code": 40303},
+        Error("invalid_request", "m", 422),
+    ),
+    "a list": (
+        400,
+        [{"error": {"code": 400, "message": "m", "status": "INVALID_ARGUMENT"}}],
+        Error("invalid_request", "m", 400, None, 400),
+    ),
+    "a detail": (
+        422,
+        {"detail": [{"msg": "m"}]},
+        Error("invalid_request", "{'detail': [{'msg': 'm'}]}", 422),
+    ),
+    "an error that is null": (500, {"error": None}, Error("server", "{'error': None}", 500)),
+    "an error without words": (
+        500,
+        {"error": {"type": "server_error"}},
+        Error("server", "{'error': {'type': 'server_error'}}", 500),
+    ),
+    "a page": (502, "<html>Bad gateway</html>", Error("server", "<html>Bad gateway</html>", 502)),
+    "nothing": (503, None, Error("overloaded", "", 503)),
+    "an empty object": (500, {}, Error("server", "{}", 500)),
+    "a long page": (500, "x" * 900, Error("server", "x" * 500, 500)),
+}
+
+
+@pytest.mark.parametrize(("status", "body", "error"), BODIES.values(), ids=BODIES)
+def test_an_error_is_read_and_comes_back(status: int | None, body: Any, error: Error) -> None:
+    read = openai_chat.decode_error(status, body)
+    assert (read.kind, read.message, read.status) == (error.kind, error.message, error.status)
+    assert (read.type, read.code, read.param) == (error.type, error.code, error.param)
+    reply = openai_chat.encode_error(read)
+    assert (reply.body, reply.losses) == (body, ())
+    assert reply.status == (status if status is not None else 401)
+
+
+KINDS: list[tuple[int, str, bool]] = [
+    (400, "invalid_request", False),
+    (401, "authentication", False),
+    (402, "billing", False),
+    (403, "permission", False),
+    (404, "not_found", False),
+    (408, "timeout", True),
+    (409, "conflict", True),
+    (413, "too_large", False),
+    (418, "invalid_request", False),
+    (422, "invalid_request", False),
+    (429, "rate_limit", True),
+    (500, "server", True),
+    (502, "server", True),
+    (503, "overloaded", True),
+    (504, "timeout", True),
+    (529, "overloaded", True),
+    (599, "server", True),
+    (302, "unknown", False),
+]
+
+
+@pytest.mark.parametrize(("status", "kind", "retryable"), KINDS)
+def test_a_status_says_the_kind(status: int, kind: str, retryable: bool) -> None:
+    read = openai_chat.decode_error(status, {"error": {"message": "m"}})
+    assert (read.kind, read.retryable) == (kind, retryable)
+
+
+WORDS: list[tuple[int, dict[str, Any], str]] = [
+    (429, {"code": "insufficient_quota"}, "billing"),
+    (429, {"type": "insufficient_quota"}, "billing"),
+    (429, {"code": "rate_limit_exceeded"}, "rate_limit"),
+    (400, {"code": "context_length_exceeded"}, "context_length"),
+    (400, {"code": "invalid_api_key"}, "authentication"),
+    (400, {"code": "model_not_found"}, "not_found"),
+    (200, {"type": "server_error"}, "server"),
+    (400, {"code": "array_above_max_length"}, "invalid_request"),
+]
+
+
+@pytest.mark.parametrize(("status", "said", "kind"), WORDS)
+def test_a_word_says_more_than_the_status(status: int, said: dict[str, Any], kind: str) -> None:
+    assert openai_chat.decode_error(status, {"error": {"message": "m", **said}}).kind == kind
+
+
+WRITTEN: list[tuple[Any, int, str, str | None]] = [
+    ("invalid_request", 400, "invalid_request_error", None),
+    ("context_length", 400, "invalid_request_error", "context_length_exceeded"),
+    ("authentication", 401, "authentication_error", None),
+    ("billing", 402, "insufficient_quota", "insufficient_quota"),
+    ("permission", 403, "permission_error", None),
+    ("not_found", 404, "not_found_error", None),
+    ("conflict", 409, "invalid_request_error", None),
+    ("too_large", 413, "invalid_request_error", None),
+    ("rate_limit", 429, "rate_limit_error", None),
+    ("server", 500, "server_error", None),
+    ("unknown", 500, "server_error", None),
+    ("overloaded", 503, "server_error", None),
+    ("timeout", 504, "timeout_error", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "word", "code"), WRITTEN)
+def test_an_error_from_elsewhere(kind: Any, status: int, word: str, code: str | None) -> None:
+    reply = openai_chat.encode_error(Error(kind, "m"))
+    assert (reply.status, reply.losses) == (status, ())
+    assert reply.body == {"error": {"message": "m", "type": word, "param": None, "code": code}}
+
+
+def test_an_error_from_elsewhere_with_everything() -> None:
+    error = Error("rate_limit", "m", 430, "x", 7, "p", "req_1", Opaque("anthropic", {"details": 1}))
+    reply = openai_chat.encode_error(error)
+    assert (reply.status, reply.body) == (
+        430,
+        {"error": {"message": "m", "type": "rate_limit_error", "param": "p", "code": 7}},
+    )
+    assert [(loss.path, loss.severity) for loss in reply.losses] == [
+        ("opaque.details", "semantic"),
+        ("request_id", "minor"),
+    ]
+
+
+ACROSS: list[tuple[int, Any, int, str]] = [
+    (400, {"error": {"message": "m", "code": None}}, 400, "invalid_request_error"),
+    (400, {"error": {"message": "m", "code": "context_length_exceeded"}}, 400, "invalid_request_error"),
+    (401, {"error": {"message": "m", "code": "invalid_api_key"}}, 401, "authentication_error"),
+    (403, {"error": {"message": "m"}}, 403, "permission_error"),
+    (404, {"error": {"message": "m", "code": "model_not_found"}}, 404, "not_found_error"),
+    (413, {"error": {"message": "m"}}, 413, "request_too_large"),
+    (429, {"error": {"message": "m", "code": "insufficient_quota"}}, 429, "billing_error"),
+    (429, {"error": {"message": "m"}}, 429, "rate_limit_error"),
+    (500, {"error": {"message": "m"}}, 500, "api_error"),
+    (503, {"error": {"message": "m"}}, 503, "overloaded_error"),
+    (504, "m", 504, "timeout_error"),
+    (502, {"error": "m"}, 502, "api_error"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "answered", "word"), ACROSS)
+def test_an_error_for_a_client_of_messages(status: int, body: Any, answered: int, word: str) -> None:
+    reply = translate.error(status, body, "openai", "anthropic")
+    assert reply.status == answered
+    assert reply.body == {"type": "error", "error": {"type": word, "message": "m"}}
