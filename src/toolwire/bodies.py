@@ -14,15 +14,17 @@ from toolwire.errors import InvalidBody
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+TEXT = (bytes, str, bytearray, memoryview)
 _SPACED = (b" :", b"\n:", b"\t:", b"\r:", b'\\\\"')
 
 
 def read_body(body: Any) -> Any:
     """Give the JSON value of a body; a value that is one already is given back as it is."""
-    if not isinstance(body, bytes | bytearray | memoryview | str):
+    kind = type(body)
+    if kind is dict or not isinstance(body, TEXT):
         return body
     try:
-        data = body.encode() if isinstance(body, str) else bytes(body)
+        data = body if kind is bytes else body.encode() if kind is str else bytes(body)
         value = _decode(data)
         compact = _encode(value) == data
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:

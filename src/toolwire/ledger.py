@@ -75,9 +75,11 @@ class Ledger:
         severity: Severity = "semantic",
     ) -> None:
         """Record one loss at the place where the encode stands."""
-        place = self.at if self.part is None else (*self.at, "content", self.part)
-        place = (*place, field) if field else place
-        self.losses.append(Loss(join_path(place), concept, action, detail, severity))
+        path = field
+        if self.at:
+            place = self.at if self.part is None else (*self.at, "content", self.part)
+            path = join_path((*place, field) if field else place)
+        self.losses.append(Loss(path, concept, action, detail, severity))
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""

@@ -27,7 +27,8 @@ def request(
     given, here = read_body(body), dialect(source)
     encoded = dialect(target).encode_request(here.decode_request(given, path))
     if encoded.losses:
-        encoded = replace(encoded, losses=_where_they_stand(encoded.losses, given, here.SETTING_PATHS))
+        losses = _where_they_stand(encoded.losses, given, here.SETTING_PATHS)
+        encoded = Encoded(encoded.path, encoded.body, losses)
         if strict:
             refuse(encoded.losses)
     return encoded
@@ -39,7 +40,7 @@ def _where_they_stand(
     """Name lost settings by their place in the source's body."""
     named = []
     for loss in losses:
-        field = loss.path.partition(".")[0]
+        field = loss.path if loss.path in paths else loss.path.partition(".")[0]
         key = paths.get(field, field)
         moved = key != field and key.partition(".")[0] in body
         named.append(replace(loss, path=key + loss.path[len(field) :]) if moved else loss)

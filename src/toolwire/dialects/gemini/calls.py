@@ -218,7 +218,8 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     call_id = part.tool_call_id
     if call_id is None or ledger.ids.grammar is not None:
         call_id = ledger.ids.result(call_id, own=mine)
-    called = ledger.name_of_call(part.tool_call_id)
+    names = ledger.named.pop(part.tool_call_id, None)
+    called = ledger.name_next(part.tool_call_id, names) if isinstance(names, list) else names
     bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
     if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
         name = part.name

@@ -108,11 +108,8 @@ class Conversation(Ledger):
         else:
             self.named[call_id] = [*([waiting] if type(waiting) is str else waiting), name]
 
-    def name_of_call(self, call_id: str | None) -> str | None:
-        """Give the tool's name to the next result of a call of this id."""
-        names = self.named.pop(call_id, None)
-        if names is None or type(names) is str:
-            return names
+    def name_next(self, call_id: str | None, names: list[str]) -> str:
+        """Give the first of several calls of one id its name, and leave the others to the next results."""
         self.named[call_id] = names[1:] if len(names) > 2 else names[1]
         return names[0]
 

@@ -24,6 +24,7 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "server": "server_error",
     "overloaded": "server_error",
     "timeout": "timeout_error",
+    "unknown": "server_error",
 }
 CODE_OF_KIND: dict[ErrorKind, str] = {
     "context_length": "context_length_exceeded",
@@ -33,31 +34,30 @@ CODE_OF_KIND: dict[ErrorKind, str] = {
 
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever the server made of it."""
-    inner = body.get("error") if type(body) is dict else None
+    outer = body[0] if type(body) is list and len(body) == 1 else body
+    form = {} if outer is body else {"listed": True}
+    inner = outer.get("error") if type(outer) is dict else None
     if type(inner) is dict and type(inner.get("message")) is str:
-        rest, left = body.copy(), inner.copy()
-        del rest["error"]
-        message = left.pop("message")
-        fields = {"type": take(left, "type", str), "param": take(left, "param", str)}
-        code = left.pop("code") if type(left.get("code")) in (str, int) else None
-        kind = (
-            KIND_OF_CODE.get(code)
-            or KIND_OF_CODE.get(fields["type"])
-            or kind_of_status(_status(status, code))
-        )
-        if left:
-            rest["error"] = left
-        return Error(kind, message, status, code=code, opaque=WIRE.own(rest), **fields)
-    if type(inner) is str:
-        rest = body.copy()
-        del rest["error"]
-        return Error(kind_of_status(status), inner, status, opaque=WIRE.own(rest, {"key": "error"}))
-    if type(body) is dict and type(body.get("message")) is str:
-        rest = body.copy()
-        return Error(
-            kind_of_status(status), rest.pop("message"), status, opaque=WIRE.own(rest, {"key": "message"})
-        )
+        return _decode_usual(status, outer, inner, form)
+    key = "error" if type(inner) is str else "message"
+    if type(outer) is dict and type(outer.get(key)) is str:
+        rest = outer.copy()
+        message = rest.pop(key)
+        return Error(kind_of_status(status), message, status, opaque=WIRE.own(rest, form | {"key": key}))
     return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
+
+
+def _decode_usual(
+    status: int | None, outer: dict[str, Any], inner: dict[str, Any], form: dict[str, Any]
+) -> Error:
+    rest, left = outer.copy(), inner.copy()
+    del rest["error"]
+    message, word, param = left.pop("message"), take(left, "type", str), take(left, "param", str)
+    code = left.pop("code") if type(left.get("code")) in (str, int) else None
+    kind = KIND_OF_CODE.get(code) or KIND_OF_CODE.get(word) or kind_of_status(_status(status, code))
+    if left:
+        rest["error"] = left
+    return Error(kind, message, status, word, code, param, opaque=WIRE.own(rest, form))
 
 
 def _status(status: int | None, code: object) -> int | None:
@@ -71,7 +71,8 @@ def encode_error(error: Error) -> ErrorReply:
     if "whole" in form and error.message == excerpt(form["whole"]):
         return ErrorReply(status_of(error), form["whole"])
     if "key" in form:
-        return ErrorReply(status_of(error), ledger.replay({form["key"]: error.message}, error.opaque))
+        body = ledger.replay({form["key"]: error.message}, error.opaque)
+        return ErrorReply(status_of(error), [body] if "listed" in form else body)
     mine = made_by(error.opaque, DIALECT)
     inner: dict[str, Any] = {"message": error.message}
     for field in ("type", "param", "code"):
@@ -86,4 +87,4 @@ def encode_error(error: Error) -> ErrorReply:
     body = ledger.replay({"error": inner}, error.opaque)
     if error.request_id is not None:
         ledger.lose("request_id", "request_id", f"{DIALECT} gives it in a header", severity="minor")
-    return ErrorReply(status_of(error), body, tuple(ledger.losses))
+    return ErrorReply(status_of(error), [body] if "listed" in form else body, tuple(ledger.losses))

@@ -1,0 +1,413 @@
+"""Requests of Messages: what each body means, and that it comes back as it was."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from toolwire import (
+    Cache,
+    Citation,
+    Context,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Output,
+    Request,
+    ServerTool,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+)
+from toolwire.dialects import anthropic
+from toolwire.errors import InvalidBody
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+PLAIN = Opaque("anthropic", {})
+EPHEMERAL = {"type": "ephemeral"}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"b": 1, "a": 2}}
+
+
+def user(*blocks: Any, **fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks), **fields}
+
+
+def assistant(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "toolu_1", **fields}
+
+
+OWN: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "messages of no kind": {"messages": None, "model": "m"},
+    "no messages": {"messages": [], "max_tokens": 0},
+    "a prompt in words": {"system": "Be brief.", "messages": []},
+    "an empty prompt": {"system": "", "messages": []},
+    "no prompt": {"system": [], "messages": []},
+    "a prompt in blocks": {
+        "system": [
+            {"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+            {"type": "text", "text": ""},
+            {"type": "image"},
+        ],
+        "messages": [],
+    },
+    "turns": {
+        "messages": [
+            {"role": "user", "content": "a"},
+            {"role": "user", "content": ""},
+            {"role": "assistant", "content": "b", "x": 1},
+            {"role": "system", "content": "c"},
+            {"role": "system", "content": [{"type": "text", "text": "d"}]},
+            {"role": "narrator", "content": "e"},
+            {"role": "user", "content": None},
+            {"role": "user"},
+            {"role": "assistant", "content": []},
+            "f",
+            None,
+        ]
+    },
+    "blocks": {
+        "messages": [
+            user(
+                {"type": "text", "text": "a"},
+                {"type": "text", "text": "b", "cache_control": EPHEMERAL, "citations": None},
+                {"type": "text", "text": "c", "citations": [{"type": "char_location", "cited_text": "q"}]},
+                {"type": "text", "text": "d", "citations": []},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}},
+                {"type": "image", "source": {"type": "url", "url": "u"}, "cache_control": EPHEMERAL},
+                {"type": "image", "source": {"type": "url", "url": "data:image/png;base64,x"}},
+                {"type": "image", "source": {"type": "file", "file_id": "f"}, "transformations": []},
+                {"type": "image", "source": {"type": "s3"}},
+                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}},
+                {
+                    "type": "document",
+                    "source": {"type": "base64", "media_type": "application/pdf", "data": "x"},
+                    "title": "t",
+                    "context": "c",
+                    "citations": {"enabled": True},
+                },
+                {"type": "document", "source": {"type": "url", "url": "u"}, "title": None},
+                {"type": "document", "source": {"type": "content", "content": []}},
+                {"type": "search_result", "source": "s", "title": "t", "content": []},
+                {"type": "container_upload", "file_id": "f"},
+                {"type": "hologram", "x": 1},
+                {"text": "x"},
+                "bare",
+                None,
+            )
+        ]
+    },
+    "thinking": {
+        "messages": [
+            assistant(
+                {"type": "thinking", "thinking": "", "signature": "S"},
+                {"type": "thinking", "thinking": "Hm.", "signature": "", "x": 1},
+                {"type": "thinking", "thinking": "Hm."},
+                {"type": "redacted_thinking", "data": "blob"},
+                {"type": "thinking"},
+                USE,
+            )
+        ]
+    },
+    "calls": {
+        "messages": [
+            assistant(
+                USE,
+                {**USE, "caller": {"type": "direct"}, "cache_control": EPHEMERAL},
+                {**USE, "id": None},
+                {"type": "tool_use", "name": "look", "input": {}},
+                {**USE, "input": "{}"},
+                {**USE, "name": None},
+                {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"url": "u"}]},
+                {"type": "web_fetch_tool_result", "tool_use_id": "s"},
+                {"type": "mcp_tool_use", "id": "m", "name": "n", "input": {}, "server_name": "x"},
+                {"type": "mcp_tool_result", "tool_use_id": "m", "content": [], "is_error": False},
+                {"type": "compaction", "content": "x"},
+            )
+        ]
+    },
+    "results": {
+        "messages": [
+            assistant(USE),
+            user(
+                result(),
+                result(content="ok"),
+                result(content="ok", is_error=False),
+                result(content="boom", is_error=True),
+                result(content="ok", is_error=None),
+                result(content=""),
+                result(content=[]),
+                result(content=None),
+                result(content="Error: x", cache_control=EPHEMERAL),
+                result(
+                    content=[
+                        {"type": "text", "text": "a"},
+                        {"type": "image", "source": {"type": "url", "url": "u"}},
+                        {"type": "tool_reference", "tool_name": "x"},
+                        {"type": "text", "text": ""},
+                    ]
+                ),
+                {"type": "tool_result", "content": "x"},
+            ),
+            user({"type": "text", "text": "first"}, result(content="later")),
+        ]
+    },
+    "tools": {
+        "tools": [
+            {"name": "look", "description": "d", "input_schema": SCHEMA},
+            {
+                "name": "look",
+                "input_schema": {"type": "object"},
+                "type": "custom",
+                "cache_control": EPHEMERAL,
+            },
+            {
+                "name": "look",
+                "input_schema": None,
+                "type": None,
+                "strict": True,
+                "input_examples": [{"a": 1}],
+            },
+            {"name": "srv_list__tw3-2f", "input_schema": SCHEMA},
+            {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+            {"type": "bash_20250124", "name": "bash"},
+            {"input_schema": {}},
+            7,
+        ]
+    },
+    "no tools": {"tools": []},
+    "settings": {
+        "model": "m",
+        "max_tokens": 5,
+        "stream": True,
+        "temperature": 1.0,
+        "top_p": 0.5,
+        "top_k": 4,
+        "stop_sequences": ["END"],
+        "thinking": {"type": "enabled", "budget_tokens": 2048, "display": "omitted", "x": 1},
+        "output_config": {"effort": "max", "format": {"type": "json_schema", "schema": SCHEMA}, "x": 1},
+        "metadata": {"user_id": "u", "x": 1},
+        "service_tier": "standard_only",
+        "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True, "x": 1},
+        "speed": "fast",
+        "container": "c",
+        "cache_control": EPHEMERAL,
+    },
+    "settings of no kind": {
+        "max_tokens": "5",
+        "temperature": None,
+        "stop_sequences": [],
+        "thinking": {"type": "utmost"},
+        "output_config": {"effort": None, "format": {"type": "grammar"}},
+        "metadata": {"user_id": None},
+        "service_tier": 1,
+        "tool_choice": {"type": "sometimes"},
+    },
+    "no thinking": {"thinking": {"type": "disabled"}, "output_config": {}, "metadata": {}},
+    "an effort of nobody": {"output_config": {"effort": "none"}, "thinking": {"type": "between_tools"}},
+}
+
+
+@pytest.mark.parametrize("body", OWN.values(), ids=OWN)
+def test_a_request_comes_back(body: dict[str, Any]) -> None:
+    encoded = anthropic.encode_request(anthropic.decode_request(body))
+    assert (encoded.body, encoded.losses, encoded.path) == (body, (), "/v1/messages")
+
+
+def test_another_path_comes_back() -> None:
+    request = anthropic.decode_request({"messages": []}, "/v1/messages?beta=true")
+    assert anthropic.encode_request(request).path == "/v1/messages?beta=true"
+
+
+@pytest.mark.parametrize("body", [None, [], "x", 1])
+def test_what_is_no_object_is_refused(body: Any) -> None:
+    for decode in (anthropic.decode_request, anthropic.decode_response):
+        with pytest.raises(InvalidBody, match="must be a JSON object"):
+            decode(body)
+
+
+def test_what_the_settings_mean() -> None:
+    assert anthropic.decode_request(OWN["settings"]) == Request(
+        context=Context(),
+        model="m",
+        max_tokens=5,
+        stream=True,
+        temperature=1.0,
+        top_p=0.5,
+        top_k=4,
+        stop=["END"],
+        thinking="enabled",
+        thinking_budget=2048,
+        thinking_display="omitted",
+        effort="max",
+        output=Output("schema", SCHEMA),
+        user="u",
+        service_tier="standard_only",
+        tool_choice=ToolChoice("required", ["look"]),
+        parallel_tool_calls=False,
+        opaque=Opaque(
+            "anthropic",
+            {
+                "thinking": {"x": 1},
+                "output_config": {"x": 1},
+                "metadata": {"x": 1},
+                "tool_choice": {"x": 1},
+                "speed": "fast",
+                "container": "c",
+                "cache_control": EPHEMERAL,
+            },
+            {"no_messages": True},
+        ),
+    )
+
+
+def parts_of(case: str, place: int = 0) -> list[Any]:
+    return list(anthropic.decode_request(OWN[case]).messages[place].parts)
+
+
+def test_what_blocks_mean() -> None:
+    parts = parts_of("blocks")
+    noted = Opaque("anthropic", {"type": "char_location"})
+    assert parts[:8] == [
+        Text("a", opaque=PLAIN),
+        Text("b", cache=Cache(), opaque=Opaque("anthropic", {"citations": None})),
+        Text("c", [Citation(quote="q", opaque=noted)], opaque=PLAIN),
+        Text("d", opaque=Opaque("anthropic", {"citations": []})),
+        Image(data="x", media_type="image/png", opaque=PLAIN),
+        Image("u", cache=Cache(), opaque=PLAIN),
+        Image("data:image/png;base64,x", opaque=PLAIN),
+        Image(file_id="f", opaque=Opaque("anthropic", {"transformations": []})),
+    ]
+    assert parts[9:12] == [
+        Document(text="x", opaque=PLAIN),
+        Document(
+            data="x",
+            media_type="application/pdf",
+            name="t",
+            opaque=Opaque("anthropic", {"context": "c", "citations": {"enabled": True}}),
+        ),
+        Document("u", opaque=Opaque("anthropic", {"title": None})),
+    ]
+    assert [type(part) for part in (parts[8], *parts[12:])] == [Opaque] * 8
+
+
+def test_what_thinking_means() -> None:
+    assert parts_of("thinking")[:4] == [
+        Thinking("", "S", opaque=PLAIN),
+        Thinking("Hm.", "", opaque=Opaque("anthropic", {"x": 1})),
+        Thinking("Hm.", opaque=PLAIN),
+        Thinking("", "blob", redacted=True, opaque=PLAIN),
+    ]
+
+
+def test_what_calls_mean() -> None:
+    parts = parts_of("calls")
+    assert [(part.id, part.index) for part in parts if isinstance(part, ToolCall)] == [
+        ("toolu_1", 0),
+        ("toolu_1", 1),
+        ("toolwire_0_2", 2),
+        ("toolwire_0_3", 3),
+    ]
+    assert parts[0] == ToolCall("toolu_1", "look", {"b": 1, "a": 2})
+    assert list(parts[0].arguments) == ["b", "a"]
+    assert parts[6:8] == [
+        ServerToolCall("s", "web_search", {"query": "q"}, opaque=PLAIN),
+        ServerToolResult("s", "web_search_tool_result", [{"url": "u"}], opaque=PLAIN),
+    ]
+
+
+def test_what_results_mean() -> None:
+    request = anthropic.decode_request(OWN["results"])
+    assert [message.role for message in request.messages] == ["assistant", "user", "user"]
+    parts = parts_of("results", 1)
+    assert [(part.content, part.is_error) for part in parts[:9]] == [
+        ([], False),
+        ("ok", False),
+        ("ok", False),
+        ("boom", True),
+        ("ok", False),
+        ("", False),
+        ([], False),
+        ([], False),
+        ("Error: x", False),
+    ]
+    assert parts[8].cache == Cache()
+    assert [type(part) for part in parts[9].content] == [Text, Image, Opaque, Text]
+
+
+def test_a_turn_of_results_alone_is_a_tools() -> None:
+    request = anthropic.decode_request({"messages": [assistant(USE), user(result(content="ok"))]})
+    assert request.messages[1] == Message(
+        "tool", [ToolResult("toolu_1", None, "ok", opaque=PLAIN)], opaque=PLAIN, tool_call_id=None
+    )
+
+
+def test_what_tools_mean() -> None:
+    tools = anthropic.decode_request(OWN["tools"]).tools
+    bodies = OWN["tools"]["tools"]
+    assert tools == [
+        Tool("look", "d", SCHEMA, opaque=PLAIN),
+        Tool(
+            "look",
+            None,
+            {"type": "object"},
+            cache=Cache(),
+            opaque=Opaque("anthropic", {}, {"said": {"type": "custom"}}),
+        ),
+        Tool(
+            "look",
+            strict=True,
+            opaque=Opaque("anthropic", {"input_schema": None, "type": None, "input_examples": [{"a": 1}]}),
+        ),
+        Tool("srv/list", None, SCHEMA, opaque=Opaque("anthropic", {}, {"escaped": True})),
+        ServerTool("web_search_20250305", "anthropic", bodies[4]),
+        ServerTool("bash_20250124", "anthropic", bodies[5]),
+        ServerTool("custom", "anthropic", bodies[6]),
+        ServerTool("", "anthropic", bodies[7]),
+    ]
+
+
+def test_one_value_changes_one_place() -> None:
+    body = {
+        "system": [{"type": "text", "text": "a", "cache_control": EPHEMERAL}],
+        "messages": [
+            user({"type": "text", "text": "b", "x": 1}),
+            assistant({"type": "thinking", "thinking": "", "signature": "S"}, {**USE, "x": 1}),
+            user(result(content="ok", is_error=False)),
+        ],
+        "thinking": {"type": "enabled", "budget_tokens": 2048, "x": 1},
+        "x": 1,
+    }
+    request = anthropic.decode_request(body)
+    asked, answer, results = request.messages
+    changed = [
+        replace(asked, content=[replace(asked.parts[0], text="c")]),
+        replace(answer, content=[answer.parts[0], replace(answer.parts[1], arguments={"z": 1})]),
+        replace(results, content=[replace(results.parts[0], content="no", is_error=True)]),
+    ]
+    other = replace(request, context=replace(request.context, messages=changed), thinking_budget=4096)
+    encoded = anthropic.encode_request(other)
+    assert encoded.losses == ()
+    assert encoded.body == {
+        "system": [{"type": "text", "text": "a", "cache_control": EPHEMERAL}],
+        "messages": [
+            user({"type": "text", "text": "c", "x": 1}),
+            assistant(
+                {"type": "thinking", "thinking": "", "signature": "S"}, {**USE, "input": {"z": 1}, "x": 1}
+            ),
+            user(result(content="no", is_error=True)),
+        ],
+        "thinking": {"type": "enabled", "budget_tokens": 4096, "x": 1},
+        "x": 1,
+    }
