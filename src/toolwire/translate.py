@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.bodies import read_body
 from toolwire.dialects import Dialect, dialect
-from toolwire.errors import LossyTranslation
+from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.types import Encoded, ErrorReply, Loss
 
 Body = dict[str, Any] | bytes | str
@@ -56,8 +56,17 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
 
 
 def error(status: int | None, body: Any, source: str | Dialect, target: str | Dialect) -> ErrorReply:
-    """Translate an error's body; nothing that a server may answer is refused."""
-    return dialect(target).encode_error(dialect(source).decode_error(status, body))
+    """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text."""
+    return dialect(target).encode_error(dialect(source).decode_error(status, _read_error(body)))
+
+
+def _read_error(body: Any) -> Any:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        return body
+    try:
+        return read_body(body)
+    except InvalidBody:
+        return bytes(body).decode(errors="replace")
 
 
 def refuse(losses: tuple[Loss, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The many spellings of the servers that speak Chat Completions: each is understood, and comes back as it was."""
+"""The spellings of the many servers that speak Chat Completions: each is understood, and comes back."""
 
 from typing import Any
 

@@ -2,16 +2,44 @@
 
 Rules of this file:
 - A no may be wrong and only costs time; a yes is never wrong.
-- What nearly every tool declares goes first: scalars and lists of them with a description, open objects.
+- What nearly every tool declares is proved first, by one comparison with a declared type.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 from toolwire.schema.draft import FORMS, is_names
 from toolwire.schema.targets import BY_NAME, CONSTRAINTS, Schema, Target
 
+
+class _Member(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["string", "number", "integer", "boolean", "null"]
+    description: str = ""
+
+
+class _Property(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["string", "number", "integer", "boolean", "null", "array"]
+    description: str = ""
+    enum: Annotated[list[Any], Meta(min_length=1)] | UnsetType = UNSET
+    items: _Member | UnsetType = UNSET
+
+
+class _Parameters(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["object"]
+    properties: dict[str, _Property]
+    required: list[str] = []
+
+
+class _OpenParameters(_Parameters, forbid_unknown_fields=True, gc=False):
+    title: str = ""
+    description: str = ""
+    additional: bool = field(name="additionalProperties", default=True)
+
+
+_USUAL: Mapping[str, type[_Parameters]] = {"ollama": _Parameters, "gemini": _OpenParameters}
 _TEXTS = frozenset({"title", "description"})
 _STRUCTURE = frozenset(
     {"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"}
@@ -21,21 +49,24 @@ _OBJECT = frozenset({"properties", "required", "additionalProperties"})
 _NOT_OBJECT = frozenset({"items", "prefixItems", "anyOf", "enum", "const"})
 _ANYTHING = frozenset({"default", "example", "const"})
 _UNDECIDED = frozenset({"$ref", "$defs"})
+_NOTHING: Schema = {}
+_NOBODY: list[str] = []
 
 
 def conforms(schema: Any, target: Target) -> bool:
     """Whether nothing in a schema has to change for a target."""
-    if type(schema) is not dict or schema.get("type") != target.spelling["object"]:
+    if type(schema) is not dict or not schema.keys() <= target.root_keywords:
         return False
-    properties = schema.get("properties")
-    if type(properties) is not dict:
+    shape = _USUAL.get(target.name)
+    if shape is not None and _has_shape(schema, shape):
+        properties = schema["properties"]
+        return len(properties) <= MAX_SIZE and _declared(schema.get("required", _NOBODY), properties)
+    if schema.get("type") != target.spelling["object"] or "properties" not in schema:
         return False
-    level: Collection[Any] = properties.values()
-    if not _is_open_object(schema, properties, target, target.root_keywords):
-        level = []
-        if not _root_conforms(schema, target, level):
-            return False
-    for _ in range(MAX_DEPTH - 1):  # the items of a list are looked at with the list
+    level: list[Any] = []
+    if not _values_conform(schema, target) or not _object_conforms(schema, target, level, schema["type"]):
+        return False
+    for _ in range(MAX_DEPTH):
         below: list[Any] = []
         if len(level) > MAX_SIZE or not _level_conforms(level, target, below):
             return False
@@ -45,46 +76,26 @@ def conforms(schema: Any, target: Target) -> bool:
     return False
 
 
-def _is_open_object(node: Schema, properties: Any, target: Target, keywords: frozenset[str]) -> bool:
-    """Whether an object says its properties, which are required, if others may come, and what it is."""
-    if target.closed or type(properties) is not dict:
+def _has_shape(schema: Schema, shape: type[Struct]) -> bool:
+    try:
+        convert(schema, shape)
+    except (ValidationError, UnicodeError):
         return False
-    left, required = len(node) - 2, node.get("required")
-    if required is not None:
-        if not _declared(required, properties):
-            return False
-        left -= 1
-    if left and type(node.get("description")) is str and "description" in keywords:
-        left -= 1
-    if left and type(node.get("additionalProperties")) is bool and "additionalProperties" in keywords:
-        left -= 1
-    return not left
+    return True
 
 
-def _root_conforms(schema: Schema, target: Target, below: list[Any]) -> bool:
-    return (
-        schema.keys() <= target.root_keywords
-        and _values_conform(schema, target)
-        and _object_conforms(schema, target, below, target.spelling["object"])
-    )
-
-
-def _level_conforms(level: Collection[Any], target: Target, below: list[Any]) -> bool:
+def _level_conforms(level: list[Any], target: Target, below: list[Any]) -> bool:
     """Whether some subschemas conform; their own subschemas are put on the list."""
     scalars, array, keywords = target.scalars, target.spelling["array"], target.keywords
     for node in level:
         if type(node) is not dict:
             return False
-        kind = node.get("type")
-        if kind in scalars:
-            if len(node) == 1 or (len(node) == 2 and type(node.get("description")) is str):
-                continue
-        elif kind == array and (len(node) == 2 or (len(node) == 3 and type(node.get("description")) is str)):
-            items = node.get("items")
-            if type(items) is dict:
-                if len(items) != 1 or items.get("type") not in scalars:
-                    below.append(items)
-                continue
+        kind, described = node.get("type"), type(node.get("description")) is str
+        if kind in scalars and len(node) == 1 + described:
+            continue
+        if kind == array and "items" in node and len(node) == 2 + described:
+            below.append(node["items"])
+            continue
         if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
             return False
     return True
@@ -100,11 +111,6 @@ def is_plain(node: Schema, target: Target) -> bool:
 
 def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
     """Whether one subschema conforms; its own subschemas are put on the list."""
-    if kind == target.spelling["object"] and _is_open_object(
-        node, properties := node.get("properties"), target, target.keywords
-    ):
-        below += properties.values()
-        return True
     if type(kind) is list:
         if not target.type_lists or kind[1:] != ["null"] or kind[0] == "null":
             return False
@@ -149,10 +155,7 @@ def _check(keyword: str, target: Target) -> Check | None:
     def conforms_value(value: Any) -> bool:
         if value is None or type(value) is bool:
             return anything or (flag and value is True)
-        for check in checks:
-            if not check(value):
-                return False
-        return True
+        return all(check(value) for check in checks)
 
     return conforms_value
 
@@ -175,10 +178,10 @@ def _values_conform(node: Schema, target: Target) -> bool:
 
 def _object_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
     properties = node.get("properties", _NOTHING)
-    if type(properties) is not dict:
+    if type(properties) is not dict or not {str}.issuperset(map(type, properties)):
         return False
     below += properties.values()
-    if "required" in node and not _declared(node["required"], properties):
+    if not _declared(node.get("required", _NOBODY), properties):
         return False
     extra = node.get("additionalProperties", True)
     if type(extra) is dict:
@@ -190,9 +193,6 @@ def _object_conforms(node: Schema, target: Target, below: list[Any], kind: Any) 
     if target.all_required and ("required" not in node or len(node["required"]) != len(properties)):
         return False
     return node.keys().isdisjoint(_NOT_OBJECT)
-
-
-_NOTHING: Schema = {}
 
 
 def _declared(required: Any, properties: Schema) -> bool:

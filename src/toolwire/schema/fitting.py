@@ -52,7 +52,7 @@ _STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
     settle_items,
     settle_object,
 )
-# What many tools say at their root, and no other keyword depends on; in the kind of value that is well-formed.
+# What many tools say at their root and no other keyword depends on, with the type of its value.
 _LOOSE: Mapping[str, type] = {
     "$schema": str,
     "additionalProperties": bool,

@@ -24,6 +24,7 @@ from toolwire.types import Context, Encoded, Message, Output, Part, Request, Sev
 
 PATH = "/v1/messages"
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+LEAST_BUDGET = 1024
 TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
 
 
@@ -81,7 +82,7 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
         ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted", "minor")
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens", 0)
-    if budget >= body["max_tokens"]:
+    if budget and budget >= body["max_tokens"]:
         body["max_tokens"] = budget + ledger.quirks.default_max_tokens
         ledger.lose("max_tokens", "max_tokens", "must be larger than the thinking budget", "approximated")
 
@@ -107,7 +108,8 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
     elif first:
         _join_system(system, messages[:first], body, ledger)
     elif type(system) is str:
-        body["system"] = system
+        if system or made_by(request.opaque, DIALECT):
+            body["system"] = system
     elif system:
         ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
         body["system"] = encode_blocks(system, ledger, "system")
@@ -183,7 +185,10 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     if mode == "enabled" and budget is None and not mine:
         body["type"] = mode = "adaptive"
     if budget is not None and (mode == "enabled" or mine):
-        body["budget_tokens"] = budget if mine else max(budget, 1024)
+        body["budget_tokens"] = budget if mine else max(budget, LEAST_BUDGET)
+        if body["budget_tokens"] != budget:
+            least = f"the least budget is {LEAST_BUDGET}"
+            ledger.lose("thinking_budget", "thinking_budget", least, "approximated", "minor")
     elif budget is not None:
         ledger.lose("thinking_budget", "thinking_budget", f"only enabled thinking has a budget, not {mode}")
     if display is not None:

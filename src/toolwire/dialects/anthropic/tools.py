@@ -110,7 +110,7 @@ def decode_choice(value: Any) -> Understood | None:
     fields: dict[str, Any] = {"tool_choice": choice}
     taken = {"type", "name"} if choice.names else {"type"}
     left = {key: given for key, given in value.items() if key not in taken}
-    if type(left.get("disable_parallel_tool_use")) is bool:
+    if type(left.get("disable_parallel_tool_use")) is bool and choice.mode != "none":
         fields["parallel_tool_calls"] = not left.pop("disable_parallel_tool_use")
     return Understood(fields, left or ABSENT, keep=bool(form))
 
@@ -141,7 +141,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         )
         body = {"type": "auto"}
     if request.parallel_tool_calls is not None:
-        if choice.mode != "none" or (mine and request.parallel_tool_calls):
+        if choice.mode != "none":
             body["disable_parallel_tool_use"] = not request.parallel_tool_calls
         else:
             ledger.lose(

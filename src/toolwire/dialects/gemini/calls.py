@@ -1,32 +1,102 @@
 """Calls and results of a generateContent conversation.
 
 Rules of this file:
+- An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
+- A result without an id answers the first open call of its name, else the first open call.
 - What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolwire.arguments import format_arguments, kind_of, parse_arguments
-from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     WIRE,
+    Conversation,
     decode_part,
     encode_media,
     finish,
     nest,
 )
 from toolwire.ledger import form_of, made_by, take
-from toolwire.names import was_made
+from toolwire.names import fingerprint, number_of, was_made
 from toolwire.standins import SEE_BELOW
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 
 NO_NAME = "unknown_tool"
 CALL = {"id", "name", "args"}
 NO_ID = Opaque(DIALECT, {}, {"no_id": True})
+
+
+class Links:
+    """What is known of the calls while contents are read: their ids, and which still wait for a result."""
+
+    __slots__ = ("_body", "_contents", "_count", "_stem", "_taken", "answering", "index", "waiting")
+
+    def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None) -> None:
+        self._contents = contents
+        self._body = body
+        self._count = 0
+        self._stem = ""
+        self._taken: set[str] = set()
+        self.waiting: list[tuple[str, str, bool]] = []
+        self.answering = False
+        self.index = 0
+
+    def turn(self, *, of_model: bool) -> None:
+        """Begin a content; the calls of the model's last turn wait for results."""
+        self.index = 0
+        if of_model and self.answering:
+            self.waiting = []
+        self.answering = not of_model
+
+    def make_id(self) -> str:
+        """Make an id for a call that came without one: its number in the conversation, or in the response."""
+        if not self._stem:
+            self._taken = set(_given_ids(self._contents))
+            body = self._body
+            self._stem = "gemini"
+            if body is not None:
+                self._stem += f"_{number_of(body.get('responseId') or fingerprint(body))}"
+        made = ""
+        while not made or made in self._taken:
+            self._count += 1
+            made = f"{self._stem}_{self._count}"
+        return made
+
+    def add(self, call_id: str, name: str, *, given: bool) -> None:
+        """Note a call that waits for its result."""
+        self.waiting.append((call_id, name, given))
+        self.index += 1
+
+    def answer(self, given: str | None, name: str | None) -> str | None:
+        """Find the call that a result answers: by id, else by name, else by order."""
+        waiting = self.waiting
+        if given is not None:
+            if waiting and waiting[0][0] == given:
+                del waiting[0]
+                return given
+            found = next((entry for entry in waiting if entry[0] == given), None)
+            found = found or next((entry for entry in waiting if not entry[2] and entry[1] == name), None)
+        else:
+            found = next((entry for entry in waiting if entry[1] == name), None)
+            found = found or (waiting[0] if waiting else None)
+        if found is None:
+            return given
+        waiting.remove(found)
+        return found[0]
+
+
+def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
+    for content in contents:
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else [parts]:
+            call = (part.get("functionCall") or part.get("function_call")) if isinstance(part, dict) else None
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                yield call["id"]
 
 
 def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:

@@ -5,12 +5,15 @@ Rules of this file:
   one turn stand in one content of the model, and all their results, with the user's words after them, in one
   of the user.
 - A developer's message is said by the user; so is a system message after the conversation began, with a mark.
+- The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one.
+  It does so in every turn, not only in the last: what was sent once never changes.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.calls import (
+    Links,
     decode_call,
     decode_result,
     encode_call,
@@ -18,10 +21,11 @@ from toolwire.dialects.gemini.calls import (
     read_call,
     read_result,
 )
-from toolwire.dialects.gemini.links import Conversation, Links
 from toolwire.dialects.gemini.parts import (
     DIALECT,
+    SIGNATURE,
     WIRE,
+    Conversation,
     close,
     decode_kind,
     encode_media,
@@ -30,8 +34,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.dialects.gemini.turns import Turns
-from toolwire.ledger import form_of, made_by
+from toolwire.ledger import form_of
 from toolwire.standins import remind
 from toolwire.types import (
     Audio,
@@ -52,6 +55,7 @@ from toolwire.types import (
 
 EMPTY = "(empty)"
 NO_WORDS = {"text": ""}
+SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
 COMMON = frozenset({"user", "model"})
 
@@ -67,9 +71,11 @@ def decode_message(body: Any, links: Links) -> Message:
     if type(body) is dict and len(body) == 2:
         role, given = body.get("role"), body.get("parts")
         if type(given) is list and given and role in ("user", "model"):
-            links.turn(of_model=role == "model")
+            if (model := role == "model") and links.answering:
+                links.waiting = []
+            links.answering, links.index = not model, 0
             content = _decode_parts(given, links)
-            speaker: Role = "assistant" if role == "model" else _speaker(content)
+            speaker: Role = "assistant" if model else _speaker(content)
             return Message(speaker, content, None, None, WIRE.plain)
     return _decode_odd_message(body, links)
 
@@ -87,7 +93,7 @@ def _decode_odd_message(body: Any, links: Links) -> Message:
         form["role"] = rest.pop("role", None)
         if "role" in body and role is None:
             rest["role"] = None
-    content = _take_parts(rest, form, links)
+    content = take_parts(rest, form, links)
     if speaker == "user":
         speaker = _speaker(content)
     return Message(speaker, content, opaque=WIRE.own(rest, form))
@@ -103,17 +109,8 @@ def _speaker(content: str | list[Part]) -> Role:
     return "tool"
 
 
-def decode_answer(body: dict[str, Any], links: Links) -> Message:
-    """Read the content of a candidate."""
-    links.turn(of_model=True)
-    rest, form = body.copy(), {}
-    if rest.get("role") == "model":
-        form["said"] = {"role": rest.pop("role")}
-    content = _take_parts(rest, form, links)
-    return Message("assistant", content, opaque=WIRE.own(rest, form))
-
-
-def _take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str | list[Part]:
+def take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str | list[Part]:
+    """Take the parts out of what is left of a content."""
     given = rest.get("parts")
     if type(given) is dict:
         form["one"] = True
@@ -156,6 +153,70 @@ def _decode_part(body: Any, links: Links) -> Part:
     return Opaque(DIALECT, body) if part is None else part
 
 
+class Turns:
+    """The contents written so far, and the two that what comes from elsewhere may still join.
+
+    `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to
+    it; `said` holds the parts of the model's last one.
+    """
+
+    __slots__ = ("bodies", "ledger", "open", "said", "waiting")
+
+    def __init__(self, ledger: Conversation) -> None:
+        self.ledger = ledger
+        self.bodies: list[Any] = []
+        self.open: list[Any] | None = None
+        self.said: list[Any] | None = None
+        self.waiting = False
+
+    def model(self, parts: list[Any]) -> None:
+        """Add what the model said elsewhere, to its last content if nobody spoke in between."""
+        if not parts:
+            return
+        if self.ledger.below:
+            self.settle()
+        if self.said is None:
+            self.said = parts
+            self.bodies.append({"role": "model", "parts": parts})
+        else:
+            self.said += parts
+        self.open = None
+        if self.ledger.skips_signatures:
+            _excuse_first_call(self.said)
+
+    def user(self, parts: list[Any], *, more: bool = False) -> None:
+        """Add what the user says, to a content that waits for it; `more` says that it goes on waiting."""
+        if not more and self.ledger.below:
+            self.settle()
+        if self.open is None or not (self.waiting or more):
+            self.open = parts
+            self.bodies.append({"role": "user", "parts": parts})
+        else:
+            self.open += parts
+        self.waiting = more
+        self.said = None
+
+    def result(self, part: Any) -> None:
+        """Add one result to a content that waits for it."""
+        if self.open is not None and self.waiting:
+            self.open.append(part)
+        else:
+            self.user([part], more=True)
+
+    def settle(self) -> None:
+        """Put the media of results below the last result of their turn."""
+        if self.ledger.below and self.open is not None:
+            self.open += self.ledger.below
+            self.ledger.below = []
+
+
+def _excuse_first_call(parts: list[Any]) -> None:
+    calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
+    place = next(calls, None)
+    if place is not None and SIGNATURE not in parts[place]:
+        parts[place] = {**parts[place], SIGNATURE: SKIP}
+
+
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
     """Write the contents of a request; the system messages before `first` are the system instruction's."""
     turns = Turns(ledger)
@@ -166,7 +227,11 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
         ledger.at = ("messages", place)
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
         if own:
-            turns.own(_encode_own(message, ledger))
+            body = _encode_own(message, ledger)
+            if ledger.below:
+                turns.settle()
+            turns.bodies.append(body)
+            turns.open = turns.said = None  # nothing joins a content that was read here
         elif role == "tool" and (opaque is None or not opaque.value):
             _encode_results(message, ledger, turns)
         else:
@@ -193,18 +258,6 @@ def _encode_own(message: Message, ledger: Conversation) -> Any:
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
     return body if opaque is WIRE.plain else close(body, opaque, ledger)
-
-
-def encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
-    """Write the content of a candidate."""
-    ledger.own = made_by(message.opaque, DIALECT)
-    parts = encode_content(message, ledger, "assistant")
-    ledger.lose_fields(message, "name", "name", "tool_call_id")
-    if not ledger.own:
-        ledger.lose_opaque(message.opaque)
-        return {"role": "model", "parts": parts}
-    one = "one" in form_of(message.opaque, DIALECT) and len(parts) == 1
-    return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
 
 
 def encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:

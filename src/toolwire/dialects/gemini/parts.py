@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
 from toolwire.names import Grammar
 from toolwire.types import (
     Audio,
@@ -31,6 +31,8 @@ DIALECT = "gemini"
 GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")
 WIRE = Wire(DIALECT, names=GRAMMAR)
 SIGNATURE = "thoughtSignature"
+NEWEST_MEDIA = 3
+_GENERATION = re.compile(r"gemini-([0-9]{1,3})")
 
 KINDS = frozenset(
     {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"}
@@ -49,6 +51,41 @@ KEYS = (
 CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in KEYS}
 SNAKE = {camel: snake for snake, camel in CAMEL.items()}
 SNAKES = frozenset(CAMEL)
+
+
+class Conversation(Ledger):
+    """The state of one encode, with what a result has to know of its call and of its model."""
+
+    __slots__ = ("below", "media_in_results", "named", "sent", "skips_signatures")
+
+    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None) -> None:
+        super().__init__(WIRE, quirks)
+        generation = generation_of(model)
+        newest = generation is not None and generation >= NEWEST_MEDIA
+        self.media_in_results = generation is None or newest
+        self.skips_signatures = newest and quirks.skip_signature
+        self.below: list[dict[str, Any]] = []
+        self.sent: set[str] = set()
+        self.named: dict[str | None, str | list[str]] = {}
+
+    def name_call(self, call_id: str | None, name: str) -> None:
+        """Note what the tool of a call is called here."""
+        waiting = self.named.get(call_id, [])
+        self.named[call_id] = [*([waiting] if isinstance(waiting, str) else waiting), name]
+
+    def name_next(self, call_id: str | None, names: list[str]) -> str:
+        """Give the first of several calls of one id its name, and leave the others to the next results."""
+        if len(names) > 1:
+            self.named[call_id] = names[1:]
+        return names[0]
+
+
+def generation_of(model: str | None) -> int | None:
+    """Read the generation in a model's name; None where it says none."""
+    if model is None or "gemini-" not in model:
+        return None
+    found = _GENERATION.match(model.rpartition("/")[2])
+    return None if found is None else int(found[1])
 
 
 def read_keys(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -88,6 +125,31 @@ def decode_part(body: Any) -> Part:
     return Opaque(DIALECT, body) if part is None else part
 
 
+def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] | None:
+    """Take the system instruction out of what is left of a body."""
+    given = rest.get("systemInstruction")
+    if type(given) is str:
+        form["system"] = "text"
+        return str(rest.pop("systemInstruction"))
+    parts = given.get("parts") if type(given) is dict else None
+    if type(parts) is dict:
+        form["system"] = "one"
+        parts = [parts]
+    if type(given) is not dict or type(parts) is not list or not parts:
+        return None
+    left = {key: value for key, value in given.items() if key != "parts"}
+    if type(left.get("role")) is str:
+        form["system_role"] = left.pop("role")
+    if left:
+        rest["systemInstruction"] = left
+    else:
+        del rest["systemInstruction"]
+    alone = parts[0] if len(parts) == 1 and "system" not in form else None
+    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
+        return str(alone["text"])
+    return decode_parts(parts)
+
+
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
     """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
     if len(body) == 1:
@@ -118,9 +180,6 @@ def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text."""
-    opaque = part.opaque
-    if part.citations is None and part.cache is None and (opaque is None or opaque is WIRE.plain):
-        return {"text": part.text}
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} cites beside the answer, not in a text")
     return finish({"text": part.text}, part, ledger)

@@ -8,10 +8,18 @@ Rules of this file:
 import re
 from typing import Any
 
-from toolwire.dialects.gemini.links import Conversation, generation_of
-from toolwire.dialects.gemini.messages import decode_messages, encode_messages
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, left_of, read_keys, write_keys
-from toolwire.dialects.gemini.system import encode_system, take_system
+from toolwire.dialects.gemini.messages import decode_messages, encode_content, encode_messages, encode_parts
+from toolwire.dialects.gemini.parts import (
+    DIALECT,
+    WIRE,
+    Conversation,
+    close,
+    generation_of,
+    left_of,
+    read_keys,
+    take_system,
+    write_keys,
+)
 from toolwire.dialects.gemini.tools import (
     decode_choice,
     decode_tools,
@@ -75,15 +83,13 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         form["no_contents"] = True
     else:
         del rest["contents"]
-    system = take_system(rest, form) if "systemInstruction" in rest else None
+    system = take_system(rest, form)
     tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
-    if rest:
-        _take(TOP, rest, fields, form)
+    _take(TOP, rest, fields, form)
     if path:
         _take_path(path, fields, rest, form)
-    context = Context(system, messages or [], tools)
-    return Request(context=context, opaque=WIRE.own(rest, form), **fields)
+    return Request(context=Context(system, messages or [], tools), opaque=WIRE.own(rest, form), **fields)
 
 
 def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
@@ -111,7 +117,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     body = _nest_config(flat, request)
     encode_strictness(request, body)
     messages = request.messages if mine else repair(request.messages, ledger.losses)
-    first = encode_system(request, messages, body, ledger)
+    first = _encode_system(request, messages, body, ledger)
     contents = encode_messages(messages, ledger, first)
     if contents or "no_contents" not in form:
         body["contents"] = contents[0] if "one" in form and len(contents) == 1 else contents
@@ -120,9 +126,37 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger.at = ()
     for key in request.context.provider_state or ():
         ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
-    if mine or (request.opaque is not None and request.opaque.value):
-        close(body, request.opaque, ledger)
+    if (opaque := request.opaque) is not None and opaque is not WIRE.plain and (mine or opaque.value):
+        close(body, opaque, ledger)
     return Encoded(write_path(request), body, tuple(ledger.losses))
+
+
+def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
+    """Write the system instruction: the context's, and each system message before the conversation begins."""
+    system, form = request.system, form_of(request.opaque, DIALECT)
+    ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+    words = [{"text": system}] if type(system) is str and (system or ledger.own) else []
+    parts: list[Any] = words if type(system) is str else encode_parts(system or (), ledger, "system")
+    first = 0
+    for place, message in enumerate(messages):
+        if message.role not in ("system", "developer"):
+            break
+        first = place + 1
+        if message.role == "system":
+            ledger.at = ("messages", place)
+            ledger.lose_opaque(message.opaque)
+            ledger.lose_fields(message, "name", "name", "tool_call_id")
+            parts += encode_content(message, ledger, "system")
+    how = form.get("system") if len(parts) == 1 else None
+    if how == "text" and len(parts[0]) == 1:
+        body["systemInstruction"] = parts[0]["text"]
+    elif parts:
+        body["systemInstruction"] = {
+            **left_of(request.opaque, "systemInstruction"),
+            **({"role": form["system_role"]} if "system_role" in form else {}),
+            "parts": parts[0] if how == "one" else parts,
+        }
+    return first
 
 
 def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +164,13 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
-    if (fields := _read_plain(given)) is not None:
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        setting = CONFIG.by_key.get(key)
+        if setting is None or type(value) not in setting.kinds:
+            break
+        fields[setting.fields[0]] = value
+    else:
         del rest["generationConfig"]
         return fields
     config, snakes = read_keys(given)
@@ -153,17 +193,6 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _read_plain(config: dict[str, Any]) -> dict[str, Any] | None:
-    """Read a configuration of values that are the same here and in the model; None where there is more."""
-    fields: dict[str, Any] = {}
-    for key, value in config.items():
-        setting = CONFIG.by_key.get(key)
-        if setting is None or type(value) not in setting.kinds:
-            return None
-        fields[setting.fields[0]] = value
-    return fields
-
-
 def _take(settings: Settings, rest: dict[str, Any], fields: dict[str, Any], form: dict[str, Any]) -> None:
     taken, spelled = settings.decode(rest)
     fields |= taken
@@ -179,12 +208,8 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    opaque = request.opaque
-    form = form_of(opaque, DIALECT)
-    left = left_of(opaque, "generationConfig") if opaque is not None and opaque.value else {}
-    if not (flat or form or left):
-        return flat
-    thinking = {key: flat.pop(key) for key in THINKING_KEYS if key in flat}
+    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, "generationConfig")
+    thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
     config = {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
     if not (thinking or form or left):
         if config:
@@ -356,7 +381,6 @@ CONFIG = Settings(
     plain("responseLogprobs", "logprobs", bool),
     plain("logprobs", "top_logprobs", int),
 )
-THINKING_KEYS = tuple(THINKING.by_key)
 CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in OUTPUT))
 TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),

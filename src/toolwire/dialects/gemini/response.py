@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from toolwire.dialects.gemini.links import Conversation, Links
-from toolwire.dialects.gemini.messages import decode_answer, encode_answer
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, close, read_keys, write_keys
+from toolwire.dialects.gemini.calls import Links
+from toolwire.dialects.gemini.messages import encode_content, take_parts
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, close, read_keys, write_keys
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
@@ -73,7 +73,7 @@ def _decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     rest, snakes = read_keys(entry)
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
     if type(rest.get("content")) is dict:
-        message = decode_answer(rest.pop("content"), links)
+        message = _decode_answer(rest.pop("content"), links)
     else:
         message, form["no_content"] = Message("assistant", [], opaque=WIRE.plain), True
     if (index := take(rest, "index", int)) is not None:
@@ -85,6 +85,16 @@ def _decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     if reason in {"stop", None} and message.tool_calls:
         reason = "tool_calls"
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+
+
+def _decode_answer(body: dict[str, Any], links: Links) -> Message:
+    """Read the content of a candidate."""
+    links.turn(of_model=True)
+    rest, form = body.copy(), {}
+    if rest.get("role") == "model":
+        form["said"] = {"role": rest.pop("role")}
+    content = take_parts(rest, form, links)
+    return Message("assistant", content, opaque=WIRE.own(rest, form))
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
@@ -107,6 +117,11 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         body["modelVersion"] = response.model
     if response.id is not None:
         body["responseId"] = response.id
+    _lose_beside(response, ledger)
+    return Encoded("", close(body, response.opaque, ledger), tuple(ledger.losses))
+
+
+def _lose_beside(response: Response, ledger: Ledger) -> None:
     if response.created is not None:
         ledger.lose("created", "created", f"{DIALECT} says it in a form of its own", severity="minor")
     if response.service_tier is not None:
@@ -115,7 +130,6 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         ledger.lose(
             f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state", severity="minor"
         )
-    return Encoded("", close(body, response.opaque, ledger), tuple(ledger.losses))
 
 
 def _is_blocked(choice: Choice) -> bool:
@@ -123,10 +137,22 @@ def _is_blocked(choice: Choice) -> bool:
     return blocked and not choice.message.content and choice.finish_reason == "content_filter"
 
 
+def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
+    """Write the content of a candidate."""
+    ledger.own = made_by(message.opaque, DIALECT)
+    parts = encode_content(message, ledger, "assistant")
+    ledger.lose_fields(message, "name", "name", "tool_call_id")
+    if not ledger.own:
+        ledger.lose_opaque(message.opaque)
+        return {"role": "model", "parts": parts}
+    one = "one" in form_of(message.opaque, DIALECT) and len(parts) == 1
+    return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
+
+
 def _encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:
     ledger.at = ("choices", place, "message")
     form = form_of(choice.opaque, DIALECT)
-    content = encode_answer(choice.message, ledger)
+    content = _encode_answer(choice.message, ledger)
     body: dict[str, Any] = {} if "no_content" in form and not content else {"content": content}
     ledger.at = ("choices", place)
     mine = made_by(choice.opaque, DIALECT)

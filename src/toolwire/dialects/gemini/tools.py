@@ -6,12 +6,12 @@ Rules of this file:
 - What comes from elsewhere stands in one object of declarations; what was read here, in the objects of then.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.openapi import read_schema, to_openapi
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_of, read_keys, spelling
-from toolwire.errors import UnsayableRequest
+from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import escape
 from toolwire.settings import ABSENT, Understood
@@ -35,8 +35,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
     for body in bodies:
         key = _key_of_declarations(body)
         if key is None:
-            kind = next(iter(body), "") if type(body) is dict else ""
-            tools.append(ServerTool(kind, DIALECT, body))
+            tools.append(ServerTool(next(iter(body), "") if type(body) is dict else "", DIALECT, body))
             continue
         form: dict[str, Any] = {"key": key} if key != DECLARED else {}
         if len(body) > 1:
@@ -55,13 +54,11 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
 def _key_of_declarations(body: Any) -> str | None:
     for key in DECLARED_KEYS if type(body) is dict else ():
         declared = body.get(key)
-        if type(declared) is list and declared and _are_declarations(declared):
-            return key
+        if type(declared) is list and declared:
+            named = [type(entry) is dict and type(entry.get("name")) is str for entry in declared]
+            if False not in named:
+                return key
     return None
-
-
-def _are_declarations(bodies: list[Any]) -> bool:
-    return all([type(body) is dict and type(body.get("name")) is str for body in bodies])  # noqa: C419 - a list is faster
 
 
 def _read_tool(body: dict[str, Any]) -> Tool | None:
@@ -185,10 +182,7 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
 
 def encode_strictness(request: Request, body: dict[str, Any]) -> None:
     """Have all calls validated where a tool is strict and the model may call or not."""
-    for tool in request.tools:
-        if type(tool) is Tool and tool.strict:
-            break
-    else:
+    if not any([type(tool) is Tool and tool.strict for tool in request.tools]):  # noqa: C419 - a list is faster
         return
     config = body.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {"mode": "AUTO"}
@@ -257,11 +251,105 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     return {outer: config}
 
 
+_COUNT = re.compile(r"[0-9]{1,18}")
+KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+JSON_WORDS = {
+    "any_of": "anyOf",
+    "prefix_items": "prefixItems",
+    "property_ordering": "propertyOrdering",
+    "additional_properties": "additionalProperties",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_properties": "minProperties",
+    "max_properties": "maxProperties",
+    "defs": "$defs",
+    "ref": "$ref",
+}
+
+
+def read_schema(given: dict[str, Any], place: str) -> Any:
+    """Read a schema as JSON Schema; `place` names it where it is nested too deeply."""
+    try:
+        return from_openapi(given)
+    except RecursionError:
+        raise InvalidSchema("the schema is nested too deeply; flatten it", path=place) from None
+
+
+def from_openapi(schema: Any) -> Any:
+    """Read a schema in this wire's OpenAPI words as JSON Schema; the same object where it is one already."""
+    if type(schema) is not dict:
+        return schema
+    read: dict[str, Any] = {}
+    for key, value in schema.items():
+        word = JSON_WORDS.get(key) or key
+        reader = READERS.get(word)
+        read[word] = value if reader is None else reader(value)
+    if type(read.get("nullable")) is bool:
+        if read.pop("nullable"):
+            _admit_null(read)
+    elif len(read) == len(schema) and all(read.get(key, ABSENT) is value for key, value in schema.items()):
+        return schema
+    return {key: value for key, value in read.items() if value is not ABSENT}
+
+
+def _admit_null(read: dict[str, Any]) -> None:
+    if type(read.get("enum")) is list and None not in read["enum"]:
+        read["enum"] = [*read["enum"], None]
+    if type(read.get("anyOf")) is list:
+        read["anyOf"] = [*read["anyOf"], {"type": "null"}]
+    elif type(read.get("type")) is str:
+        read["type"] = [read["type"], "null"]
+
+
+def _read_kind(kind: Any) -> Any:
+    if type(kind) is int:
+        kind = KINDS[kind] if 0 <= kind < len(KINDS) else kind
+    if type(kind) is not str or kind not in KINDS:
+        return kind
+    return ABSENT if kind == KINDS[0] else kind.lower()
+
+
+def _read_each(schemas: Any) -> Any:
+    if type(schemas) is not list:
+        return schemas
+    read = [from_openapi(schema) for schema in schemas]
+    return schemas if all(new is old for new, old in zip(read, schemas, strict=True)) else read
+
+
+def _read_map(schemas: Any) -> Any:
+    if type(schemas) is not dict:
+        return schemas
+    read = {name: from_openapi(schema) for name, schema in schemas.items()}
+    return schemas if all(read[name] is schemas[name] for name in schemas) else read
+
+
+def _read_count(count: Any) -> Any:
+    return int(count) if type(count) is str and _COUNT.fullmatch(count) else count
+
+
+def _read_reference(ref: Any) -> Any:
+    return f"#/$defs/{ref[7:]}" if type(ref) is str and ref.startswith("#/defs/") else ref
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "type": _read_kind,
+    "items": from_openapi,
+    "additionalProperties": from_openapi,
+    "properties": _read_map,
+    "$defs": _read_map,
+    "anyOf": _read_each,
+    "prefixItems": _read_each,
+    "$ref": _read_reference,
+    **dict.fromkeys(COUNTS, _read_count),
+}
+
+
 def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
     media_type = config.get("responseMimeType")
-    if media_type is None:
-        return {}
     keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
     key = keys[0] if keys else None
     if media_type not in (("application/json", "text/plain") if key is None else ("application/json",)):
@@ -300,3 +388,13 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
         return output.schema
     return ledger.fit(output.schema, "gemini", "output.schema")
+
+
+def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
+    """Write a schema in OpenAPI words: as it was spelled, for as long as it means the same."""
+    given, meant = spelled
+    if schema == meant:
+        return given  # type: ignore[no-any-return]
+    if meant == given:
+        return schema
+    return ledger.fit(schema, "gemini-openapi", field)

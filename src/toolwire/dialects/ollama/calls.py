@@ -9,7 +9,7 @@ Rules of this file:
 from typing import Any
 
 from toolwire.arguments import argument_text, kind_of, parse_arguments
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, take_images
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, is_bare, take_images
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import made_id, was_made
 from toolwire.standins import STARTS, mark_error, read_error
@@ -20,24 +20,29 @@ NAME_KEYS = ("tool_name", "name")
 
 def decode_calls(entries: list[Any], place: int) -> list[Part]:
     """Read the calls of an answer; an entry that is none is kept whole among them."""
-    return [decode_call(entry, place, index) for index, entry in enumerate(entries)]
+    parts: list[Part] = []
+    plain = WIRE.plain
+    for index, entry in enumerate(entries):
+        inner = entry.get("function") if type(entry) is dict else None
+        if type(inner) is dict and len(inner) == 2:
+            name, arguments = inner.get("name"), inner.get("arguments")
+            if type(name) is str and type(arguments) is dict:
+                call_id = entry.get("id")
+                if len(entry) == 1:
+                    call_id = made_id(place, index)
+                elif len(entry) != 2 or type(call_id) is not str or not call_id or was_made(call_id):
+                    parts.append(_decode_odd_call(entry, place, index))
+                    continue
+                parts.append(ToolCall(call_id, name, arguments, index, opaque=plain))
+                continue
+        parts.append(_decode_odd_call(entry, place, index))
+    return parts
 
 
-def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
-    """Read one call."""
+def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     inner = entry.get("function") if type(entry) is dict else None
-    if type(inner) is not dict or type(name := inner.get("name")) is not str:
+    if type(inner) is not dict or type(inner.get("name")) is not str:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
-    if len(inner) == 2 and type(arguments := inner.get("arguments")) is dict:
-        if len(entry) == 1:
-            return ToolCall(made_id(place, index), name, arguments, index, opaque=WIRE.plain)
-        call_id = entry.get("id")
-        if len(entry) == 2 and type(call_id) is str and call_id and not was_made(call_id):
-            return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
-    return _decode_odd_call(entry, inner, place, index)
-
-
-def _decode_odd_call(entry: dict[str, Any], inner: dict[str, Any], place: int, index: int) -> ToolCall:
     rest, left = entry.copy(), inner.copy()
     form: dict[str, Any] = {}
     del rest["function"]
@@ -77,12 +82,6 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
     return {} if given is None else {"error": f"an object was expected, not {kind_of(given)}"}
 
 
-def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
-    """Write one call."""
-    bare = encode_bare_calls([call], ledger, {})
-    return bare[0] if bare else _encode_odd_call(call, position, ledger)
-
-
 def encode_bare_calls(
     parts: list[Any], ledger: Ledger, names: dict[str | None, str]
 ) -> list[dict[str, Any]] | None:
@@ -109,7 +108,8 @@ def encode_bare_calls(
     return entries
 
 
-def _encode_odd_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
+def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
+    """Write one call."""
     form = form_of(call.opaque, DIALECT)
     mine = made_by(call.opaque, DIALECT)
     inner: dict[str, Any] = {"name": call.name}
@@ -150,20 +150,23 @@ def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
         or not call_id
         or len(body) != (3 if name is None else 4)
         or not (name is None or type(name) is str)
-        or body["role"] != "tool"
         or was_made(call_id)
     ):
-        return _decode_odd_result(body, waiting)
+        return decode_odd_result(body, waiting)
     if waiting:
         if waiting[0].id == call_id:
             del waiting[0]
         elif (call := _answered(call_id, name, waiting)) is not None:
             waiting.remove(call)
-    text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
-    return Message("tool", [ToolResult(call_id, name, text, is_error)], name, call_id, WIRE.plain)
+    if content[:1] not in STARTS:
+        result = ToolResult(call_id, name, content)
+    else:
+        result = ToolResult(call_id, name, *read_error(content))
+    return Message("tool", [result], name, call_id, WIRE.plain)
 
 
-def _decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
+def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
+    """Read a tool message that spells anything in another way than most do."""
     rest = body.copy()
     spelled = rest.pop("role")
     form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
@@ -196,26 +199,25 @@ def _answered(call_id: str | None, name: str | None, waiting: list[ToolCall]) ->
     return named or (waiting[0] if waiting else None)
 
 
-def encode_result(
-    part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
-) -> dict[str, Any] | None:
-    """Write one result as a message; `names` says which tool each call called."""
-    return _encode_bare_result(part, message, ledger, names) or _encode_odd_result(
-        part, message, ledger, names
-    )
-
-
 def encode_bare_results(
     parts: list[Any], message: Message, ledger: Ledger, names: dict[str | None, str]
 ) -> list[dict[str, Any]]:
     """Write the results of a message, where all are no more than a name, an id and a text; else none."""
+    if (ledger.own and message.opaque is not WIRE.plain) or ledger.ids.grammar is not None:
+        return []
     bodies: list[dict[str, Any]] = []
     for part in parts:
-        body = _encode_bare_result(part, message, ledger, names)
-        if body is None:
+        if type(part) is not ToolResult or type(words := part.content) is not str or not is_bare(part):
             return []
-        bodies.append(body)
-    if len(bodies) == 1 and (
+        name, call_id = part.name, part.tool_call_id
+        if name is None and not ledger.own:
+            name = names.get(call_id)
+        if name is None or was_made(call_id):
+            return []
+        if part.is_error or words[:1] in STARTS:
+            words = mark_error(words, is_error=part.is_error)
+        bodies.append({"role": "tool", NAME_KEYS[0]: name, "tool_call_id": call_id, "content": words})
+    if len(parts) == 1 and (
         (message.name is not None and message.name != parts[0].name)
         or (message.tool_call_id is not None and message.tool_call_id != parts[0].tool_call_id)
     ):
@@ -223,29 +225,10 @@ def encode_bare_results(
     return bodies
 
 
-def _encode_bare_result(
+def encode_result(
     part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
 ) -> dict[str, Any] | None:
-    if type(part) is not ToolResult or type(content := part.content) is not str or part.cache is not None:
-        return None
-    opaque, name, call_id = part.opaque, part.name, part.tool_call_id
-    if opaque is not None and opaque is not WIRE.plain and (opaque.value or opaque.dialect == DIALECT):
-        return None
-    if ledger.own and message.role == "tool":
-        if message.opaque is not WIRE.plain:
-            return None
-    elif name is None:
-        name = names.get(call_id)
-    if name is None or was_made(call_id) or ledger.ids.grammar is not None:
-        return None
-    if part.is_error or content[:1] in STARTS:
-        content = mark_error(content, is_error=part.is_error)
-    return {"role": "tool", NAME_KEYS[0]: name, "tool_call_id": call_id, "content": content}
-
-
-def _encode_odd_result(
-    part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
-) -> dict[str, Any] | None:
+    """Write one result as a message; `names` says which tool each call called."""
     if type(part) is not ToolResult:
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return None
@@ -275,7 +258,7 @@ def _encode_content(part: ToolResult, body: dict[str, Any], ledger: Ledger) -> N
     said = Said()
     for index, inner in enumerate(part.content):
         ledger.part = index
-        encode_part(inner, said, ledger, "tool")  # type: ignore[arg-type]
+        encode_part(inner, said, ledger, "tool")
     ledger.part = None
     said.write(body, ledger, "\n")
     ledger.at, ledger.part = at, place

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolwire.dialects.ollama.calls import (
     decode_calls,
+    decode_odd_result,
     decode_result,
     encode_bare_calls,
     encode_bare_results,
@@ -28,8 +29,16 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the messages of a request; a result is linked to a call of the last answer."""
     messages: list[Message] = []
     waiting: list[ToolCall] = []
+    plain = WIRE.plain
     for place, body in enumerate(bodies):
-        message = decode_message(body, place, waiting)
+        role: Any = body.get("role") if type(body) is dict else None
+        if role == "tool":
+            messages.append(decode_result(body, waiting))
+            continue
+        if role in SPEAKERS and len(body) == 2 and type(body.get("content")) is str:
+            message = Message(role, body["content"], None, None, plain)
+        else:
+            message = _decode_calling(body, role, place) or _decode_odd_message(body, role, place, waiting)
         if message.role == "assistant":
             content: Any = message.content
             waiting = [] if type(content) is str else [part for part in content if type(part) is ToolCall]
@@ -37,31 +46,23 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
     return messages
 
 
-def decode_message(body: Any, place: int, waiting: list[ToolCall]) -> Message:
-    """Read one message; one that is not understood is kept whole."""
-    spelled: Any = body.get("role") if type(body) is dict else None
-    if spelled == "tool":
-        return decode_result(body, waiting)
-    if spelled in SPEAKERS:
-        content = body.get("content")
-        if type(content) is str:
-            if len(body) == 2:
-                return Message(spelled, content, None, None, WIRE.plain)
-            if len(body) == 3 and spelled == "assistant":
-                calls = body.get("tool_calls")
-                if type(calls) is list and calls:
-                    parts = decode_calls(calls, place)
-                    if not content:
-                        return Message("assistant", parts, None, None, SILENT)
-                    parts.insert(0, Text(content, opaque=WIRE.plain))
-                    return Message("assistant", parts, None, None, WIRE.plain)
-    return _decode_odd_message(body, spelled, place, waiting)
+def _decode_calling(body: Any, role: Any, place: int) -> Message | None:
+    """Read an answer of words and calls; None where it is any other message."""
+    if role != "assistant" or len(body) != 3:
+        return None
+    words, calls = body.get("content"), body.get("tool_calls")
+    if type(words) is not str or type(calls) is not list or not calls:
+        return None
+    parts = decode_calls(calls, place)
+    if not words:
+        return Message("assistant", parts, None, None, SILENT)
+    return Message("assistant", [Text(words, opaque=WIRE.plain), *parts], None, None, WIRE.plain)
 
 
 def _decode_odd_message(body: Any, spelled: Any, place: int, waiting: list[ToolCall]) -> Message:
     role = spelled.lower() if type(spelled) is str else None
     if role == "tool":
-        return decode_result(body, waiting)
+        return decode_odd_result(body, waiting)
     if role not in ROLES:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     rest = body.copy()
@@ -116,7 +117,11 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
         if opaque is plain or opaque is SILENT or not (own or (opaque is not None and opaque.value)):
             content = message.content
             if type(content) is str:
-                if message.name is None and message.tool_call_id is None and (own or message.role != "developer"):
+                if (
+                    message.name is None
+                    and message.tool_call_id is None
+                    and (own or message.role != "developer")
+                ):
                     bodies.append({"role": message.role, "content": content})
                     continue
             elif _encode_bare(message, content, ledger, bodies, names):
@@ -139,8 +144,10 @@ def _encode_bare(
     words: str | None = None
     if parts and type(parts[0]) is Text and not parts[0].citations and is_bare(parts[0]):
         words, parts = parts[0].text, parts[1:]
+    if parts and message.role != "assistant":
+        return False
     calls = encode_bare_calls(parts, ledger, names)
-    if calls is None or (calls and message.role != "assistant"):
+    if calls is None:
         return False
     body: dict[str, Any] = {"role": message.role}
     if words is not None or not ledger.own:

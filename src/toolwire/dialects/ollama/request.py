@@ -5,6 +5,7 @@ Rules of this file:
 - The parameters of the model stand in `options`; those that no other wire has stay there.
 """
 
+from operator import attrgetter
 from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
@@ -100,18 +101,27 @@ def _ask(bodies: list[Any], words: str) -> None:
 def _decode_options(value: Any) -> Understood | None:
     if type(value) is not dict:
         return None
-    left = value.copy()
-    fields, _ = OPTIONS.decode(left)
+    fields, left = {}, value.copy()
+    for key, inner in value.items():
+        setting = OPTIONS.by_key.get(key)
+        if setting is None:
+            continue
+        if setting.kinds:
+            if type(inner) in setting.kinds:
+                fields[setting.fields[0]] = left.pop(key)
+        elif (understood := setting.decode(inner)) is not None:
+            fields |= understood.fields
+            del left[key]
     return Understood(fields, left or ABSENT) if fields else None
 
 
 def _encode_options(request: Request, ledger: Ledger) -> Any:
     body = {}
-    for key, setting in OPTIONS.by_key.items():
-        if getattr(request, setting.fields[0]) is not None:
-            value = setting.encode(request, ledger)
+    for setting, given in zip(OPTIONS.by_key.values(), _given_options(request), strict=True):
+        if given is not None:
+            value = given if setting.kinds else setting.encode(request, ledger)
             if value is not ABSENT:
-                body[key] = value
+                body[setting.key] = value
     return body or ABSENT
 
 
@@ -142,6 +152,7 @@ OPTIONS = Settings(
     plain("presence_penalty", "presence_penalty", *NUMBER),
     plain("frequency_penalty", "frequency_penalty", *NUMBER),
 )
+_given_options = attrgetter(*(setting.fields[0] for setting in OPTIONS.by_key.values()))
 
 
 def _decode_think(value: Any) -> Understood | None:

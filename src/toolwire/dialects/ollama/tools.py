@@ -27,14 +27,20 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     if type(body) is dict and len(body) == 2 and body.get("type") == "function":
         inner = body.get("function")
         if type(inner) is dict and len(inner) == 3:
-            name, description, parameters = inner.get("name"), inner.get("description"), inner.get("parameters")
+            name, description, parameters = (
+                inner.get("name"),
+                inner.get("description"),
+                inner.get("parameters"),
+            )
             if type(name) is str and type(description) is str and type(parameters) is dict:
                 return Tool(name, description, parameters, opaque=WIRE.plain)
     return _decode_odd_tool(body)
 
 
 def _decode_odd_tool(body: Any) -> Tool | ServerTool:
-    inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
+    inner = (
+        body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
+    )
     if type(inner) is not dict or type(inner.get("name")) is not str:
         kind = body.get("type") if type(body) is dict else None
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)

@@ -4,14 +4,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.counts import Counts
 from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
-from toolwire.types import Choice, Encoded, Opaque, Response, Usage
+from toolwire.types import Choice, Encoded, Response
 
+COUNTS = Counts("prompt_tokens", "completion_tokens")
 FINISH_REASONS = {
     "stop": "stop",
     "length": "length",
@@ -63,7 +65,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         id=take(rest, "id", str),
         model=take(rest, "model", str),
         created=take(rest, "created", int),
-        usage=decode_usage(rest.pop("usage")) if type(rest.get("usage")) is dict else None,
+        usage=COUNTS.decode(rest.pop("usage"), DIALECT) if type(rest.get("usage")) is dict else None,
         service_tier=take(rest, "service_tier", str),
         opaque=WIRE.own(rest, form),
     )
@@ -115,7 +117,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         ]
     ledger.at = ()
     if response.usage is not None:
-        body["usage"] = encode_usage(response.usage, ledger)
+        body["usage"] = COUNTS.encode(response.usage, ledger)
     if response.service_tier is not None:
         if mine or response.service_tier in SERVICE_TIERS:
             body["service_tier"] = response.service_tier
@@ -166,48 +168,3 @@ def _same_finish(raw: str, choice: Choice) -> bool:
         "tool_calls" if choice.message.tool_calls else meant,
         "refusal" if meant == "stop" else meant,
     }
-
-
-def decode_usage(body: dict[str, Any]) -> Usage:
-    """Read the counts; the wire's own stay beside them."""
-    prompt, answer = body.get("prompt_tokens_details"), body.get("completion_tokens_details")
-    prompt, answer = prompt if type(prompt) is dict else {}, answer if type(answer) is dict else {}
-    return Usage(
-        _count(body, "prompt_tokens"),
-        _count(body, "completion_tokens"),
-        _count(prompt, "cached_tokens"),
-        _count(prompt, "cache_write_tokens"),
-        _count(answer, "reasoning_tokens"),
-        Opaque(DIALECT, body),
-    )
-
-
-def _count(body: dict[str, Any], key: str) -> int | None:
-    value = body.get(key)
-    return value if type(value) is int else None
-
-
-def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
-    """Write the counts: the wire's own, for as long as they mean the same."""
-    mine = made_by(usage.opaque, DIALECT)
-    body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
-    before = decode_usage(body)
-    if mine and usage == before:
-        return body
-    if not mine or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
-        body["prompt_tokens"], body["completion_tokens"] = usage.input_tokens or 0, usage.output_tokens or 0
-        body["total_tokens"] = usage.total_tokens
-    details = {
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
-    for key, counts in details.items():
-        known = {name: count for name, count in counts.items() if count is not None}
-        if known:
-            body[key] = {**(body.get(key) or {}), **known}
-    if not mine and usage.opaque is not None:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
-    return body

@@ -7,6 +7,7 @@ where there is one.
 from math import isfinite
 from typing import Any
 
+from toolwire.counts import Counts
 from toolwire.dialects.openai_responses.calls import Items
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
@@ -15,8 +16,9 @@ from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.settings import NUMBER
-from toolwire.types import Choice, Encoded, Message, Opaque, Refusal, Response, Usage
+from toolwire.types import Choice, Encoded, Message, Refusal, Response
 
+COUNTS = Counts("input_tokens", "output_tokens", complete=True)
 STATUSES = {
     "completed": "stop",
     "failed": "error",
@@ -57,7 +59,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         id=response_id,
         model=take(rest, "model", str),
         created=_take_time(rest),
-        usage=decode_usage(rest.pop("usage")) if type(rest.get("usage")) is dict else None,
+        usage=COUNTS.decode(rest.pop("usage"), DIALECT) if type(rest.get("usage")) is dict else None,
         service_tier=take(rest, "service_tier", str),
         provider_state=None if response_id is None else {"previous_response_id": response_id},
         opaque=WIRE.own(rest, form),
@@ -110,7 +112,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             _encode_choice(choice, body, Items(ledger, response))
     ledger.at = ()
     if response.usage is not None:
-        body["usage"] = encode_usage(response.usage, ledger)
+        body["usage"] = COUNTS.encode(response.usage, ledger)
     if response.service_tier is not None:
         if mine or response.service_tier in SERVICE_TIERS:
             body["service_tier"] = response.service_tier
@@ -184,48 +186,3 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
     if reason is not None and reason not in EXACT and not refused:
         ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
-
-
-def decode_usage(body: dict[str, Any]) -> Usage:
-    """Read the counts; the wire's own stay beside them."""
-    given, made = body.get("input_tokens_details"), body.get("output_tokens_details")
-    given, made = given if type(given) is dict else {}, made if type(made) is dict else {}
-    return Usage(
-        _count(body, "input_tokens"),
-        _count(body, "output_tokens"),
-        _count(given, "cached_tokens"),
-        _count(given, "cache_write_tokens"),
-        _count(made, "reasoning_tokens"),
-        Opaque(DIALECT, body),
-    )
-
-
-def _count(body: dict[str, Any], key: str) -> int | None:
-    value = body.get(key)
-    return value if type(value) is int else None
-
-
-def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
-    """Write the counts: the wire's own, for as long as they mean the same."""
-    mine = made_by(usage.opaque, DIALECT)
-    body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
-    before = decode_usage(body)
-    if mine and usage == before:
-        return body
-    if not mine or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
-        body["input_tokens"], body["output_tokens"] = usage.input_tokens or 0, usage.output_tokens or 0
-        body["total_tokens"] = usage.total_tokens
-    details = {
-        "input_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
-    for key, counts in details.items():
-        said = {name: count or 0 for name, count in counts.items() if count is not None or not mine}
-        if said:
-            body[key] = {**(body.get(key) or {}), **said}
-    if not mine and usage.opaque is not None:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
-    return body

@@ -1,0 +1,206 @@
+"""What the bodies of Messages mean, and that a change of the meaning changes that place alone."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.dialects.test_anthropic import EPHEMERAL, OWN, SCHEMA, USE, assistant, result, user
+from toolwire import (
+    Cache,
+    Citation,
+    Context,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Output,
+    Request,
+    ServerTool,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+)
+from toolwire.dialects import anthropic
+
+PLAIN = Opaque("anthropic", {})
+
+
+def test_what_the_settings_mean() -> None:
+    assert anthropic.decode_request(OWN["settings"]) == Request(
+        context=Context(),
+        model="m",
+        max_tokens=5,
+        stream=True,
+        temperature=1.0,
+        top_p=0.5,
+        top_k=4,
+        stop=["END"],
+        thinking="enabled",
+        thinking_budget=2048,
+        thinking_display="omitted",
+        effort="max",
+        output=Output("schema", SCHEMA),
+        user="u",
+        service_tier="standard_only",
+        tool_choice=ToolChoice("required", ["look"]),
+        parallel_tool_calls=False,
+        opaque=Opaque(
+            "anthropic",
+            {
+                "thinking": {"x": 1},
+                "output_config": {"x": 1},
+                "metadata": {"x": 1},
+                "tool_choice": {"x": 1},
+                "speed": "fast",
+                "container": "c",
+                "cache_control": EPHEMERAL,
+            },
+            {"no_messages": True},
+        ),
+    )
+
+
+def parts_of(case: str, place: int = 0) -> list[Any]:
+    return list(anthropic.decode_request(OWN[case]).messages[place].parts)
+
+
+def test_what_blocks_mean() -> None:
+    parts = parts_of("blocks")
+    noted = Opaque("anthropic", {"type": "char_location"})
+    assert parts[:8] == [
+        Text("a", opaque=PLAIN),
+        Text("b", cache=Cache(), opaque=Opaque("anthropic", {"citations": None})),
+        Text("c", [Citation(quote="q", opaque=noted)], opaque=PLAIN),
+        Text("d", opaque=Opaque("anthropic", {"citations": []})),
+        Image(data="x", media_type="image/png", opaque=PLAIN),
+        Image("u", cache=Cache(), opaque=PLAIN),
+        Image("data:image/png;base64,x", opaque=PLAIN),
+        Image(file_id="f", opaque=Opaque("anthropic", {"transformations": []})),
+    ]
+    assert parts[9:12] == [
+        Document(text="x", opaque=PLAIN),
+        Document(
+            data="x",
+            media_type="application/pdf",
+            name="t",
+            opaque=Opaque("anthropic", {"context": "c", "citations": {"enabled": True}}),
+        ),
+        Document("u", opaque=Opaque("anthropic", {"title": None})),
+    ]
+    assert [type(part) for part in (parts[8], *parts[12:])] == [Opaque] * 8
+
+
+def test_what_thinking_means() -> None:
+    assert parts_of("thinking")[:4] == [
+        Thinking("", "S", opaque=PLAIN),
+        Thinking("Hm.", "", opaque=Opaque("anthropic", {"x": 1})),
+        Thinking("Hm.", opaque=PLAIN),
+        Thinking("", "blob", redacted=True, opaque=PLAIN),
+    ]
+
+
+def test_what_calls_mean() -> None:
+    parts = parts_of("calls")
+    assert [(part.id, part.index) for part in parts if isinstance(part, ToolCall)] == [
+        ("toolu_1", 0),
+        ("toolu_1", 1),
+        ("toolwire_0_2", 2),
+        ("toolwire_0_3", 3),
+    ]
+    assert parts[0] == ToolCall("toolu_1", "look", {"b": 1, "a": 2})
+    assert list(parts[0].arguments) == ["b", "a"]
+    assert parts[6:8] == [
+        ServerToolCall("s", "web_search", {"query": "q"}, opaque=PLAIN),
+        ServerToolResult("s", "web_search_tool_result", [{"url": "u"}], opaque=PLAIN),
+    ]
+
+
+def test_what_results_mean() -> None:
+    request = anthropic.decode_request(OWN["results"])
+    assert [message.role for message in request.messages] == ["assistant", "user", "user"]
+    parts = parts_of("results", 1)
+    assert [(part.content, part.is_error) for part in parts[:9]] == [
+        ([], False),
+        ("ok", False),
+        ("ok", False),
+        ("boom", True),
+        ("ok", False),
+        ("", False),
+        ([], False),
+        ([], False),
+        ("Error: x", False),
+    ]
+    assert parts[8].cache == Cache()
+    assert [type(part) for part in parts[9].content] == [Text, Image, Opaque, Text]
+
+
+def test_a_turn_of_results_alone_is_a_tools() -> None:
+    request = anthropic.decode_request({"messages": [assistant(USE), user(result(content="ok"))]})
+    assert request.messages[1] == Message(
+        "tool", [ToolResult("toolu_1", None, "ok", opaque=PLAIN)], opaque=PLAIN, tool_call_id=None
+    )
+
+
+def test_what_tools_mean() -> None:
+    tools = anthropic.decode_request(OWN["tools"]).tools
+    bodies = OWN["tools"]["tools"]
+    assert tools == [
+        Tool("look", "d", SCHEMA, opaque=PLAIN),
+        Tool(
+            "look",
+            None,
+            {"type": "object"},
+            cache=Cache(),
+            opaque=Opaque("anthropic", {}, {"said": {"type": "custom"}}),
+        ),
+        Tool(
+            "look",
+            strict=True,
+            opaque=Opaque("anthropic", {"input_schema": None, "type": None, "input_examples": [{"a": 1}]}),
+        ),
+        Tool("srv/list", None, SCHEMA, opaque=Opaque("anthropic", {}, {"escaped": True})),
+        ServerTool("web_search_20250305", "anthropic", bodies[4]),
+        ServerTool("bash_20250124", "anthropic", bodies[5]),
+        ServerTool("custom", "anthropic", bodies[6]),
+        ServerTool("", "anthropic", bodies[7]),
+    ]
+
+
+def test_one_value_changes_one_place() -> None:
+    body = {
+        "system": [{"type": "text", "text": "a", "cache_control": EPHEMERAL}],
+        "messages": [
+            user({"type": "text", "text": "b", "x": 1}),
+            assistant({"type": "thinking", "thinking": "", "signature": "S"}, {**USE, "x": 1}),
+            user(result(content="ok", is_error=False)),
+        ],
+        "thinking": {"type": "enabled", "budget_tokens": 2048, "x": 1},
+        "x": 1,
+    }
+    request = anthropic.decode_request(body)
+    asked, answer, results = request.messages
+    changed = [
+        replace(asked, content=[replace(asked.parts[0], text="c")]),
+        replace(answer, content=[answer.parts[0], replace(answer.parts[1], arguments={"z": 1})]),
+        replace(results, content=[replace(results.parts[0], content="no", is_error=True)]),
+    ]
+    other = replace(request, context=replace(request.context, messages=changed), thinking_budget=4096)
+    encoded = anthropic.encode_request(other)
+    assert encoded.losses == ()
+    assert encoded.body == {
+        "system": [{"type": "text", "text": "a", "cache_control": EPHEMERAL}],
+        "messages": [
+            user({"type": "text", "text": "c", "x": 1}),
+            assistant(
+                {"type": "thinking", "thinking": "", "signature": "S"}, {**USE, "input": {"z": 1}, "x": 1}
+            ),
+            user(result(content="no", is_error=True)),
+        ],
+        "thinking": {"type": "enabled", "budget_tokens": 4096, "x": 1},
+        "x": 1,
+    }

@@ -1,0 +1,327 @@
+"""Responses of Messages: what each means, that it comes back, and responses from elsewhere."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.dialects.asking import Said, losses
+from toolwire import (
+    Audio,
+    Choice,
+    Citation,
+    Message,
+    Opaque,
+    Refusal,
+    Response,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+from toolwire.dialects import anthropic
+
+PLAIN = Opaque("anthropic", {})
+USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"city": "Paris"}}
+HELLO = {"type": "text", "text": "Hi"}
+
+
+def answering(*content: Any, stop: Any = "end_turn", **fields: Any) -> dict[str, Any]:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5",
+        "content": list(content),
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+        **fields,
+    }
+
+
+OWN: dict[str, dict[str, Any]] = {
+    "words": answering(HELLO),
+    "calls": answering(HELLO, USE, {**USE, "id": "toolu_2"}, stop="tool_use"),
+    "thinking": answering(
+        {"type": "thinking", "thinking": "", "signature": "S"},
+        {"type": "redacted_thinking", "data": "blob"},
+        HELLO,
+    ),
+    "what the server ran": answering(
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"url": "u"}]},
+        {"type": "code_execution_tool_result", "tool_use_id": "s", "content": {"stdout": ""}},
+        {**HELLO, "citations": [{"type": "web_search_result_location", "url": "u", "title": "t", "x": 1}]},
+    ),
+    "what nobody knows": answering({"type": "fallback", "x": 1}, {**USE, "input": "{}"}, "bare", None),
+    "nothing": {},
+    "no content": answering(),
+    "content of no kind": answering(content="Hi"),
+    "no reason": answering(HELLO, stop=None),
+    "a sequence": answering(HELLO, stop="stop_sequence", stop_sequence="END"),
+    "a refusal": answering(
+        stop="refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "e"}
+    ),
+    "more": answering(
+        HELLO,
+        container={"id": "c"},
+        usage={
+            "input_tokens": 10,
+            "cache_creation_input_tokens": 3,
+            "cache_read_input_tokens": 4,
+            "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": 5,
+            "output_tokens_details": {"thinking_tokens": 2},
+            "server_tool_use": {"web_search_requests": 1},
+            "service_tier": "standard",
+        },
+    ),
+    "no usage": answering(HELLO, usage=None),
+    "counts of no kind": answering(HELLO, usage={"input_tokens": None, "output_tokens": "5"}),
+    "another role": answering(HELLO, role="model", type="completion"),
+}
+
+
+@pytest.mark.parametrize("body", OWN.values(), ids=OWN)
+def test_a_response_comes_back(body: dict[str, Any]) -> None:
+    encoded = anthropic.encode_response(anthropic.decode_response(body))
+    assert (encoded.body, encoded.losses) == (body, ())
+
+
+MEANT: dict[str, list[Any]] = {
+    "words": [Text("Hi", opaque=PLAIN)],
+    "calls": [
+        Text("Hi", opaque=PLAIN),
+        ToolCall("toolu_1", "look", {"city": "Paris"}),
+        ToolCall("toolu_2", "look", {"city": "Paris"}),
+    ],
+    "thinking": [
+        Thinking("", "S", opaque=PLAIN),
+        Thinking("", "blob", redacted=True, opaque=PLAIN),
+        Text("Hi", opaque=PLAIN),
+    ],
+    "what the server ran": [
+        ServerToolCall("s", "web_search", {"query": "q"}, opaque=PLAIN),
+        ServerToolResult("s", "web_search_tool_result", [{"url": "u"}], opaque=PLAIN),
+        ServerToolResult("s", "code_execution_tool_result", {"stdout": ""}, opaque=PLAIN),
+        Text(
+            "Hi",
+            [Citation("u", "t", opaque=Opaque("anthropic", {"type": "web_search_result_location", "x": 1}))],
+            opaque=PLAIN,
+        ),
+    ],
+    "nothing": [],
+    "no content": [],
+    "content of no kind": [],
+}
+
+
+@pytest.mark.parametrize("case", MEANT)
+def test_what_an_answer_means(case: str) -> None:
+    assert anthropic.decode_response(OWN[case]).parts == MEANT[case]
+
+
+def test_what_a_response_means() -> None:
+    response = anthropic.decode_response(OWN["more"])
+    assert (response.id, response.model, response.content) == ("msg_1", "claude-sonnet-5", "Hi")
+    calls = anthropic.decode_response(OWN["calls"]).tool_calls
+    assert [call.index for call in calls] == [0, 1]
+    sequence = anthropic.decode_response(OWN["a sequence"]).choices[0]
+    assert (sequence.finish_reason, sequence.stop_sequence) == ("stop_sequence", "END")
+
+
+COUNTS: list[tuple[dict[str, Any], tuple[int | None, ...]]] = [
+    ({"input_tokens": 10, "output_tokens": 5}, (10, 5, None, None, None)),
+    (OWN["more"]["usage"], (17, 5, 4, 3, 2)),
+    ({"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 0}, (14, 0, 4, None, None)),
+    ({"output_tokens": 5}, (None, 5, None, None, None)),
+    ({"input_tokens": 1.5, "output_tokens": True}, (None, None, None, None, None)),
+]
+
+
+@pytest.mark.parametrize(("body", "counts"), COUNTS)
+def test_what_the_counts_mean(body: dict[str, Any], counts: tuple[int | None, ...]) -> None:
+    usage = anthropic.decode_response(answering(HELLO, usage=body)).usage
+    assert usage == Usage(*counts, Opaque("anthropic", body))
+
+
+FINISHES: list[tuple[Any, list[Any], str | None]] = [
+    ("end_turn", [HELLO], "stop"),
+    ("max_tokens", [HELLO], "length"),
+    ("stop_sequence", [HELLO], "stop_sequence"),
+    ("tool_use", [USE], "tool_calls"),
+    ("pause_turn", [HELLO], "pause"),
+    ("refusal", [], "refusal"),
+    ("model_context_window_exceeded", [HELLO], "context_window"),
+    ("end_turn", [USE], "tool_calls"),
+    (None, [USE], "tool_calls"),
+    ("max_tokens", [USE], "length"),
+    ("compaction", [], "unknown"),
+    (None, [HELLO], None),
+]
+
+
+@pytest.mark.parametrize(("word", "content", "reason"), FINISHES)
+def test_why_an_answer_ended(word: Any, content: list[Any], reason: str | None) -> None:
+    body = answering(*content, stop=word)
+    response = anthropic.decode_response(body)
+    assert (response.finish_reason, response.raw_finish_reason) == (reason, word)
+    assert anthropic.encode_response(response).body == body
+
+
+def test_one_value_changes_one_place() -> None:
+    response = anthropic.decode_response(OWN["more"])
+    [choice] = response.choices
+    assert response.usage is not None
+    other = replace(
+        response,
+        choices=[
+            replace(
+                choice,
+                message=replace(choice.message, content=[replace(choice.message.parts[0], text="Bye")]),
+                finish_reason="length",
+            )
+        ],
+        usage=replace(response.usage, input_tokens=18),
+    )
+    expected = {**OWN["more"], "content": [{"type": "text", "text": "Bye"}], "stop_reason": "max_tokens"}
+    expected["usage"] = {**OWN["more"]["usage"], "input_tokens": 11}
+    encoded = anthropic.encode_response(other)
+    assert (encoded.body, encoded.losses) == (expected, ())
+
+
+def encode(message: Message, reason: Any = "stop", **fields: Any) -> tuple[dict[str, Any], list[Said]]:
+    encoded = anthropic.encode_response(Response.of(message, reason, id="r", model="m", **fields))
+    return encoded.body, losses(encoded)
+
+
+ENCODED: dict[str, tuple[list[Any] | str, list[Any], list[Said]]] = {
+    "words": ("Hi", [HELLO], []),
+    "nothing": ("", [], []),
+    "a call": (
+        [Text("Hi"), ToolCall.parse("c", "look", '{"x": 1}')],
+        [HELLO, {"type": "tool_use", "id": "c", "name": "look", "input": {"x": 1}}],
+        [],
+    ),
+    "an odd id": (
+        [ToolCall("functions.look:0", "look")],
+        [{"type": "tool_use", "id": "functions_look_0__tw9-2e_14-3a", "name": "look", "input": {}}],
+        [],
+    ),
+    "bad arguments": (
+        [ToolCall.parse("c", "look", "{")],
+        [{"type": "tool_use", "id": "c", "name": "look", "input": {}}],
+        [("choices[0].message.content[0].raw", "dropped", "semantic")],
+    ),
+    "thinking": (
+        [Thinking("Hm."), Text("Hi")],
+        [HELLO],
+        [("choices[0].message.content[0]", "dropped", "semantic")],
+    ),
+    "signed thinking": (
+        [Thinking("Hm.", "S"), Text("Hi")],
+        [{"type": "thinking", "thinking": "Hm.", "signature": "S"}, HELLO],
+        [],
+    ),
+    "a refusal": (
+        [Refusal("Hi")],
+        [HELLO],
+        [("choices[0].message.content[0]", "approximated", "semantic")],
+    ),
+    "sound": ([Audio("x"), Text("Hi")], [HELLO], [("choices[0].message.content[0]", "dropped", "semantic")]),
+}
+
+
+@pytest.mark.parametrize(("content", "blocks", "lost"), ENCODED.values(), ids=ENCODED)
+def test_an_answer_from_elsewhere(content: Any, blocks: list[Any], lost: list[Said]) -> None:
+    body, found = encode(Message("assistant", content))
+    assert body == {
+        "id": "r",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": blocks,
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+        },
+    }
+    assert found == lost
+
+
+LOST = [("choices[0].finish_reason", "approximated", "semantic")]
+WORDS: list[tuple[Any, Any, list[Said]]] = [
+    ("stop", "end_turn", []),
+    ("length", "max_tokens", []),
+    ("tool_calls", "tool_use", []),
+    ("stop_sequence", "stop_sequence", []),
+    ("refusal", "refusal", []),
+    ("pause", "pause_turn", []),
+    ("context_window", "model_context_window_exceeded", []),
+    (None, None, []),
+    ("content_filter", "refusal", LOST),
+    ("incomplete", "max_tokens", LOST),
+    ("malformed_tool_call", "end_turn", LOST),
+    ("error", "end_turn", LOST),
+    ("unknown", "end_turn", LOST),
+]
+
+
+@pytest.mark.parametrize(("reason", "word", "lost"), WORDS)
+def test_the_word_for_an_end(reason: Any, word: Any, lost: list[Said]) -> None:
+    body, found = encode(Message("assistant", "Hi"), reason)
+    assert (body["stop_reason"], found) == (word, lost)
+
+
+def test_counts_from_elsewhere_are_said_without_what_was_cached() -> None:
+    body, lost = encode(
+        Message("assistant", "Hi"), usage=Usage(17, 5, 4, 3, 2, Opaque("openai-chat", {"x": 1}))
+    )
+    assert body["usage"] == {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cache_read_input_tokens": 4,
+        "cache_creation_input_tokens": 3,
+        "output_tokens_details": {"thinking_tokens": 2},
+    }
+    assert lost == [("usage.opaque", "dropped", "minor")]
+
+
+def test_a_response_from_elsewhere() -> None:
+    response = Response(
+        choices=[
+            Choice(Message("assistant", "Hi", "Bob"), "stop", "stop", "END", Opaque("openai-chat", {"x": 1})),
+            Choice(Message("assistant", "Bye"), "stop"),
+        ],
+        created=1.0,
+        service_tier="flex",
+        provider_state={"a": 1},
+        opaque=Opaque("openai-chat", {"moderation": 1}),
+    )
+    encoded = anthropic.encode_response(response)
+    assert encoded.body["content"] == [HELLO]
+    assert encoded.body["stop_sequence"] == "END"
+    assert encoded.body["model"] == ""
+    assert encoded.body["id"] == anthropic.encode_response(response).body["id"]
+    assert losses(encoded) == [
+        ("choices[0].message.name", "dropped", "semantic"),
+        ("choices[0].opaque.x", "dropped", "semantic"),
+        ("choices[1]", "dropped", "semantic"),
+        ("created", "dropped", "minor"),
+        ("service_tier", "dropped", "minor"),
+        ("provider_state.a", "dropped", "minor"),
+        ("opaque.moderation", "dropped", "semantic"),
+    ]
+
+
+def test_a_response_without_anything() -> None:
+    body = anthropic.encode_response(Response()).body
+    assert body.pop("id").startswith("msg_")
+    assert (body["content"], body["stop_reason"], body["model"]) == ([], None, "")

@@ -1,0 +1,262 @@
+"""The command line: what it writes where, and the code with which it ends."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import toolwire
+from toolwire import catalogue
+from toolwire.cli import main
+from toolwire.dialects import ALIASES, NAMES
+
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "Grüße"}], "max_tokens": 10}
+LOSSY = REQUEST | {"seed": 1, "n": 1}
+WRITTEN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Grüße"}]}
+TRANSLATE = ("translate", "--from", "openai", "--to", "anthropic")
+SEED_LOSS = "  seed: anthropic has no such setting (dropped)\n"
+N_LOSS = "  n: anthropic has no such setting (dropped)\n"
+
+
+class Ran:
+    """What one run of the command gave."""
+
+    def __init__(self, code: int, out: bytes, told: str) -> None:
+        self.code = code
+        self.out = out
+        self.told = told
+
+    @property
+    def body(self) -> Any:
+        return msgspec.json.decode(self.out)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
+    def run_command(*arguments: str, given: Any = b"") -> Ran:
+        data = given if isinstance(given, bytes) else msgspec.json.encode(given)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        code = main(arguments)
+        captured = capfdbinary.readouterr()
+        return Ran(code, captured.out, captured.err.decode())
+
+    return run_command
+
+
+def test_from_standard_input_to_standard_output(run: Any) -> None:
+    for ran in (run(*TRANSLATE, given=REQUEST), run(*TRANSLATE, "-", given=REQUEST)):
+        assert (ran.code, ran.body, ran.told) == (0, WRITTEN, "")
+    assert ran.out.endswith(b"}\n")
+    assert "Grüße".encode() in ran.out
+    assert b'\n  "model"' in ran.out
+
+
+def test_from_a_file(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(msgspec.json.encode(REQUEST))
+    ran = run(*TRANSLATE, str(file))
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, "")
+
+
+def test_losses_go_to_standard_error(run: Any) -> None:
+    ran = run(*TRANSLATE, given=LOSSY)
+    assert (ran.code, ran.body) == (0, WRITTEN)
+    assert ran.told == SEED_LOSS + N_LOSS
+
+
+def test_losses_as_json(run: Any) -> None:
+    ran = run(*TRANSLATE, "--json-losses", given=LOSSY)
+    assert (ran.code, ran.body) == (0, WRITTEN)
+    assert [msgspec.json.decode(line) for line in ran.told.splitlines()] == [
+        {
+            "path": field,
+            "concept": field,
+            "action": "dropped",
+            "detail": "anthropic has no such setting",
+            "severity": severity,
+        }
+        for field, severity in (("seed", "semantic"), ("n", "minor"))
+    ]
+
+
+REFUSAL = "toolwire: nothing was written, because --strict allows no loss of meaning\n"
+
+
+def test_strictness_writes_nothing(run: Any) -> None:
+    ran = run(*TRANSLATE, "--strict", given=LOSSY)
+    assert (ran.code, ran.out, ran.told) == (1, b"", SEED_LOSS + REFUSAL)
+    ran = run(*TRANSLATE, "--strict", "--json-losses", given=LOSSY)
+    assert (ran.code, ran.out) == (1, b"")
+    line, refusal = ran.told.splitlines(keepends=True)
+    assert (msgspec.json.decode(line)["path"], refusal) == ("seed", REFUSAL)
+
+
+def test_strictness_lets_minor_losses_pass(run: Any) -> None:
+    ran = run(*TRANSLATE, "--strict", given=REQUEST | {"n": 1})
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, N_LOSS)
+
+
+RESPONSE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [{"type": "text", "text": "Hi"}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+}
+
+
+def test_a_response(run: Any) -> None:
+    back = ("translate", "--from", "anthropic", "--to", "openai", "--kind", "response")
+    ran = run(*back, given=RESPONSE)
+    assert (ran.code, ran.told) == (0, "")
+    assert ran.body["choices"][0]["message"]["content"] == "Hi"
+    ran = run(*back, "--strict", given=RESPONSE | {"container": {"id": "c"}})
+    assert (ran.code, ran.out) == (1, b"")
+    assert ran.told.startswith("  opaque.container: only anthropic understands this (dropped)\n")
+
+
+def test_an_error(run: Any) -> None:
+    given = {"type": "error", "error": {"type": "overloaded_error", "message": "m"}, "request_id": "r"}
+    back = ("translate", "--from", "anthropic", "--to", "openai-chat", "--kind", "error")
+    ran = run(*back, "--status", "529", given=given)
+    said = {"error": {"message": "m", "type": "server_error", "param": None, "code": None}}
+    assert (ran.code, ran.body) == (0, said)
+    assert ran.told == "  request_id: openai-chat gives it in a header (dropped)\n"
+    ran = run(*back, "--strict", given=given | {"extra": 1})
+    assert (ran.code, ran.out) == (1, b"")
+    ran = run(
+        "translate", "--from", "openai", "--to", "anthropic", "--kind", "error", "--status", "503", given={}
+    )
+    assert ran.body == {"type": "error", "error": {"type": "overloaded_error", "message": "{}"}}
+
+
+def test_a_path_that_says_the_model(run: Any) -> None:
+    given = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    ran = run(
+        *("translate", "--from", "gemini", "--to", "openai"),
+        *("--path", "/v1beta/models/gemini-3:generateContent"),
+        given=given,
+    )
+    assert (ran.code, ran.body["model"]) == (0, "gemini-3")
+
+
+@pytest.mark.parametrize("source", [*NAMES, *ALIASES])
+@pytest.mark.parametrize("target", [*NAMES, *ALIASES])
+def test_every_pair_of_names(run: Any, source: str, target: str) -> None:
+    ran = run("translate", "--from", source, "--to", target, given={})
+    assert ran.code == 0
+    assert isinstance(ran.body, dict)
+
+
+BAD: list[tuple[bytes, str]] = [
+    (b"{", "toolwire: body: is not JSON: "),
+    (b"", "toolwire: body: is not JSON: "),
+    (b"\xff\xfe", "toolwire: body: is not JSON: "),
+    (b"[]", "toolwire: $: a request's body must be a JSON object\n"),
+    (b'{"model": "a", "model": "b"}', "toolwire: body...model: gives the key 'model' twice\n"),
+    (b'{"model": "\\ud800"}', "toolwire: body: "),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BAD)
+def test_what_cannot_be_read(run: Any, data: bytes, message: str) -> None:
+    ran = run(*TRANSLATE, given=data)
+    assert (ran.code, ran.out) == (2, b"")
+    assert ran.told.startswith(message)
+    assert ran.told.count("\n") == 1
+
+
+def test_a_request_that_a_target_refuses_whole(run: Any) -> None:
+    tools = [{"type": "custom", "name": f"t{number}", "input_schema": {}} for number in range(129)]
+    ran = run("translate", "--from", "anthropic", "--to", "openai", given={"messages": [], "tools": tools})
+    assert (ran.code, ran.out) == (2, b"")
+    assert ran.told == "toolwire: tools: openai-chat takes at most 128 tools\n"
+
+
+def test_a_file_that_is_none(run: Any, tmp_path: Path) -> None:
+    for file in (tmp_path / "none.json", tmp_path):
+        ran = run(*TRANSLATE, str(file))
+        assert (ran.code, ran.out) == (2, b"")
+        assert ran.told.startswith("toolwire: ")
+        assert str(file) in ran.told
+
+
+USAGE: list[tuple[str, ...]] = [
+    (),
+    ("what",),
+    ("translate",),
+    ("translate", "--from", "openai"),
+    ("translate", "--from", "openai", "--to", "klingon"),
+    (*TRANSLATE, "--kind", "dream"),
+    (*TRANSLATE, "--status", "soon", "--kind", "error"),
+    (*TRANSLATE, "one", "two"),
+]
+
+
+@pytest.mark.parametrize("arguments", USAGE)
+def test_arguments_that_cannot_be_used(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("usage: toolwire")
+
+
+def test_help_says_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert "Exit codes: 0 done; 1 a strict translation would lose something; 2" in told
+    for line in (
+        "translate   translate a body",
+        "dialects    list the dialects",
+        "models      list the models",
+    ):
+        assert line in told
+
+
+def test_the_dialects(run: Any) -> None:
+    ran = run("dialects")
+    assert ran.code == 0
+    assert ran.out.decode().splitlines() == [
+        "openai-chat (or openai)",
+        "openai-responses (or responses)",
+        "anthropic",
+        "gemini",
+        "ollama",
+    ]
+
+
+def test_the_models(run: Any) -> None:
+    lines = run("models").out.decode().splitlines()
+    assert len(lines) == len(list(catalogue.models(None)))
+    ollama = run("models", "--provider", "ollama").out.decode().splitlines()
+    assert 0 < len(ollama) < len(lines)
+    assert set(ollama) < set(lines)
+
+
+def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(msgspec.json.encode(LOSSY))
+    command = [sys.executable, "-m", "toolwire", *TRANSLATE]
+    monkeypatch.setenv("PYTHONPATH", str(Path(toolwire.__file__).parents[1]))
+    done = subprocess.run([*command, str(file)], capture_output=True, check=False)
+    assert (done.returncode, msgspec.json.decode(done.stdout)) == (0, WRITTEN)
+    assert done.stderr.decode() == SEED_LOSS + N_LOSS
+    refused = subprocess.run(
+        [*command, "--strict"], input=file.read_bytes(), capture_output=True, check=False
+    )
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    broken = subprocess.run(command, input=b"{", capture_output=True, check=False)
+    assert (broken.returncode, broken.stdout) == (2, b"")
+    assert broken.stderr.startswith(b"toolwire: body: is not JSON")

@@ -1,0 +1,232 @@
+"""Translation: bodies under any name of a dialect, losses by name, strictness, and what is refused."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolwire import Loss, ToolwireError, dialect, translate
+from toolwire.dialects import ALIASES, NAMES, anthropic, gemini, openai_chat
+from toolwire.errors import InvalidBody, LossyTranslation, UnknownDialect
+
+CHAT = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "look", "description": "d", "parameters": {"type": "object"}},
+        }
+    ],
+    "max_tokens": 10,
+}
+MESSAGES = {
+    "model": "m",
+    "max_tokens": 10,
+    "system": "Be brief.",
+    "tools": [{"name": "look", "description": "d", "input_schema": {"type": "object"}}],
+    "messages": [
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "call_1", "name": "look", "input": {"a": 1}}],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"}]},
+    ],
+}
+BACK = {
+    "model": "m",
+    "max_completion_tokens": 10,
+    "tools": CHAT["tools"],
+    "messages": [
+        *CHAT["messages"][:2],
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
+            ],
+        },
+        CHAT["messages"][3],
+    ],
+}
+
+
+def test_a_request_there_and_back() -> None:
+    there = translate.request(CHAT, "openai-chat", "anthropic", strict=True)
+    assert (there.path, there.body, there.losses) == ("/v1/messages", MESSAGES, ())
+    back = translate.request(there.body, "anthropic", "openai-chat", strict=True)
+    assert (back.path, back.body, back.losses) == ("/v1/chat/completions", BACK, ())
+    assert msgspec.json.decode(there.json) == MESSAGES
+
+
+@pytest.mark.parametrize("source", ["openai", "openai-chat", openai_chat, dialect("openai", mid_system=True)])
+@pytest.mark.parametrize(
+    "target", ["anthropic", anthropic, dialect(anthropic), dialect("anthropic", mid_system=True)]
+)
+@pytest.mark.parametrize("body", [CHAT, msgspec.json.encode(CHAT), msgspec.json.encode(CHAT).decode()])
+def test_dialects_and_bodies_in_every_form(source: Any, target: Any, body: Any) -> None:
+    assert translate.request(body, source, target).body == MESSAGES
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_an_alias_is_the_dialect(alias: str, name: str) -> None:
+    assert dialect(alias) is dialect(name)
+    assert name == dialect(name).DIALECT
+    assert dialect(dialect(name)) is dialect(name)
+
+
+@pytest.mark.parametrize("name", ["", "claude", "OpenAI", "openai_chat", "toolwire"])
+def test_a_name_of_nobody(name: str) -> None:
+    for source, target in ((name, "anthropic"), ("anthropic", name)):
+        for ask in (translate.request, translate.response):
+            with pytest.raises(
+                UnknownDialect, match=f"unknown dialect {name!r}; known: openai-chat, "
+            ) as caught:
+                ask({}, source, target)
+            assert set(caught.value.known) == {*NAMES, *ALIASES}
+            assert caught.value.name == name
+        with pytest.raises(UnknownDialect):
+            translate.error(500, {}, source, target)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dialect_to_itself_is_the_identity(name: str) -> None:
+    body = {"messages": [{"role": "user", "content": "x", "y": 1}], "contents": [], "input": [], "z": [None]}
+    encoded = translate.request(body, name, name, strict=True)
+    assert (encoded.body, encoded.losses) == (body, ())
+    answer = {"choices": [{"message": {"content": "x"}}], "output": [], "content": [], "z": {"a": 1}}
+    assert translate.response(answer, name, name, strict=True).body == answer
+    assert translate.error(500, {"error": {"message": "m", "z": 1}}, name, name).body == {
+        "error": {"message": "m", "z": 1}
+    }
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (b"{", "body: is not JSON: "),
+    ("", "body: is not JSON: "),
+    (b"\xff", "body: is not JSON: "),
+    (b"[]", r"\$: a request's body must be a JSON object"),
+    (None, r"\$: a request's body must be a JSON object"),
+    (b'{"model": "a", "model": "b"}', "gives the key 'model' twice"),
+    (b'{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "gives the key 'role' twice"),
+]
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED)
+def test_what_is_no_body_is_refused(body: Any, reason: str) -> None:
+    with pytest.raises(InvalidBody, match=reason) as caught:
+        translate.request(body, "openai", "anthropic")
+    assert caught.value.path
+    assert isinstance(caught.value, ToolwireError)
+
+
+def loss_of(**settings: Any) -> list[tuple[str, str, str]]:
+    encoded = translate.request(CHAT | settings, "openai", "anthropic")
+    return [(loss.path, loss.action, loss.severity) for loss in encoded.losses]
+
+
+LOSSES: list[tuple[dict[str, Any], str, str]] = [
+    ({"seed": 1}, "seed", "semantic"),
+    ({"response_format": {"type": "json_object"}}, "response_format", "semantic"),
+    ({"prompt_cache_key": "k"}, "prompt_cache_key", "semantic"),
+    ({"reasoning_effort": "minimal"}, "reasoning_effort", "minor"),
+    ({"n": 1}, "n", "minor"),
+    ({"verbosity": "low"}, "verbosity", "semantic"),
+]
+
+
+@pytest.mark.parametrize(("settings", "path", "severity"), LOSSES)
+def test_a_loss_is_named_where_it_stands_in_the_body(
+    settings: dict[str, Any], path: str, severity: str
+) -> None:
+    [(where, _, how_bad)] = loss_of(**settings)
+    assert (where, how_bad) == (path, severity)
+
+
+@pytest.mark.parametrize(("settings", "path", "severity"), LOSSES)
+def test_strictness_minds_losses_of_meaning(settings: dict[str, Any], path: str, severity: str) -> None:
+    if severity == "minor":
+        assert translate.request(CHAT | settings, "openai", "anthropic", strict=True).losses[0].path == path
+        return
+    with pytest.raises(LossyTranslation) as caught:
+        translate.request(CHAT | settings, "openai", "anthropic", strict=True)
+    [loss] = caught.value.losses
+    assert (loss.path, loss.severity) == (path, "semantic")
+    assert str(caught.value).startswith("1 thing(s) cannot be said in the target:\n  ")
+    assert path in str(caught.value)
+
+
+def test_strictness_tells_every_loss_of_meaning_and_no_other() -> None:
+    with pytest.raises(LossyTranslation) as caught:
+        translate.request(CHAT | {"seed": 1, "n": 1, "verbosity": "low"}, "openai", "anthropic", strict=True)
+    assert [loss.path for loss in caught.value.losses] == ["seed", "verbosity"]
+
+
+ANSWER = {
+    "id": "r",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+}
+
+
+def test_a_response() -> None:
+    encoded = translate.response(msgspec.json.encode(ANSWER), "openai", "anthropic", strict=True)
+    assert encoded.body["content"] == [{"type": "text", "text": "Hi"}]
+    assert [loss.path for loss in encoded.losses] == ["created"]
+    two = ANSWER | {"choices": ANSWER["choices"] * 2}  # type: ignore[operator]
+    with pytest.raises(LossyTranslation, match=r"choices\[1\]"):
+        translate.response(two, "openai", "anthropic", strict=True)
+    assert translate.response(two, "openai", "anthropic").body["content"] == [{"type": "text", "text": "Hi"}]
+
+
+ERRORS: list[tuple[Any, str]] = [
+    ({"error": {"message": "m"}}, "m"),
+    (b'{"error": {"message": "m"}}', "m"),
+    (b"<html>Bad gateway</html>", "<html>Bad gateway</html>"),
+    (b"\xff", "\ufffd"),
+    ("Bad gateway", "Bad gateway"),
+    (None, ""),
+    ([], "[]"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), ERRORS)
+def test_an_error_of_any_form(body: Any, message: str) -> None:
+    reply = translate.error(502, body, "openai", "anthropic")
+    assert (reply.status, reply.body) == (
+        502,
+        {"type": "error", "error": {"type": "api_error", "message": message}},
+    )
+    assert msgspec.json.decode(reply.json) == reply.body
+
+
+def test_the_path_says_what_the_body_does_not() -> None:
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    path = "/v1beta/models/gemini-3:streamGenerateContent"
+    encoded = translate.request(body, gemini, "openai", path)
+    assert (encoded.body["model"], encoded.body["stream"]) == ("gemini-3", True)
+
+
+def test_a_loss_in_words() -> None:
+    loss = Loss("tools[0].cache", "cache_mark", "dropped", "openai-chat servers cache without marks", "minor")
+    assert str(loss) == "tools[0].cache: openai-chat servers cache without marks (dropped)"
+
+
+def test_what_cannot_be_written_says_so() -> None:
+    encoded = translate.request({"messages": [], "model": "\ud800"}, "openai", "anthropic")
+    with pytest.raises(InvalidBody, match="body: cannot be written as JSON"):
+        _ = encoded.json
