@@ -198,17 +198,18 @@ def test_a_result_of_ollama_needs_no_link() -> None:
 
 def test_what_is_no_result_is_refused() -> None:
     with pytest.raises(InvalidField, match=r"results\[0\] must be a ToolResult, not dict"):
-        codec.encode_result({"content": "x"}, "openai")
+        codec.encode_result({"content": "x"}, "openai")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("provider", ["", "OpenAI", "mistral", None, 1, ["openai"], {}])
 def test_an_unknown_provider(provider: Any) -> None:
-    for operation, value in (
+    operations: tuple[tuple[Any, Any], ...] = (
         (codec.encode_definitions, [PING]),
         (codec.decode_tool_calls, {}),
         (codec.encode_result, RESULT),
         (codec.encode_results, []),
-    ):
+    )
+    for operation, value in operations:
         with pytest.raises(UnknownDialect, match="known: openai-chat, openai-responses, anthropic") as caught:
             operation(value, provider)
         assert set(caught.value.known) == set(PROVIDERS)

@@ -9,7 +9,7 @@ from toolwire import Loss, ToolwireError, dialect, translate
 from toolwire.dialects import ALIASES, NAMES, anthropic, gemini, openai_chat
 from toolwire.errors import InvalidBody, LossyTranslation, UnknownDialect
 
-CHAT = {
+CHAT: dict[str, Any] = {
     "model": "m",
     "messages": [
         {"role": "system", "content": "Be brief."},

@@ -20,11 +20,10 @@ _SPACED = (b" :", b"\n:", b"\t:", b"\r:", b'\\\\"')
 
 def read_body(body: Any) -> Any:
     """Give the JSON value of a body; a value that is one already is given back as it is."""
-    kind = type(body)
-    if kind is dict or not isinstance(body, TEXT):
+    if type(body) is dict or not isinstance(body, TEXT):
         return body
     try:
-        data = body if kind is bytes else body.encode() if kind is str else bytes(body)
+        data: bytes = body.encode() if isinstance(body, str) else bytes(body)
         value = _decode(data)
         compact = _encode(value) == data
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:

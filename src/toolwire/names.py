@@ -17,6 +17,7 @@ from functools import cached_property
 
 _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6})*)$")
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
+_PREFIXES = ("toolwire_", "gemini_")
 _DIGEST = 8
 
 
@@ -100,7 +101,9 @@ def made_id(*places: int) -> str:
 
 def was_made(call_id: str | None) -> bool:
     """Whether an id was made here rather than given by a wire."""
-    return call_id is None or _MADE.fullmatch(call_id) is not None
+    if call_id is None:
+        return True
+    return call_id.startswith(_PREFIXES) and _MADE.fullmatch(call_id) is not None
 
 
 def number_of(text: object) -> int:

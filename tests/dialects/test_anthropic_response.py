@@ -133,7 +133,8 @@ def test_what_a_response_means() -> None:
     assert (sequence.finish_reason, sequence.stop_sequence) == ("stop_sequence", "END")
 
 
-COUNTS: list[tuple[dict[str, Any], tuple[int | None, ...]]] = [
+Counts = tuple[int | None, int | None, int | None, int | None, int | None]
+COUNTS: list[tuple[dict[str, Any], Counts]] = [
     ({"input_tokens": 10, "output_tokens": 5}, (10, 5, None, None, None)),
     (OWN["more"]["usage"], (17, 5, 4, 3, 2)),
     ({"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 0}, (14, 0, 4, None, None)),
@@ -143,7 +144,7 @@ COUNTS: list[tuple[dict[str, Any], tuple[int | None, ...]]] = [
 
 
 @pytest.mark.parametrize(("body", "counts"), COUNTS)
-def test_what_the_counts_mean(body: dict[str, Any], counts: tuple[int | None, ...]) -> None:
+def test_what_the_counts_mean(body: dict[str, Any], counts: Counts) -> None:
     usage = anthropic.decode_response(answering(HELLO, usage=body)).usage
     assert usage == Usage(*counts, Opaque("anthropic", body))
 

@@ -176,7 +176,7 @@ def test_empty_thinking_is_said_to_a_server_that_wants_it() -> None:
     assert encoded.body["messages"][0]["reasoning_content"] == ""
 
 
-LEGACY = [
+LEGACY: list[dict[str, Any]] = [
     {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": '{"a": 1}'}},
     {"role": "function", "name": "look", "content": "Error: boom"},
     {"role": "assistant", "content": None, "function_call": {"name": "find", "arguments": ""}},

@@ -17,7 +17,7 @@ class Dialect(Protocol):
     """A wire format: it reads and writes requests, responses and errors, and touches nothing else."""
 
     DIALECT: str
-    SETTING_PATHS: Mapping[str, str]
+    SETTING_PATHS: dict[str, str]
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; the path carries what the URL says."""

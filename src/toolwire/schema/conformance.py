@@ -49,6 +49,7 @@ _OBJECT = frozenset({"properties", "required", "additionalProperties"})
 _NOT_OBJECT = frozenset({"items", "prefixItems", "anyOf", "enum", "const"})
 _ANYTHING = frozenset({"default", "example", "const"})
 _UNDECIDED = frozenset({"$ref", "$defs"})
+_ONLY_TEXT = frozenset({str})
 _NOTHING: Schema = {}
 _NOBODY: list[str] = []
 
@@ -90,15 +91,28 @@ def _level_conforms(level: list[Any], target: Target, below: list[Any]) -> bool:
     for node in level:
         if type(node) is not dict:
             return False
-        kind, described = node.get("type"), type(node.get("description")) is str
-        if kind in scalars and len(node) == 1 + described:
+        kind, left = node.get("type"), len(node) - (type(node.get("description")) is str)
+        if kind in scalars and left == 1:
             continue
-        if kind == array and "items" in node and len(node) == 2 + described:
+        if kind == array and left == 2 and "items" in node:
             below.append(node["items"])
+            continue
+        if kind == target.spelling["object"] and _is_open_object(node, left, target):
+            below += node["properties"].values()
             continue
         if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
             return False
     return True
+
+
+def _is_open_object(node: Schema, left: int, target: Target) -> bool:
+    """Whether an object of so many keywords says no more than its properties and which are required."""
+    properties = node.get("properties")
+    if target.closed or type(properties) is not dict or not _ONLY_TEXT.issuperset(map(type, properties)):
+        return False
+    if "required" not in node:
+        return left == 2
+    return left == 3 and _declared(node["required"], properties)
 
 
 def is_plain(node: Schema, target: Target) -> bool:
@@ -178,7 +192,7 @@ def _values_conform(node: Schema, target: Target) -> bool:
 
 def _object_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
     properties = node.get("properties", _NOTHING)
-    if type(properties) is not dict or not {str}.issuperset(map(type, properties)):
+    if type(properties) is not dict or not _ONLY_TEXT.issuperset(map(type, properties)):
         return False
     below += properties.values()
     if not _declared(node.get("required", _NOBODY), properties):

@@ -75,6 +75,12 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         body.setdefault("stop_reason", None)
     if response.usage is not None or not mine:
         body["usage"] = encode_usage(response.usage or Usage(), ledger)
+    _lose_beside(response, ledger)
+    ledger.replay(body, response.opaque)
+    return Encoded("", body, tuple(ledger.losses))
+
+
+def _lose_beside(response: Response, ledger: Ledger) -> None:
     if response.created is not None:
         ledger.lose("created", "created", f"{DIALECT} does not say when", severity="minor")
     if response.service_tier is not None:
@@ -83,8 +89,6 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         ledger.lose(
             f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state", severity="minor"
         )
-    ledger.replay(body, response.opaque)
-    return Encoded("", body, tuple(ledger.losses))
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
