@@ -137,6 +137,11 @@ REPAIRED: dict[str, tuple[list[Message], list[Message], list[Said]]] = {
         [asks("a"), answers("a"), DONE, HELLO],
         [("messages[3]", *MOVED)],
     ),
+    "a result after an empty turn": (
+        [asks("a"), Message("assistant", []), answers("a")],
+        [asks("a"), answers("a"), Message("assistant", [])],
+        [("messages[2]", *MOVED)],
+    ),
     "results in reverse": (
         [asks("a", "b"), answers("b", "2"), answers("a", "1")],
         [asks("a", "b"), answers("a", "1"), answers("b", "2")],

@@ -35,6 +35,38 @@ STATUS_OF_KIND: dict[ErrorKind, int] = {
     "unknown": 500,
 }
 
+# The words of OpenAI, and of the many servers that imitate it.
+KIND_OF_WORD: dict[object, ErrorKind] = {
+    "insufficient_quota": "billing",
+    "context_length_exceeded": "context_length",
+    "rate_limit_exceeded": "rate_limit",
+    "invalid_api_key": "authentication",
+    "model_not_found": "not_found",
+    "server_error": "server",
+    "vector_store_timeout": "timeout",
+    "invalid_prompt": "invalid_request",
+    "authentication_error": "authentication",
+    "permission_error": "permission",
+    "not_found_error": "not_found",
+    "rate_limit_error": "rate_limit",
+    "timeout_error": "timeout",
+}
+TYPE_OF_KIND: dict[ErrorKind, str] = {
+    "authentication": "authentication_error",
+    "permission": "permission_error",
+    "billing": "insufficient_quota",
+    "not_found": "not_found_error",
+    "rate_limit": "rate_limit_error",
+    "server": "server_error",
+    "overloaded": "server_error",
+    "timeout": "timeout_error",
+    "unknown": "server_error",
+}
+CODE_OF_KIND: dict[ErrorKind, str] = {
+    "context_length": "context_length_exceeded",
+    "billing": "insufficient_quota",
+}
+
 
 def kind_of_status(status: int | None) -> ErrorKind:
     """Name the kind of error that a status means when the body says nothing better."""

@@ -82,7 +82,7 @@ class _Repair:
     def _match(self) -> None:
         waiting: list[tuple[int, int, ToolCall]] = []
         for place, message in enumerate(self.messages):
-            words = 0
+            words = 0 if message.parts else 1
             for index, part in enumerate(message.parts):
                 if type(part) is ToolCall and message.role == "assistant":
                     waiting.append((place, index, part))

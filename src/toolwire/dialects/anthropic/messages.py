@@ -114,6 +114,8 @@ class Turns:
 
     def join(self, blocks: list[dict[str, Any]]) -> None:
         """Add blocks to the user's open turn, opening one if there is none."""
+        if not blocks:
+            return
         if self.open is None:
             self.open = []
             self.bodies.append({"role": "user", "content": self.open})
@@ -217,10 +219,7 @@ def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: Tur
         turns.add("system", blocks)
         return
     ledger.lose("role", f"{message.role}_late", "said in the user's turn where it stands", "approximated")
-    if blocks:
-        turns.join(
-            [{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks]
-        )
+    turns.join([{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks])
 
 
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:

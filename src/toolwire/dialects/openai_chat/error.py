@@ -3,33 +3,16 @@
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.faults import excerpt, kind_of_status, status_of
+from toolwire.faults import (
+    CODE_OF_KIND,
+    KIND_OF_WORD,
+    TYPE_OF_KIND,
+    excerpt,
+    kind_of_status,
+    status_of,
+)
 from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.types import Error, ErrorKind, ErrorReply
-
-KIND_OF_CODE: dict[object, ErrorKind] = {
-    "insufficient_quota": "billing",
-    "context_length_exceeded": "context_length",
-    "rate_limit_exceeded": "rate_limit",
-    "invalid_api_key": "authentication",
-    "model_not_found": "not_found",
-    "server_error": "server",
-}
-TYPE_OF_KIND: dict[ErrorKind, str] = {
-    "authentication": "authentication_error",
-    "permission": "permission_error",
-    "billing": "insufficient_quota",
-    "not_found": "not_found_error",
-    "rate_limit": "rate_limit_error",
-    "server": "server_error",
-    "overloaded": "server_error",
-    "timeout": "timeout_error",
-    "unknown": "server_error",
-}
-CODE_OF_KIND: dict[ErrorKind, str] = {
-    "context_length": "context_length_exceeded",
-    "billing": "insufficient_quota",
-}
+from toolwire.types import Error, ErrorReply
 
 
 def decode_error(status: int | None, body: Any) -> Error:
@@ -54,7 +37,7 @@ def _decode_usual(
     del rest["error"]
     message, word, param = left.pop("message"), take(left, "type", str), take(left, "param", str)
     code = left.pop("code") if type(left.get("code")) in (str, int) else None
-    kind = KIND_OF_CODE.get(code) or KIND_OF_CODE.get(word) or kind_of_status(_status(status, code))
+    kind = KIND_OF_WORD.get(code) or KIND_OF_WORD.get(word) or kind_of_status(_status(status, code))
     if left:
         rest["error"] = left
     return Error(kind, message, status, word, code, param, opaque=WIRE.own(rest, form))

@@ -3,39 +3,16 @@
 from typing import Any
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.faults import excerpt, kind_of_status, status_of
+from toolwire.faults import (
+    CODE_OF_KIND,
+    KIND_OF_WORD,
+    TYPE_OF_KIND,
+    excerpt,
+    kind_of_status,
+    status_of,
+)
 from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.types import Error, ErrorKind, ErrorReply
-
-KIND_OF_WORD: dict[object, ErrorKind] = {
-    "insufficient_quota": "billing",
-    "context_length_exceeded": "context_length",
-    "rate_limit_exceeded": "rate_limit",
-    "invalid_api_key": "authentication",
-    "model_not_found": "not_found",
-    "server_error": "server",
-    "vector_store_timeout": "timeout",
-    "invalid_prompt": "invalid_request",
-    "authentication_error": "authentication",
-    "permission_error": "permission",
-    "not_found_error": "not_found",
-    "rate_limit_error": "rate_limit",
-    "timeout_error": "timeout",
-}
-TYPE_OF_KIND: dict[ErrorKind, str] = {
-    "authentication": "authentication_error",
-    "permission": "permission_error",
-    "billing": "insufficient_quota",
-    "not_found": "not_found_error",
-    "rate_limit": "rate_limit_error",
-    "server": "server_error",
-    "overloaded": "server_error",
-    "timeout": "timeout_error",
-}
-CODE_OF_KIND: dict[ErrorKind, str] = {
-    "context_length": "context_length_exceeded",
-    "billing": "insufficient_quota",
-}
+from toolwire.types import Error, ErrorReply
 
 
 def decode_error(status: int | None, body: Any) -> Error:
