@@ -1,5 +1,6 @@
 """Responses and errors of generateContent, both ways."""
 
+import re
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_ids_of_calls_differ_within_a_response_and_from_turn_to_turn() -> None:
     third, fourth = ids_of(candidate(CALL)), ids_of(candidate(CALL, {"text": "a"}))
     made = [*first, *second, *third, *fourth]
     assert len(set(made)) == len(made) == 8
-    assert all(str(call_id).startswith("gemini_") for call_id in made)
+    assert all(re.fullmatch(r"gemini_[0-9]+", str(call_id)) for call_id in made)
     assert first == ids_of(candidate(CALL, CALL), candidate(CALL), responseId="r1")
     assert ids_of(candidate(CALL, {"functionCall": {"name": "look", "id": first[0]}}), responseId="r1") == [
         first[1],

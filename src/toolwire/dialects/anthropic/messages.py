@@ -225,7 +225,7 @@ def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: Tur
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     """Write the parts of a turn; a part that its role cannot hold is lost by name."""
     table = ENCODERS if ledger.own else TABLES[role]
-    if ledger.own and (ledger.quirks.api_version or "") >= NEWEST:
+    if ledger.own and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
         table = NEWEST_TABLES[role]
     blocks = []
     for place, part in enumerate(parts):

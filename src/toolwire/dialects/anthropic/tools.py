@@ -134,8 +134,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
             f"{DIALECT} cannot narrow the choice to some tools",
             "approximated",
         )
-    thinks = mode_of_thinking(request) in {"enabled", "adaptive"} or always_thinks(request)
-    if choice.mode == "required" and not mine and thinks:
+    if choice.mode == "required" and not mine and _thinks(request):
         ledger.lose(
             "tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated"
         )
@@ -153,6 +152,10 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 def always_thinks(request: Request) -> bool:
     """Whether thinking cannot be turned off in the request's model."""
     return (request.model or "").rpartition("/")[2].startswith(ALWAYS_THINKING)
+
+
+def _thinks(request: Request) -> bool:
+    return mode_of_thinking(request) in {"enabled", "adaptive"} or always_thinks(request)
 
 
 def mode_of_thinking(request: Request) -> str | None:

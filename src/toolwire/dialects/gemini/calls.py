@@ -30,18 +30,20 @@ NO_NAME = "unknown_tool"
 CALL = {"id", "name", "args"}
 NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 
+# Ids made in one response are numbered below this, so that those of the next do not meet them.
+CALLS_OF_A_RESPONSE = 1000
+
 
 class Links:
     """What is known of the calls while contents are read: their ids, and which still wait for a result."""
 
-    __slots__ = ("_body", "_contents", "_count", "_stem", "_taken", "answering", "index", "waiting")
+    __slots__ = ("_body", "_contents", "_count", "_taken", "answering", "index", "waiting")
 
     def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None) -> None:
         self._contents = contents
         self._body = body
         self._count = 0
-        self._stem = ""
-        self._taken: set[str] = set()
+        self._taken: set[str] | None = None
         self.waiting: list[tuple[str, str, bool]] = []
         self.answering = False
         self.index = 0
@@ -55,16 +57,14 @@ class Links:
 
     def make_id(self) -> str:
         """Make an id for a call that came without one: its number in the conversation, or in the response."""
-        if not self._stem:
+        if self._taken is None:
             self._taken = set(_given_ids(self._contents))
-            body = self._body
-            self._stem = "gemini"
-            if body is not None:
-                self._stem += f"_{number_of(body.get('responseId') or fingerprint(body))}"
+            if (body := self._body) is not None:
+                self._count = number_of(body.get("responseId") or fingerprint(body)) * CALLS_OF_A_RESPONSE
         made = ""
         while not made or made in self._taken:
             self._count += 1
-            made = f"{self._stem}_{self._count}"
+            made = f"gemini_{self._count}"
         return made
 
     def add(self, call_id: str, name: str, *, given: bool) -> None:
