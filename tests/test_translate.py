@@ -230,3 +230,15 @@ def test_what_cannot_be_written_says_so() -> None:
     encoded = translate.request({"messages": [], "model": "\ud800"}, "openai", "anthropic")
     with pytest.raises(InvalidBody, match="body: cannot be written as JSON"):
         _ = encoded.json
+
+
+def test_an_error_that_came_with_a_good_status_does_not_look_like_success() -> None:
+    body = {"error": {"message": "slow down", "type": "rate_limit_error"}}
+    assert translate.error(200, body, "openai-chat", "anthropic").status == 429
+    assert translate.error(200, body, "openai-chat", "openai-chat").status == 200
+
+
+def test_what_says_how_an_answer_travels_is_no_loss_of_meaning() -> None:
+    body = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
+    encoded = translate.request(body, "openai-chat", "anthropic", strict=True)
+    assert {loss.path: loss.severity for loss in encoded.losses}["opaque.stream_options"] == "minor"

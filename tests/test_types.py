@@ -236,3 +236,14 @@ def test_a_tool_is_pure_data() -> None:
     tool = Tool("search", "Search.", SCHEMA, {"a": [1]})
     assert msgspec.json.decode(msgspec.json.encode(tool), type=Tool) == tool
     assert msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(tool)))["parameters"] == SCHEMA
+
+
+def test_declarations_that_may_leave_the_description_out() -> None:
+    schema = {"type": "object"}
+    assert Tool.from_map({"type": "function", "function": {"name": "f", "parameters": schema}}) == Tool(
+        "f", None, schema
+    )
+    assert Tool.from_map({"name": "f", "inputSchema": schema}) == Tool("f", None, schema)
+    with pytest.raises(MissingFields) as caught:
+        Tool.from_map({"name": "f", "parameters": schema})
+    assert caught.value.fields == ["description"]

@@ -48,6 +48,8 @@ def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
     return replace(quirks, **settings)
 
 
+# What says how an answer travels or who served it, and nothing of what it means.
+ENVELOPE = frozenset({"stream_options", "system_fingerprint"})
 SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -112,7 +114,10 @@ class Ledger:
             return
         for key, value in opaque.value.items():
             if value not in (None, "", [], {}):
-                self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this")
+                severity: Severity = "minor" if key in ENVELOPE else "semantic"
+                self.lose(
+                    f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity
+                )
 
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
         """Fit a schema to the target's schema dialect, and record what it could not say."""

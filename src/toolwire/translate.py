@@ -57,7 +57,16 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
 
 def error(status: int | None, body: Any, source: str | Dialect, target: str | Dialect) -> ErrorReply:
     """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text."""
-    return dialect(target).encode_error(dialect(source).decode_error(status, _read_error(body)))
+    here, there = dialect(source), dialect(target)
+    decoded = here.decode_error(status, _read_error(body))
+    if here.DIALECT != there.DIALECT and (decoded.status or 0) < FIRST_ERROR:
+        decoded = replace(
+            decoded, status=None
+        )  # an error that came with a good status must not look like success
+    return there.encode_error(decoded)
+
+
+FIRST_ERROR = 400
 
 
 def _read_error(body: Any) -> Any:

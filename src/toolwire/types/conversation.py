@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.parts import (
@@ -69,7 +69,12 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
             raise InvalidField(
                 "parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several"
             )
-        return cls.new(given, **({"parameters": schemas[0]} if schemas else {}))
+        if schemas:
+            given["parameters"] = schemas[0]
+        if given.get("description") is None and (isinstance(inner, Mapping) or "inputSchema" in attrs):
+            # OpenAI's declarations and MCP's listings may leave the description out.
+            return replace(cls.new(given, description=""), description=None)
+        return cls.new(given)
 
     def to_openai_format(self) -> dict[str, Any]:
         """Write the tool in the most widely known spelling."""
