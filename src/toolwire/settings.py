@@ -61,6 +61,19 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     return Setting(key, (field,), decode, encode, kinds)
 
 
+def texts(key: str, field: str) -> Setting:
+    """Make a setting that is a list of texts on the wire and in the model; an empty list says nothing."""
+
+    def decode(value: Any) -> Understood | None:
+        listed = type(value) is list and value and all(type(text) is str for text in value)
+        return Understood({field: value}) if listed else None
+
+    def encode(request: Request, _ledger: Ledger) -> Any:
+        return getattr(request, field)
+
+    return Setting(key, (field,), decode, encode)
+
+
 class Settings:
     """A dialect's table of settings, indexed for both directions."""
 

@@ -19,7 +19,7 @@ from toolwire.dialects.anthropic.tools import (
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
 
 PATH = "/v1/messages"
@@ -290,11 +290,6 @@ def _encode_tier(request: Request, ledger: Ledger) -> Any:
     return ABSENT
 
 
-def _decode_stop(value: Any) -> Understood | None:
-    listed = type(value) is list and value and all(type(word) is str for word in value)
-    return Understood({"stop": value}) if listed else None
-
-
 SETTINGS = Settings(
     plain("model", "model", str),
     plain("max_tokens", "max_tokens", int),
@@ -302,7 +297,7 @@ SETTINGS = Settings(
     _sampling("temperature"),
     _sampling("top_p"),
     _sampling("top_k"),
-    Setting("stop_sequences", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
+    texts("stop_sequences", "stop"),
     Setting("output_config", ("effort", "output"), _decode_output_config, _encode_output_config),
     Setting(
         "thinking",

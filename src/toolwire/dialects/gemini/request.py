@@ -33,7 +33,7 @@ from toolwire.dialects.gemini.tools import (
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
 from toolwire.types import Context, Encoded, Request
 
 VERSION = "/v1beta/"
@@ -306,11 +306,6 @@ def _encode_shown(request: Request, ledger: Ledger) -> Any:
 SHOWN = {True: "summarized", False: "omitted"}
 
 
-def _decode_stop(value: Any) -> Understood | None:
-    listed = type(value) is list and value and all(type(word) is str for word in value)
-    return Understood({"stop": value}) if listed else None
-
-
 def _decode_labels(value: Any) -> Understood | None:
     texts = type(value) is dict and all(type(label) is str for label in value.values())
     return Understood({"metadata": value}) if texts else None
@@ -374,7 +369,7 @@ CONFIG = Settings(
     plain("topK", "top_k", *NUMBER),
     plain("candidateCount", "n", int),
     plain("maxOutputTokens", "max_tokens", int),
-    Setting("stopSequences", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
+    texts("stopSequences", "stop"),
     plain("seed", "seed", int),
     plain("presencePenalty", "presence_penalty", *NUMBER),
     plain("frequencyPenalty", "frequency_penalty", *NUMBER),

@@ -14,7 +14,7 @@ from toolwire.dialects.ollama.tools import decode_tools, encode_choice, encode_t
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
 from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/api/chat"
@@ -130,11 +130,6 @@ def _decode_count(value: Any) -> Understood | None:
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
 
 
-def _decode_stop(value: Any) -> Understood | None:
-    listed = type(value) is list and value and all(type(word) is str for word in value)
-    return Understood({"stop": value}) if listed else None
-
-
 def _encode_top_k(request: Request, ledger: Ledger) -> Any:
     if made_by(request.opaque, DIALECT) or not isinstance(request.top_k, float) or request.top_k.is_integer():
         return request.top_k
@@ -147,7 +142,7 @@ OPTIONS = Settings(
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
     Setting("top_k", ("top_k",), plain("top_k", "top_k", *NUMBER).decode, _encode_top_k),
-    Setting("stop", ("stop",), _decode_stop, lambda request, _ledger: request.stop),
+    texts("stop", "stop"),
     plain("seed", "seed", int),
     plain("presence_penalty", "presence_penalty", *NUMBER),
     plain("frequency_penalty", "frequency_penalty", *NUMBER),
