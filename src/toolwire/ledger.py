@@ -119,6 +119,13 @@ class Ledger:
                     f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity
                 )
 
+    def lose_state(
+        self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic"
+    ) -> None:
+        """Lose every entry of another provider's state."""
+        for key in state or ():
+            self.lose(f"provider_state.{key}", "provider_state", detail, severity=severity)
+
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
         """Fit a schema to the target's schema dialect, and record what it could not say."""
         try:

@@ -18,6 +18,7 @@ from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.types import Encoded, ErrorReply, Loss
 
 Body = dict[str, Any] | bytes | str
+FIRST_ERROR = 400
 
 
 def request(
@@ -64,9 +65,6 @@ def error(status: int | None, body: Any, source: str | Dialect, target: str | Di
             decoded, status=None
         )  # an error that came with a good status must not look like success
     return there.encode_error(decoded)
-
-
-FIRST_ERROR = 400
 
 
 def _read_error(body: Any) -> Any:

@@ -70,8 +70,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if encoded or "no_messages" not in form:
         body["messages"] = encoded
     ledger.at = ()
-    for key in request.provider_state or ():
-        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+    ledger.lose_state(request.provider_state, f"{DIALECT} keeps no such state")
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 

@@ -124,8 +124,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools:
         body["tools"] = tools
     ledger.at = ()
-    for key in request.context.provider_state or ():
-        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
+    ledger.lose_state(request.context.provider_state, f"{DIALECT} keeps no such state")
     if (opaque := request.opaque) is not None and opaque is not WIRE.plain and (mine or opaque.value):
         close(body, opaque, ledger)
     return Encoded(write_path(request), body, tuple(ledger.losses))

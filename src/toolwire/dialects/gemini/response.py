@@ -126,10 +126,7 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
         ledger.lose("created", "created", f"{DIALECT} says it in a form of its own", severity="minor")
     if response.service_tier is not None:
         ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage", severity="minor")
-    for key in response.provider_state or ():
-        ledger.lose(
-            f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state", severity="minor"
-        )
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state", "minor")
 
 
 def _is_blocked(choice: Choice) -> bool:

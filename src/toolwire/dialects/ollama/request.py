@@ -71,8 +71,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         ledger.lose(
             "output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated"
         )
-    for key in request.provider_state or ():
-        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state")
+    ledger.lose_state(request.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 

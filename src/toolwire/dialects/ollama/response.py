@@ -86,8 +86,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     for field in ("id", "service_tier"):
         if (value := getattr(response, field)) is not None:
             ledger.lose(field, field, f"{DIALECT} has no place for {value}", severity="minor")
-    for key in response.provider_state or ():
-        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state", severity="minor")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state", "minor")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 

@@ -16,7 +16,7 @@ from toolwire.errors import InvalidBody, UnsayableRequest
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.names import WORDS, Grammar, escape
 from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
 from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/v1/chat/completions"
@@ -76,8 +76,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if encoded or "no_messages" not in form:
         body["messages"] = encoded
     ledger.at = ()
-    for key in request.provider_state or ():
-        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state")
+    ledger.lose_state(request.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
@@ -102,12 +101,13 @@ def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
     return bodies
 
 
+_LISTED = texts("stop", "stop")
+
+
 def _decode_stop(value: Any) -> Understood | None:
     if type(value) is str:
         return Understood({"stop": [value]}, keep=True)
-    if type(value) is list and value and all(type(word) is str for word in value):
-        return Understood({"stop": value})
-    return None
+    return _LISTED.decode(value)
 
 
 def _encode_stop(request: Request, ledger: Ledger) -> Any:

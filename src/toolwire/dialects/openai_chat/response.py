@@ -123,8 +123,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             body["service_tier"] = response.service_tier
         else:
             ledger.lose("service_tier", "service_tier", f"{DIALECT} knows no tier of this name")
-    for key in response.provider_state or ():
-        ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no state", severity="minor")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state", "minor")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
