@@ -5,6 +5,7 @@
     |   +-- MissingFields    a constructor lacks required fields (code "missing_keys")
     |   +-- InvalidField     a field has the wrong kind of value (code "invalid_field")
     |   +-- InvalidBody      a body is not an object, or is not JSON
+    |   |   +-- FrameTooLarge  a frame of a stream is larger than its limit
     |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
     |   |   +-- SchemaRecursive
     |   +-- UnknownDialect   lists the known ones
@@ -53,6 +54,14 @@ class InvalidField(UserError):
 
 class InvalidBody(UserError):
     """A body that is not a JSON object at all."""
+
+
+class FrameTooLarge(InvalidBody):
+    """A frame of a stream is larger than its limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a frame may have {limit} bytes", path="stream")
+        self.limit = limit
 
 
 class InvalidSchema(UserError):

@@ -33,6 +33,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     max_tokens_key: str | None = None
     default_max_tokens: int = 8192
     skip_signature: bool = True
+    stream_usage: bool = True
+    stream_array: bool = False
 
 
 PLAIN = Quirks()

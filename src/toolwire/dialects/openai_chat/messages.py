@@ -107,13 +107,15 @@ NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
 def _decode_odd_answer(body: dict[str, Any], place: int, asked: Asked | None) -> Message:
     content = body.get("content")
     rest = body.copy()
-    form = None
+    form: dict[str, Any] = {}
     if rest.get("role") == "assistant":
         del rest["role"]
     else:
-        form = {"odd_role": True}
+        form["odd_role"] = True
     parts: list[Part] = _take_thinking(rest)
-    if type(content) is str:
+    if content == "" or (content is None and "content" in rest):
+        form["said"] = {"content": rest.pop("content")}
+    elif type(content) is str:
         del rest["content"]
         parts.append(Text(content, _take_citations(rest)))
     elif type(content) is list and content:
@@ -130,7 +132,9 @@ def _decode_odd_answer(body: dict[str, Any], place: int, asked: Asked | None) ->
     if type(rest.get("function_call")) is dict:
         parts += _take_legacy_call(rest, place, asked)
     name = take(rest, "name", str)
-    if len(parts) == 1 and type(content) is str and type(parts[0]) is Text and parts[0].citations is None:
+    alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
+    if type(content) is str and alone:
+        form.pop("said", None)
         return Message("assistant", content, name, None, WIRE.own(rest, form))
     return Message("assistant", parts, name, None, WIRE.own(rest, form))
 
@@ -284,7 +288,7 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
                 if part.citations:
                     _encode_citations(part, body, ledger)
             case Thinking():
-                _encode_thinking(part, body, blocks, ledger)
+                encode_thinking_key(part, body, blocks, ledger)
             case Refusal():
                 _encode_refusal(part, body, blocks, ledger)
             case Audio() if part.file_id is not None:
@@ -326,9 +330,10 @@ def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger) -> None:
         body["annotations"] = body.get("annotations", []) + [note for note in notes if note is not None]
 
 
-def _encode_thinking(
+def encode_thinking_key(
     part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger
 ) -> None:
+    """Add thinking to an answer: under its key, or among the blocks of the content."""
     form = form_of(part.opaque, DIALECT)
     key = ledger.quirks.reasoning_key or form.get("key")
     if key == "content":
@@ -343,7 +348,10 @@ def _encode_thinking(
     if key is not None:
         body[key] = body.get(key, "") + part.text
     ledger.lose_fields(part, "thinking", "redacted", "cache")
+    before = body.get("reasoning_details")
     ledger.replay(body, part.opaque)
+    if before is not None and made_by(part.opaque, DIALECT):
+        body["reasoning_details"] = before + part.opaque.value.get("reasoning_details", [])  # type: ignore[union-attr]
 
 
 def _encode_refusal(

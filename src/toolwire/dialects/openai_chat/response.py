@@ -8,6 +8,7 @@ from toolwire.counts import Counts
 from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
+from toolwire.endings import CUT, settle_calls, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
@@ -60,6 +61,11 @@ def decode_response(body: dict[str, Any]) -> Response:
         del rest["choices"]
         place = number_of(body.get("id"))
         choices = [_decode_choice(entry, place) for entry in entries]
+    return decode_shell(rest, form, choices)
+
+
+def decode_shell(rest: dict[str, Any], form: dict[str, Any], choices: list[Choice]) -> Response:
+    """Read what a response says beside its choices."""
     return Response(
         choices=choices,
         id=take(rest, "id", str),
@@ -81,14 +87,16 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     message = decode_answer(body, place)
     index = take(rest, "index", int)
     raw = take(rest, "finish_reason", str)
-    reason: Any = None if raw is None else FINISH_REASONS.get(raw, "unknown")
-    if message.tool_calls and reason in {"stop", None}:
-        reason = "tool_calls"
-    elif reason == "stop" and body.get("refusal"):
-        reason = "refusal"
-    return Choice(
-        message, reason, raw, opaque=WIRE.own(rest, None if index is None else {"said": {"index": index}})
-    )
+    reason = read_finish(raw, called=bool(message.tool_calls), refused=bool(body.get("refusal")))
+    form = None if index is None else {"said": {"index": index}}
+    message = replace(message, content=settle_calls(message.content, reason)) if reason in CUT else message
+    return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+
+
+def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
+    """Say in canonical words why an answer ended."""
+    reason = wants_calls(None if raw is None else FINISH_REASONS.get(raw, "unknown"), called=called)
+    return "refusal" if reason == "stop" and refused else reason
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
@@ -144,26 +152,21 @@ def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> None:
+    called, refused = bool(choice.message.tool_calls), bool(body["message"].get("refusal"))
+    word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
+    if word is not None:
+        body["finish_reason"] = word
+
+
+def finish_word(choice: Choice, ledger: Ledger, *, mine: bool, called: bool, refused: bool) -> str | None:
+    """Say why an answer ended: in the wire's own word for as long as it means the same."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     if mine and (raw is not None or reason in {None, "tool_calls"}):
-        if raw is not None:
-            body["finish_reason"] = raw if _same_finish(raw, choice) else FINISH_WORDS[reason or "unknown"]
-        return
-    body["finish_reason"] = FINISH_WORDS[reason or "unknown"]
-    if (
-        reason is not None
-        and reason not in EXACT
-        and not (reason == "refusal" and body["message"].get("refusal"))
-    ):
+        if raw is None or reason == read_finish(raw, called=called, refused=refused):
+            return raw
+        return FINISH_WORDS[reason or "unknown"]
+    if reason is not None and reason not in EXACT and not (reason == "refusal" and refused):
         ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
     if choice.stop_sequence is not None:
         ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
-
-
-def _same_finish(raw: str, choice: Choice) -> bool:
-    meant = FINISH_REASONS.get(raw, "unknown")
-    return choice.finish_reason in {
-        meant,
-        "tool_calls" if choice.message.tool_calls else meant,
-        "refusal" if meant == "stop" else meant,
-    }
+    return FINISH_WORDS[reason or "unknown"]

@@ -1,0 +1,190 @@
+"""Events to the response that they tell, and a response to the events that tell it.
+
+Rules of this file:
+- Nothing is refused: a stream that failed or broke off gives what had arrived, and its finish reason says so.
+- A call that never ended is incomplete: its text is there, its arguments are not.
+- Words are joined once, when they are asked for.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    CitationDelta,
+    ErrorEnd,
+    Event,
+    Message,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Part,
+    PartEnd,
+    PartStart,
+    Refusal,
+    RefusalDelta,
+    Response,
+    SignatureDelta,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    UsageDelta,
+)
+
+WORDS: dict[type, Any] = {Text: TextDelta, Refusal: RefusalDelta, Thinking: ThinkingDelta}
+NEVER_ENDED = "the stream ended before the call did"
+
+
+class _Building:
+    """One part that events tell of."""
+
+    __slots__ = ("choice", "part", "pieces", "start", "whole")
+
+    def __init__(self, start: PartStart | CallStart) -> None:
+        self.choice = start.choice
+        self.start = start
+        self.part: Any = start.part if type(start) is PartStart else None
+        self.pieces: list[str] = []
+        self.whole = False
+
+    def build(self) -> Part:
+        words = "".join(self.pieces)
+        if type(self.start) is CallStart:
+            if self.whole:
+                return self.part  # type: ignore[no-any-return]
+            call_id, name, index = self.start.id, self.start.name, self.start.index
+            fields: Any = {"raw": words, "error": NEVER_ENDED, "custom": self.start.custom}
+            return ToolCall(call_id, name, {}, index, complete=False, **fields)
+        return replace(self.part, text=self.part.text + words) if words else self.part  # type: ignore[no-any-return]
+
+
+class Accumulator:
+    """Takes events as they come; `response` is what they tell so far."""
+
+    __slots__ = ("_choices", "_error", "_parts", "_shell", "_usage")
+
+    def __init__(self) -> None:
+        self._shell: Response | None = None
+        self._usage: Any = None
+        self._parts: dict[int, _Building] = {}
+        self._choices: dict[int, Choice] = {}
+        self._error = False
+
+    def feed(self, event: Event) -> None:
+        """Take one event; one of a part that never began says nothing."""
+        match event:
+            case TextDelta() | RefusalDelta() | ThinkingDelta():
+                self._say(event.key, event.text)
+            case CallDelta():
+                self._say(event.key, event.fragment)
+            case PartStart() | CallStart():
+                self._parts[event.key] = _Building(event)
+            case PartEnd(part=part) | CallEnd(call=part):
+                self._change(event.key, part, whole=True)
+            case SignatureDelta() | CitationDelta():
+                self._note(event)
+            case _:
+                self._surround(event)
+
+    def _surround(self, event: Event) -> None:
+        """Take an event of the answer around the parts."""
+        match event:
+            case UsageDelta():
+                self._usage = event.usage
+            case MessageStart() | MessageDelta():
+                self._shell = event.response
+            case ChoiceEnd():
+                self._choices[event.index] = event.choice
+            case ErrorEnd():
+                self._error = True
+
+    def _note(self, event: SignatureDelta | CitationDelta) -> None:
+        """Take what is known of a part before its end."""
+        said = self._parts.get(event.key)
+        part = None if said is None else said.part
+        if type(event) is SignatureDelta and type(part) is Thinking:
+            self._change(event.key, replace(part, signature=event.signature))
+        elif type(event) is CitationDelta and type(part) is Text:
+            self._change(event.key, replace(part, citations=[*(part.citations or ()), event.citation]))
+
+    def _say(self, key: int, words: str) -> None:
+        said = self._parts.get(key)
+        if said is not None:
+            said.pieces.append(words)
+
+    def _change(self, key: int, part: Part, *, whole: bool = False) -> None:
+        said = self._parts.get(key)
+        if said is not None:
+            said.part, said.whole = part, whole
+
+    @property
+    def response(self) -> Response:
+        """The response that the events so far tell."""
+        shell = self._shell or Response()
+        told: dict[int, list[Part]] = {place: [] for place in sorted(self._choices)}
+        for said in self._parts.values():
+            told.setdefault(said.choice, []).append(said.build())
+        if not told and shell.choices:
+            told = {place: [] for place in range(len(shell.choices))}
+        choices = [self._choice(place, told[place]) for place in sorted(told)]
+        usage = self._usage if self._usage is not None else shell.usage
+        return replace(shell, choices=choices, usage=usage)
+
+    def _choice(self, place: int, parts: list[Part]) -> Choice:
+        shell = self._choices.get(place)
+        if shell is None:
+            reason: Any = "error" if self._error else "incomplete"
+            return Choice(Message("assistant", parts), reason)
+        message = shell.message
+        if type(message.content) is str and all([type(part) is Text for part in parts]):  # noqa: C419 - a list is faster
+            content: Any = "".join([part.text for part in parts])  # type: ignore[misc,union-attr]
+        else:
+            content = parts
+        return replace(shell, message=replace(message, content=content))
+
+
+def accumulate(events: Iterable[Event]) -> Response:
+    """Give the response that events tell; it never raises."""
+    accumulator = Accumulator()
+    for event in events:
+        accumulator.feed(event)
+    return accumulator.response
+
+
+def events_of(response: Response) -> Iterator[Event]:
+    """Tell a whole response as the events of a stream, each part in one piece."""
+    yield MessageStart(replace(response, choices=[], usage=None))
+    key = 0
+    for place, choice in enumerate(response.choices):
+        for part in choice.message.parts:
+            yield from _tell(key, part, place)
+            key += 1
+    if response.usage is not None:
+        yield UsageDelta(response.usage)
+    for place, choice in enumerate(response.choices):
+        content: Any = "" if type(choice.message.content) is str else []
+        yield ChoiceEnd(place, replace(choice, message=replace(choice.message, content=content)))
+    yield MessageEnd()
+
+
+def _tell(key: int, part: Part, place: int) -> Iterator[Event]:
+    if type(part) is ToolCall:
+        yield CallStart(key, part.id, part.name, part.index, part.custom, place)
+        if part.raw:
+            yield CallDelta(key, part.raw)
+        yield CallEnd(key, part)
+        return
+    delta = WORDS.get(type(part))
+    shell: Any = part if delta is None else replace(part, text="")
+    yield PartStart(key, shell, place)
+    if delta is not None and part.text:  # type: ignore[union-attr]
+        yield delta(key, part.text)  # type: ignore[union-attr]
+    yield PartEnd(key, shell)

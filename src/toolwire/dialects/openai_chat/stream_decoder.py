@@ -1,0 +1,407 @@
+"""Streams of Chat Completions, read: chunks of deltas, of several choices in one stream.
+
+Rules of this file:
+- A call is closed by the next one, if its text is whole, and by the finish reason. The end of an answer is
+  told last of all, because servers repeat it and correct it.
+- What stands beside the choices is the shell of the answer: each chunk repeats it, and only news are told.
+- What else a delta says goes along with the first event that the delta gives.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
+from toolwire.dialects.openai_chat.error import decode_error
+from toolwire.dialects.openai_chat.messages import REASONING_KEYS
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_citation, decode_part
+from toolwire.dialects.openai_chat.response import (
+    COUNTS,
+    FINISH_REASONS,
+    decode_response,
+    decode_shell,
+    read_finish,
+)
+from toolwire.endings import CUT, cut_off, is_half
+from toolwire.ledger import form_of
+from toolwire.names import number_of
+from toolwire.slots import CallText, Slots, index_of
+from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    CitationDelta,
+    Message,
+    MessageDelta,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    Refusal,
+    Text,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    UsageDelta,
+)
+
+ABSENT: Any = object()
+CHUNK = "chat.completion.chunk"
+JOINED = frozenset({"text", "summary"})
+NO_TEXTS: frozenset[str] = frozenset()
+USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
+USUAL_DELTA = frozenset({"content", "role"})
+OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
+OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
+NAMED_ONCE = frozenset({"id", "model", "created"})
+
+
+class Answer(Speech):
+    """One choice as it arrives: its words, its calls, and what else was said of it."""
+
+    __slots__ = ("called", "calls", "details", "ending", "left", "raw", "refused", "rest", "said", "spoken")
+
+    def __init__(self, decoder: StreamDecoder, choice: int) -> None:
+        super().__init__(decoder, choice)
+        self.calls = Slots()
+        self.details: list[Any] = []
+        self.said: Any = ABSENT
+        self.spoken = 0
+        self.called = False
+        self.refused = False
+        self.raw: str | None = None
+        self.rest: dict[str, Any] = {}
+        self.left: dict[str, Any] = {}
+        self.ending: Opaque | None = None
+
+    def open(self, shell: Any) -> None:
+        """Begin a part; an answer of one text without notes is one string on this wire."""
+        self.spoken += 1 if type(shell) is Text and shell.opaque is None else 2
+        super().open(shell)
+
+    def close(self) -> None:
+        """End the part that is open; details of reasoning are whole with it."""
+        if type(self.part) is Thinking and self.details:
+            form = form_of(self.part.opaque, DIALECT)
+            opaque = Opaque(DIALECT, {"reasoning_details": self.details}, dict(form))
+            self.part = replace(self.part, opaque=opaque)
+            self.details = []
+        super().close()
+
+
+class Decoder(StreamDecoder):
+    """Reads chunks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shell: dict[str, Any] | None = None
+        self._beside: dict[str, Any] | None = None
+        self._answers: dict[int, Answer] = {}
+        self._step: Opaque | None = None
+
+    def read(self, body: dict[str, Any], name: bytes) -> None:
+        """Read one chunk."""
+        del name
+        choices, usage = body.pop("choices", None), body.pop("usage", None)
+        body.pop("obfuscation", None)
+        error = None
+        if body != self._beside:
+            error = body.pop("error", None)
+            if self._shell is None and _is_whole(choices):
+                self.replay(decode_response({**body, "choices": choices, "usage": usage}))
+                return
+            if error is None or choices:
+                self._read_beside(body)
+        for entry in choices if type(choices) is list else ():
+            if type(entry) is dict:
+                self._read_choice(entry)
+        if type(usage) is dict:
+            self.events.append(UsageDelta(COUNTS.decode(usage, DIALECT)))
+        if error is not None:
+            self.fail(decode_error(None, {"error": error}))
+
+    def _read_beside(self, body: dict[str, Any]) -> None:
+        """Read what stands beside the choices: the shell of the answer, or news of it."""
+        shell, self._beside = self._shell, body
+        if shell is None:
+            self._shell = body
+            self.events.append(MessageStart(_read_shell(body)))
+            return
+        news = {
+            key: value
+            for key, value in body.items()
+            if shell.get(key, ABSENT) != value and not (key in NAMED_ONCE and shell.get(key))
+        }
+        if news:
+            self._shell = {**shell, **news}
+            self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
+
+    def _read_choice(self, entry: dict[str, Any]) -> None:
+        place, delta = index_of(entry.get("index")) or 0, entry.get("delta")
+        answer = self._answers.get(place)
+        if answer is None:
+            answer = self._answers[place] = Answer(self, place)
+        elif type(delta) is dict and USUAL_DELTA.issuperset(delta) and USUAL_CHOICE.issuperset(entry):
+            text = delta.get("content")
+            bare = entry.get("finish_reason") is None and entry.get("logprobs") is None
+            if bare and type(text) is str and text and type(answer.part) is Text:
+                self.events.append(TextDelta(answer.key, text))
+                return
+        delta = entry.get("message") if delta is None else delta
+        self._read_odd_choice(entry, delta if type(delta) is dict else {}, answer)
+
+    def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: Answer) -> None:
+        word, left = entry.get("finish_reason"), _said(entry, OF_CHOICE)
+        _join(answer.left, left, NO_TEXTS)
+        ended = type(word) is str and word != ""
+        spoken = _reasoning_key(delta)
+        unknown = self._read_unknown(delta, spoken, answer)
+        step = {} if ended else left
+        self._step = (
+            Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
+        )
+        self._read_thinking(delta, spoken, answer)
+        self._read_words(delta, answer)
+        self._read_calls(delta, answer)
+        self._say_step(answer)
+        if ended:
+            answer.ending = Opaque(DIALECT, left) if left else answer.ending
+            if answer.raw is None or (word == "tool_calls" and answer.calls.calls):
+                answer.raw = word
+            self.done = all(answer.raw is not None for answer in self._answers.values())
+            answer.close()
+            self._close_calls(answer, FINISH_REASONS.get(word, "unknown"))
+
+    def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: Answer) -> dict[str, Any]:
+        """Keep what nobody understands; give it, and what only this wire says (that there are no words yet)."""
+        unknown = {key: value for key, value in _said(delta, OF_DELTA).items() if key != spoken}
+        for key, value in unknown.items():
+            if key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
+                answer.rest[key] = value
+        if answer.said is ABSENT and "content" in delta and not delta["content"]:
+            unknown["content"] = answer.said = delta["content"]
+        return unknown
+
+    def _take_step(self) -> Opaque | None:
+        step, self._step = self._step, None
+        return step
+
+    def _say_step(self, answer: Answer) -> None:
+        if (step := self._take_step()) is not None:
+            self.events.append(OpaqueDelta(None, answer.choice, opaque=step))
+
+    def _read_thinking(self, delta: dict[str, Any], key: str | None, answer: Answer) -> None:
+        details: Any = delta.get("reasoning_details")
+        news = details if type(details) is list else []
+        if key is None and not news:
+            return
+        words = _words_of(news) if key is None else delta[key]
+        if type(answer.part) is not Thinking:
+            answer.open(Thinking("", opaque=Opaque(DIALECT, {}, {"key": key or "reasoning_details"})))
+        _join_details(answer.details, news)
+        answer.say(answer.part, words, self._take_step())
+
+    def _read_words(self, delta: dict[str, Any], answer: Answer) -> None:
+        content, refusal, notes = delta.get("content"), delta.get("refusal"), delta.get("annotations")
+        if type(content) is str and content:
+            answer.said = ""
+            answer.say(Text(""), content, self._take_step())
+        elif type(content) is list:
+            for block in content:
+                self._read_block(block, answer)
+        for note in notes if type(notes) is list else ():
+            citation = decode_citation(note)
+            if citation is None or type(answer.part) is not Text:
+                answer.rest["annotations"] = [*answer.rest.get("annotations", ()), note]
+                step = Opaque(DIALECT, {"delta": {"annotations": [note]}})
+                self.events.append(OpaqueDelta(None, answer.choice, opaque=step))
+                continue
+            answer.spoken += 1
+            answer.part = replace(answer.part, citations=[*(answer.part.citations or ()), citation])
+            self.events.append(CitationDelta(answer.key, citation, opaque=self._take_step()))
+        if type(refusal) is str and refusal:
+            answer.refused = True
+            answer.say(
+                Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"})), refusal, self._take_step()
+            )
+
+    def _read_block(self, block: Any, answer: Answer) -> None:
+        """Read a block of the servers that stream the list form of the content (Mistral)."""
+        part: Any = decode_part(block)
+        if type(part) is Thinking:
+            opaque = Opaque(DIALECT, part.opaque.value, {"key": "content"})  # type: ignore[union-attr]
+            answer.say(replace(part, text="", opaque=opaque), part.text, self._take_step())
+        elif type(part) is Text:
+            answer.say(replace(part, text=""), part.text, self._take_step())
+        else:
+            answer.add(part)
+
+    def _read_calls(self, delta: dict[str, Any], answer: Answer) -> None:
+        entries, legacy = delta.get("tool_calls"), delta.get("function_call")
+        for entry in entries if type(entries) is list else ():
+            if type(entry) is dict:
+                self._read_call(entry, "custom" if "custom" in entry else "function", answer)
+        if type(legacy) is dict and legacy:
+            self._read_call({"function_call": legacy}, "function_call", answer)
+
+    def _read_call(self, entry: dict[str, Any], key: str, answer: Answer) -> None:
+        given = entry.pop(key, None)
+        inner: dict[str, Any] = given if type(given) is dict else {}
+        field = "input" if key == "custom" else "arguments"
+        call_id, name, text = entry.pop("id", None), inner.get("name"), inner.get(field)
+        call_id = call_id if type(call_id) is str and call_id not in NO_IDS else None
+        name = name if type(name) is str else None
+        calls, count = answer.calls, len(answer.calls.calls)
+        call = calls.find(call_id, index_of(entry.pop("index", None)), name, text)
+        if len(calls.calls) > count:
+            answer.close()
+            if count and (before := calls.calls[-2]).is_whole():
+                self._close_call(before, answer)
+        if type(text) is str:
+            del inner[field]
+        elif type(text) is dict and self.repeats_a_key():
+            call.problem = "its arguments give a key twice"
+        call.name = call.name or name or ""
+        call.merge({**entry, key: {**inner, "name": call.name}})
+        if self.damaged:
+            call.problem = NOT_UTF8
+        fragment = text if type(text) is str and not (text == call.text and call.is_whole()) else ""
+        if call.key is None and call.name and (call.id is not None or fragment):
+            self._start_call(call, answer)
+        if fragment and not call.closed:
+            call.add(fragment)
+            if call.key is not None:
+                self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
+
+    def _start_call(self, call: CallText, answer: Answer) -> None:
+        """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
+        call.key = self.new_key()
+        answer.spoken += 2
+        known = self._build(call, "")
+        call_id, name = (known.id, known.name) if type(known) is ToolCall else (call.id, call.name)
+        opaque, custom = known.opaque if type(known) is ToolCall else None, "custom" in call.entry
+        self._say_step(answer)
+        self.events.append(
+            CallStart(call.key, call_id, name, call.index, custom, answer.choice, opaque=opaque)
+        )
+        if call.pieces:
+            self.events.append(CallDelta(call.key, call.text))
+
+    def _build(self, call: CallText, text: str) -> Any:
+        entry = dict(call.entry)
+        key = next(key for key in ("function_call", "custom", "function") if key in entry)
+        entry[key] = dict(entry[key])
+        field = "input" if key == "custom" else "arguments"
+        if text or field not in entry[key]:
+            entry[key][field] = text
+        number = number_of((self._shell or {}).get("id"))
+        if key == "function_call":
+            return decode_legacy_call(entry, number)
+        if call.id is not None:
+            entry["id"] = call.id
+        return decode_call(entry, number, call.index)
+
+    def _close_call(self, call: CallText, answer: Answer, reason: str | None = None) -> None:
+        call.closed = True
+        if call.key is None:
+            self._start_call(call, answer)
+        made = self._build(call, call.text)
+        if type(made) is not ToolCall or not made.name:
+            made = ToolCall(call.id, call.name, {}, call.index, raw=call.text, error="it has no name")
+            call.problem = made.error
+        if call.problem is not None:
+            made = cut_off(replace(made, error=call.problem))
+        elif reason in CUT and not made.custom and is_half(made, last=call is answer.calls.calls[-1]):
+            made = cut_off(made)
+        elif made.custom and reason in CUT:
+            made = replace(made, complete=False)
+        answer.called = answer.called or made.complete
+        self.events.append(CallEnd(call.key, made))  # type: ignore[arg-type]
+
+    def _close_calls(self, answer: Answer, reason: str | None) -> None:
+        for call in answer.calls.calls:
+            if not call.closed:
+                self._close_call(call, answer, reason)
+
+    def settle(self, reason: str | None) -> None:
+        """End what is open, and every answer; an answer that the wire did not end is incomplete."""
+        broken: Any = reason or "incomplete"
+        for place in sorted(self._answers):
+            answer = self._answers[place]
+            answer.close()
+            self._close_calls(answer, broken)
+            finish = read_finish(answer.raw, called=answer.called, refused=answer.refused)
+            finish = broken if answer.raw is None or reason == "error" else finish
+            form = {} if answer.said is ABSENT else {"said": {"content": answer.said}}
+            message = Message("assistant", [], opaque=WIRE.own(answer.rest, form))
+            if answer.said == "" and answer.spoken <= 1:
+                message = replace(message, content="", opaque=WIRE.own(answer.rest))
+            opaque = WIRE.own(answer.left, {"said": {"index": place}})
+            shell = Choice(message, finish, answer.raw, opaque=opaque)
+            self.events.append(ChoiceEnd(place, shell, opaque=answer.ending))
+
+
+def _is_whole(choices: Any) -> bool:
+    """Whether a chunk is no chunk, but a whole answer."""
+    entry = choices[0] if type(choices) is list and choices else None
+    return type(entry) is dict and "delta" not in entry and "message" in entry
+
+
+def _read_shell(body: dict[str, Any]) -> Any:
+    rest = body.copy()
+    form = {"said": {"object": "chat.completion"}} if rest.pop("object", None) == CHUNK else {}
+    return decode_shell(rest, form, [])
+
+
+def _said(given: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None and key not in taken}
+
+
+def _join(whole: dict[str, Any], news: dict[str, Any], texts: frozenset[str]) -> None:
+    """Add the pieces of a step to their whole: lists grow, and these texts; else the latest counts."""
+    for key, value in news.items():
+        before = whole.get(key)
+        if type(before) is list and type(value) is list:
+            whole[key] = before + value
+        elif type(before) is dict and type(value) is dict:
+            whole[key] = dict(before)
+            _join(whole[key], value, texts)
+        elif type(before) is str and type(value) is str and key in texts:
+            whole[key] = before + value
+        elif value is not None or key not in whole:
+            whole[key] = value
+
+
+def _join_details(details: list[Any], news: list[Any]) -> None:
+    """Add pieces of `reasoning_details`: those of one index and kind are one, unless their ids differ."""
+    for piece in news:
+        last = details[-1] if details else None
+        if (
+            type(piece) is dict
+            and type(last) is dict
+            and all(last.get(key) == piece.get(key) for key in ("type", "index"))
+            and (piece.get("id") in (None, last.get("id")) or "id" not in last)
+        ):
+            _join(last, piece, JOINED)
+        else:
+            details.append(dict(piece) if type(piece) is dict else piece)
+
+
+def _reasoning_key(delta: dict[str, Any]) -> str | None:
+    """Give the key under which a delta says its reasoning, if it says any."""
+    for key in REASONING_KEYS:
+        if type(text := delta.get(key)) is str and (text or delta.get("reasoning_details")):
+            return key
+    return None
+
+
+def _words_of(details: list[Any]) -> str:
+    texts = [detail.get("text") for detail in details if type(detail) is dict]
+    return "".join(text for text in texts if type(text) is str)
+
+
+def decode_stream() -> Decoder:
+    """Read a stream."""
+    return Decoder()

@@ -1,0 +1,328 @@
+"""Streams of Chat Completions, written: chunks of deltas.
+
+Rules of this file:
+- A chunk stands between a beginning and an end that are prepared; only what is new in it is encoded.
+- The first chunk of a choice says who speaks. Why it ended and what it cost is said when the stream is over,
+  and not at all if something went wrong.
+"""
+
+from typing import Any
+
+from toolwire.arguments import argument_text
+from toolwire.dialects.openai_chat.error import encode_error
+from toolwire.dialects.openai_chat.messages import encode_thinking_key
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
+from toolwire.dialects.openai_chat.response import COUNTS, encode_response, finish_word
+from toolwire.framing import write_event
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.streams import BROKEN_OFF, DONE, StreamEncoder, encode_json, left_at_step
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    ChoiceEnd,
+    CitationDelta,
+    ErrorEnd,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    Refusal,
+    RefusalDelta,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    UsageDelta,
+)
+
+CHUNK = "chat.completion.chunk"
+
+
+class Encoder(StreamEncoder):
+    """Writes chunks."""
+
+    def __init__(self, quirks: Quirks) -> None:
+        super().__init__(Ledger(WIRE, quirks))
+        self._shell: dict[str, Any] = {}
+        self._head = b""
+        self._ready: dict[int, tuple[bytes, bytes]] = {}
+        self._open: dict[int, _Written] = {}
+        self._spoken: set[int] = set()
+        self._called: set[int] = set()
+        self._refused: set[int] = set()
+        self._endings: list[bytes] = []
+        self._usage: Any = None
+        self._mine = False
+
+    def writers(self) -> dict[type, Any]:
+        """Give what writes each kind of event."""
+        return {
+            MessageStart: self.write_message_start,
+            MessageDelta: self.write_message_delta,
+            PartStart: self.write_part_start,
+            TextDelta: self.write_words,
+            RefusalDelta: self.write_words,
+            ThinkingDelta: self.write_words,
+            CitationDelta: self.write_citation,
+            OpaqueDelta: self.write_opaque,
+            PartEnd: self.write_part_end,
+            CallStart: self.write_call_start,
+            CallDelta: self.write_call_delta,
+            CallEnd: self.write_call_end,
+            UsageDelta: self.write_usage,
+            ChoiceEnd: self.write_choice_end,
+            ErrorEnd: self.write_error,
+            MessageEnd: self.write_message_end,
+        }
+
+    def _chunk(
+        self, choice: int, delta: dict[str, Any], opaque: Opaque | None, word: str | None = None
+    ) -> bytes:
+        """Write a chunk of a choice, with what this wire said beside it; the first one says who speaks."""
+        if choice not in self._spoken:
+            self._spoken.add(choice)
+            delta = {"role": "assistant", **delta}
+        entry = {"index": choice, "delta": delta, "finish_reason": word}
+        for key, value in left_at_step(opaque, DIALECT).items():
+            if key == "delta":
+                entry["delta"] = {**value, **delta}
+            else:
+                entry.setdefault(key, value)
+        return write_event(self._head + encode_json(entry) + b"]}")
+
+    def write_message_start(self, event: MessageStart) -> bytes:
+        """Prepare what every chunk says."""
+        encoded = encode_response(event.response, self.ledger.quirks)
+        self.ledger.losses += encoded.losses
+        self._mine = made_by(event.response.opaque, DIALECT)
+        shell = {key: value for key, value in encoded.body.items() if key not in {"choices", "usage"}}
+        if "object" in shell:
+            shell["object"] = CHUNK
+        return self._prepare(shell)
+
+    def _prepare(self, shell: dict[str, Any]) -> bytes:
+        self._shell = shell
+        self._head = encode_json({**shell, "choices": []})[:-2]
+        self._ready.clear()
+        return b""
+
+    def write_message_delta(self, event: MessageDelta) -> bytes:
+        """Say news of the answer with the next chunk."""
+        if made_by(event.opaque, DIALECT):
+            return self._prepare({**self._shell, **event.opaque.value})  # type: ignore[union-attr]
+        self.ledger.losses += encode_response(event.response, self.ledger.quirks).losses
+        return b""
+
+    def write_part_start(self, event: PartStart) -> bytes:
+        """Begin a part: a first text says that there are words."""
+        part, quirks = event.part, self.ledger.quirks
+        key = "content"
+        if type(part) is Refusal:
+            key = "refusal"
+            self._refused.add(event.choice)
+        elif type(part) is Thinking:
+            key = quirks.reasoning_key or form_of(part.opaque, DIALECT).get("key", "reasoning_content")
+        self._open[event.key] = written = _Written(event.key, event.choice, key)
+        written.in_blocks = key == "content" and made_by(part.opaque, DIALECT)
+        if event.choice in self._spoken or type(part) is not Text or written.in_blocks:
+            return b""
+        return self._chunk(event.choice, {"content": ""}, None)
+
+    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+        """Write words."""
+        if event.opaque is None and (ready := self._ready.get(event.key)) is not None:
+            return ready[0] + encode_json(event.text) + ready[1]
+        part = self._open.get(event.key)
+        if part is None:
+            return b""
+        delta: dict[str, Any] = {part.key: event.text}
+        if part.in_blocks:
+            block: dict[str, Any] = {"type": "text", "text": event.text}
+            if type(event) is ThinkingDelta:
+                block = {"type": "thinking", "thinking": [block]}
+            delta = {"content": [block]}
+        elif part.key == "reasoning_details":
+            delta = {}
+        elif part.choice in self._spoken:
+            before = encode_json({"index": part.choice, "delta": {part.key: ""}, "finish_reason": None})
+            begin, end = before.split(b'""')
+            self._ready[event.key] = (b"data: " + self._head + begin, end + b"]}\n\n")
+        return self._chunk(part.choice, delta, event.opaque)
+
+    def write_citation(self, event: CitationDelta) -> bytes:
+        """Write an annotation."""
+        part = self._open.get(event.key)
+        if part is None:
+            return b""
+        part.told += 1
+        self._stand(part)
+        note = encode_citation(event.citation, self.ledger)
+        return b"" if note is None else self._chunk(part.choice, {"annotations": [note]}, event.opaque)
+
+    def _stand(self, part: "_Written") -> None:
+        self.ledger.at, self.ledger.part = ("choices", part.choice, "message"), part.place
+
+    def write_part_end(self, event: PartEnd) -> bytes:
+        """Lose what a part cannot say here, and write one that came whole."""
+        part, written = event.part, self._open.pop(event.key, None)
+        self._ready.pop(event.key, None)
+        if written is None:
+            return b""
+        self._stand(written)
+        delta: dict[str, Any] = {}
+        match part:
+            case Text():
+                finish({}, part, self.ledger)
+                notes = [
+                    encode_citation(note, self.ledger) for note in (part.citations or ())[written.told :]
+                ]
+                delta = {"annotations": [note for note in notes if note is not None]}
+            case Thinking():
+                encode_thinking_key(part, {}, [], self.ledger)
+            case Refusal():
+                finish({}, part, self.ledger)
+            case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
+                delta = {"content": [block]}
+        self.keep_losses()
+        return self._chunk(written.choice, delta, event.opaque) if any(delta.values()) else b""
+
+    def write_call_start(self, event: CallStart) -> bytes:
+        """Write the name and the id of a call."""
+        ledger, form = self.ledger, form_of(event.opaque, DIALECT)
+        mine = made_by(event.opaque, DIALECT)
+        verbatim = mine and "escaped" not in form
+        name = event.name if verbatim else ledger.names.write(event.name)
+        key = (
+            "custom"
+            if event.custom
+            else "function_call"
+            if form.get("key") == "function_call"
+            else "function"
+        )
+        self._open[event.key] = _Written(event.key, event.choice, key, event.index)
+        self._called.add(event.choice)
+        field = "input" if event.custom else "arguments"
+        if key == "function_call":
+            return self._chunk(event.choice, {key: {"name": name, field: ""}}, None)
+        entry: dict[str, Any] = {"index": event.index, "id": ledger.ids.call(event.id, own=verbatim)}
+        if "no_id" in form:
+            del entry["id"]
+        if "untyped" not in form:
+            entry["type"] = key
+        entry[key] = {"name": name, field: ""}
+        left = event.opaque.value if mine and event.opaque is not None else {}
+        for extra, value in left.items():
+            entry[extra] = {**value, **entry[key]} if extra == key and isinstance(value, dict) else value
+        delta: dict[str, Any] = {} if mine or event.choice in self._spoken else {"content": None}
+        return self._chunk(event.choice, {**delta, "tool_calls": [entry]}, None)
+
+    def write_call_delta(self, event: CallDelta) -> bytes:
+        """Write a fragment of a call's text."""
+        call = self._open.get(event.key)
+        if call is None:
+            return b""
+        call.told += 1
+        ready = self._ready.get(event.key)
+        if ready is None or event.opaque is not None:
+            field = "input" if call.key == "custom" else "arguments"
+            inner: dict[str, Any] = {call.key: {field: ""}}
+            delta = inner if call.key == "function_call" else {"tool_calls": [{"index": call.index, **inner}]}
+            frame = self._chunk(call.choice, delta, event.opaque)
+            begin, _, end = frame.rpartition(b'""')
+            ready = self._ready[event.key] = begin, end
+        return ready[0] + encode_json(event.fragment) + ready[1]
+
+    def write_call_end(self, event: CallEnd) -> bytes:
+        """End a call: what came without fragments is said whole."""
+        written, call = self._open.pop(event.key, None), event.call
+        self._ready.pop(event.key, None)
+        if written is None:
+            return b""
+        self._stand(written)
+        finish({}, call, self.ledger)
+        self.keep_losses()
+        text = (call.raw or "") if call.custom else argument_text(call)
+        if written.told or not call.complete or (call.raw == "" and made_by(call.opaque, DIALECT)):
+            return b""
+        self._open[event.key] = written
+        data = self.write_call_delta(CallDelta(event.key, text))
+        del self._open[event.key], self._ready[event.key]
+        return data
+
+    def write_opaque(self, event: OpaqueDelta) -> bytes:
+        """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
+        if left_at_step(event.opaque, DIALECT):
+            return self._chunk(event.choice, {}, event.opaque)
+        if event.key is None:
+            self.ledger.at, self.ledger.part = (), None
+            self.ledger.lose_opaque(event.opaque)
+            self.keep_losses()
+        return b""
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts; the last ones are said after the answers."""
+        self._usage = event.usage
+        return b""
+
+    def write_choice_end(self, event: ChoiceEnd) -> bytes:
+        """Keep the end of an answer until it is sure that nothing went wrong."""
+        self.ledger.at, self.ledger.part = ("choices", event.index), None
+        choice, place = event.choice, event.index
+        mine = made_by(choice.opaque, DIALECT)
+        word = None
+        if choice.raw_finish_reason is not None or not mine:
+            called, refused = place in self._called, place in self._refused
+            word = finish_word(choice, self.ledger, mine=mine, called=called, refused=refused)
+        if mine and choice.finish_reason == "error":
+            word = choice.raw_finish_reason
+        if not mine:
+            self.ledger.lose_opaque(choice.opaque)
+            self.ledger.lose_opaque(choice.message.opaque)
+        if word is not None:
+            self._endings.append(self._chunk(place, {}, event.opaque, word))
+        return b""
+
+    def write_error(self, event: ErrorEnd) -> bytes:
+        """Say an error; nothing follows it. What this wire had said of the end before stays."""
+        self.ended = True
+        before = b"".join(self._endings) + self._counts() if self._mine else b""
+        reply = encode_error(event.error)
+        self.ledger.losses += reply.losses
+        return before + write_event(encode_json(reply.body))
+
+    def write_message_end(self, event: MessageEnd) -> bytes:
+        """Say how the answers ended, and what they cost."""
+        if not event.complete and not self._mine:
+            return self.write_error(ErrorEnd(BROKEN_OFF))
+        self.ended = True
+        return b"".join(self._endings) + self._counts() + (write_event(DONE) if event.complete else b"")
+
+    def _counts(self) -> bytes:
+        if self._usage is None or not self.ledger.quirks.stream_usage:
+            return b""
+        self.ledger.at, self.ledger.part = (), None
+        usage = {**self._shell, "choices": [], "usage": COUNTS.encode(self._usage, self.ledger)}
+        return write_event(encode_json(usage))
+
+
+class _Written:
+    """A part that is being written: where, under which key, and how much of it was told."""
+
+    __slots__ = ("choice", "in_blocks", "index", "key", "place", "told")
+
+    def __init__(self, place: int, choice: int, key: str, index: int = 0) -> None:
+        self.place = place
+        self.choice = choice
+        self.key = key
+        self.index = index
+        self.in_blocks = False
+        self.told = 0
+
+
+def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
+    """Write a stream's bytes."""
+    return Encoder(tuned(quirks, settings) if settings else quirks)

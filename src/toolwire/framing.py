@@ -1,0 +1,235 @@
+"""Frames of a stream: bytes, however they were cut, to whole messages, and messages to bytes.
+
+Rules of this file:
+- The frames do not depend on how the bytes were cut, and each byte is looked at a bounded number of times.
+- What has arrived of an unfinished frame is kept; more than `limit` bytes of it are an error.
+- Server-sent events follow the WHATWG: a line ends with CR, LF or CRLF and with nothing else, a byte order
+  mark may stand first, an empty line ends a frame. What none ended is no frame; `unfinished` gives it.
+"""
+
+import re
+
+from toolwire.errors import FrameTooLarge
+
+LIMIT = 64 * 1024 * 1024
+BOM = b"\xef\xbb\xbf"
+Frame = tuple[bytes, bytes]
+"""An event's name, empty where it has none, and its data."""
+
+
+class Lines:
+    """Bytes to lines; the last of them waits for its end."""
+
+    __slots__ = ("_after_return", "_begun", "_held", "limit")
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self._held = bytearray()
+        self._begun = False
+        self._after_return = False
+
+    def split(self, data: bytes) -> list[bytes]:
+        """Give the lines that these bytes end."""
+        if not self._begun:
+            data = self._leave_out_mark(data)
+        if self._after_return and data:
+            self._after_return = False
+            data = data.removeprefix(b"\n")
+        if not data:
+            return []
+        lines = data.splitlines()
+        last = data[-1]
+        self._after_return = last == 13
+        waiting = lines.pop() if last not in b"\r\n" else b""
+        held = self._held
+        if held and lines:
+            lines[0] = bytes(held) + lines[0]
+            held.clear()
+        if waiting:
+            held += waiting
+            if len(held) > self.limit:
+                raise FrameTooLarge(self.limit)
+        return lines
+
+    def _leave_out_mark(self, data: bytes) -> bytes:
+        data = bytes(self._held) + data
+        self._held.clear()
+        if len(data) < len(BOM) and BOM.startswith(data):
+            self._held += data
+            return b""
+        self._begun = True
+        return data.removeprefix(BOM)
+
+    def rest(self) -> bytes:
+        """Give what has arrived of a line that nothing ended."""
+        return bytes(self._held)
+
+
+class EventStream:
+    """Server-sent events to frames; `stray` holds lines that are no field, such as a bare JSON error."""
+
+    __slots__ = ("_data", "_lines", "_name", "_size", "last_id", "limit", "retry", "stray")
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self.last_id = ""
+        self.retry: int | None = None
+        self.stray: list[bytes] = []
+        self._lines = Lines(limit)
+        self._name = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Give the frames that these bytes end."""
+        frames: list[Frame] = []
+        for line in self._lines.split(data):
+            if not line:
+                if (lines := self._data) != []:
+                    frames.append((self._name, lines[0] if len(lines) == 1 else b"\n".join(lines)))
+                    self._data, self._size = [], 0
+                self._name = b""
+            elif line[:5] == b"data:":
+                self._add(line[6:] if line[5:6] == b" " else line[5:])
+            else:
+                self._read_field(line)
+        return frames
+
+    def _add(self, value: bytes) -> None:
+        self._data.append(value)
+        self._size += len(value) + 1
+        if self._size > self.limit:
+            raise FrameTooLarge(self.limit)
+
+    def _read_field(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match field:
+            case b"":
+                return
+            case b"data":
+                self._add(value)
+            case b"event":
+                self._name = value
+            case b"id":
+                if b"\0" not in value:
+                    self.last_id = value.decode(errors="replace")
+            case b"retry":
+                if value.isdigit():
+                    self.retry = int(value[:18])
+            case _:
+                self._size += len(line)
+                if self._size > self.limit:
+                    raise FrameTooLarge(self.limit)
+                self.stray.append(line)
+
+    def unfinished(self) -> list[Frame]:
+        """Give the frame that no empty line ended; a reader of the WHATWG's kind would discard it."""
+        line = self._lines.rest()
+        data = self._data
+        if line[:5] == b"data:":
+            data = [*data, line[5:].removeprefix(b" ")]
+        elif line:
+            self.stray.append(line)
+        return [(self._name, b"\n".join(data))] if data else []
+
+
+_IN_STRING = re.compile(rb'["\\]')
+_OUTSIDE = re.compile(rb'["{}\[\]]')
+
+
+class JsonObjects:
+    """JSON objects one after the other, whatever stands between them: in an array, in lines, over lines.
+
+    An object is found by its braces; whether it is one, its reader says.
+    """
+
+    __slots__ = ("_depth", "_escaped", "_held", "_quoted", "limit")
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self._held = bytearray()
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Give the objects that these bytes end."""
+        frames: list[Frame] = []
+        place, begin = int(self._escaped and bool(data)), 0
+        self._escaped = self._escaped and not data
+        while (found := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
+            place = found.end()
+            mark = found.group()
+            if mark == b'"':
+                self._quoted = not self._quoted and self._depth > 0
+            elif mark == b"\\":
+                self._escaped = place == len(data)
+                place += 1
+            elif mark == b"{":
+                if not self._depth:
+                    begin = place - 1
+                self._depth += 1
+            elif mark == b"[":
+                self._depth += self._depth > 0
+            elif self._depth:
+                self._depth -= 1
+                if not self._depth:
+                    frames.append((b"", bytes(self._held) + data[begin:place]))
+                    self._held.clear()
+        if self._depth:
+            self._held += data[begin:]
+            if len(self._held) > self.limit:
+                raise FrameTooLarge(self.limit)
+        return frames
+
+    def unfinished(self) -> list[Frame]:
+        """Give nothing: half an object is none."""
+        return []
+
+
+class JsonLines:
+    """JSON objects, one on each line; a line that is none may be a piece of one that is spread over lines."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._lines = Lines(limit)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Give the lines that these bytes end, without the empty ones."""
+        return [(b"", line) for line in self._lines.split(data) if line and not line.isspace()]
+
+    def unfinished(self) -> list[Frame]:
+        """Give the last line, which may lack its end."""
+        line = self._lines.rest()
+        return [(b"", line)] if line.strip() else []
+
+
+Framing = EventStream | JsonObjects | JsonLines
+
+
+def write_event(data: bytes, name: bytes = b"") -> bytes:
+    """Write one server-sent event; data that has lines gets as many."""
+    if b"\n" in data or b"\r" in data:
+        data = b"\ndata: ".join(data.splitlines() + ([b""] if data[-1:] in b"\r\n" else []))
+    return b"event: " + name + b"\ndata: " + data + b"\n\n" if name else b"data: " + data + b"\n\n"
+
+
+class JsonArray:
+    """Writes objects as one JSON array, each as soon as it is there."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def write(self, data: bytes) -> bytes:
+        """Write one object."""
+        before = b",\r\n" if self._begun else b"["
+        self._begun = True
+        return before + data
+
+    def close(self) -> bytes:
+        """End the array."""
+        return b"]" if self._begun else b"[]"

@@ -1,0 +1,325 @@
+"""What reading and writing a stream have in common in every dialect.
+
+Rules of this file:
+- A decoder gives events and never raises: what cannot be read is an `ErrorEnd`, and ends the stream.
+- A stream may turn out to be something else: one whole JSON body, an error page, nothing. It is read as that.
+- Bytes that are no UTF-8 become U+FFFD in words; a call whose text they touched is refused.
+- An encoder gives bytes as soon as they can be said. After an error it says nothing more.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from toolwire.accumulate import WORDS, events_of
+from toolwire.bodies import read_body
+from toolwire.errors import FrameTooLarge, InvalidBody
+from toolwire.faults import excerpt
+from toolwire.framing import EventStream, Framing, JsonLines, JsonObjects
+from toolwire.ledger import Ledger
+from toolwire.types import (
+    Error,
+    ErrorEnd,
+    Event,
+    Loss,
+    MessageEnd,
+    Opaque,
+    Part,
+    PartEnd,
+    PartStart,
+    Response,
+)
+
+_decode = msgspec.json.Decoder().decode
+encode_json = msgspec.json.Encoder().encode
+DONE = b"[DONE]"
+BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
+NOT_UTF8 = "its text was not UTF-8"
+EXCERPT = 500
+
+
+class StreamDecoder:
+    """Reads one stream: bytes to events. A dialect says what a body means, and what the end of one is.
+
+    `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that
+    nothing more is read; `ignored` counts the bytes that came after that.
+    """
+
+    framing: type[EventStream | JsonLines] = EventStream
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.done = False
+        self.over = False
+        self.ignored = 0
+        self.damaged = False
+        self.frame = b""
+        self._frames: Framing | None = None
+        self._strays: JsonObjects | None = None
+        self._begun = False
+        self._keys = 0
+        self._head = b""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Give the events that these bytes tell."""
+        events: list[Event] = []
+        self.events = events
+        frames = self._frames
+        if self.over or frames is None:
+            if self.over:
+                self.ignored += len(data)
+                return events
+            frames = self._choose(data)
+            if frames is None:
+                return events
+            data, self._head = self._head, self._head[:EXCERPT]
+        try:
+            for name, frame in frames.feed(data):
+                self._read_frame(frame, name)
+                if self.over:
+                    return events
+        except FrameTooLarge as problem:
+            self.fail(Error("too_large", str(problem)))
+            return events
+        if type(frames) is EventStream and frames.stray:
+            self._read_strays(frames)
+        return events
+
+    def close(self) -> list[Event]:
+        """Give the events that the end of the bytes tells."""
+        self.events = []
+        if not self.over and self._frames is not None:
+            for name, frame in self._frames.unfinished():
+                if is_json(frame) and not self.over:
+                    self._read_frame(frame, name)
+            if not self.over and type(self._frames) is EventStream:
+                self._read_strays(self._frames)
+        if not self.over:
+            if self._begun:
+                self.end(complete=self.done)
+            else:
+                said = excerpt(self._head.decode(errors="replace"), EXCERPT).strip()
+                self.fail(
+                    Error("server", f"no event of a stream came, but {said!r}" if said else "no event came")
+                )
+        return self.events
+
+    def _choose(self, data: bytes) -> Framing | None:
+        """Choose how the bytes are framed by the first of them that says something."""
+        self._head += data
+        first = self._head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if not first and len(self._head) < EXCERPT:
+            return None
+        whole = self.framing is EventStream and first in (b"{", b"[")
+        self._frames = frames = JsonObjects() if whole else self.framing()
+        return frames
+
+    def _read_frame(self, frame: bytes, name: bytes = b"") -> None:
+        try:
+            body = _decode(frame)
+        except (msgspec.DecodeError, RecursionError):
+            self._read_odd(frame)
+            return
+        self.frame = frame
+        if type(body) is dict:
+            self._begun = True
+            self.read(body, name)
+        elif body is not None:
+            self._refuse(frame)
+
+    def _read_odd(self, frame: bytes) -> None:
+        """Read a frame that is not JSON as it stands."""
+        bare = frame.strip()
+        if bare == DONE or not bare:
+            self.done = self.done or bare == DONE
+            if bare == DONE and self._begun:
+                self.end(complete=True)
+            return
+        if self._strays is not None or (self.framing is JsonLines and bare[:1] != DONE[:1]):
+            self._read_pieces(frame)
+            return
+        body = repair(frame)
+        if type(body) is not dict:
+            self._refuse(frame)
+            return
+        self._begun = self.damaged = True
+        self.read(body, b"")
+        self.damaged = False
+
+    def _read_pieces(self, line: bytes) -> None:
+        """Read a line that is no object by itself: two objects, or a piece of one that has several lines."""
+        body = repair(line)
+        if type(body) is dict:
+            self._begun = self.damaged = True
+            self.read(body, b"")
+            self.damaged = False
+            return
+        self._strays = self._strays or JsonObjects()
+        for _, frame in self._strays.feed(line + b"\n"):
+            if is_json(frame):
+                self._read_frame(frame)
+            else:
+                self._refuse(frame)
+
+    def _read_strays(self, frames: EventStream) -> None:
+        """Read the objects that stand bare between events: a server's way to report an error."""
+        if not frames.stray:
+            return
+        self._strays = self._strays or JsonObjects()
+        found = self._strays.feed(b"\n".join(frames.stray) + b"\n")
+        frames.stray.clear()
+        for _, frame in found:
+            if is_json(frame) and not self.over:
+                self._read_frame(frame)
+
+    def _refuse(self, frame: bytes) -> None:
+        text = excerpt(frame.decode(errors="replace"), EXCERPT)
+        self.fail(
+            Error("server", f"a frame of the stream is no JSON object: {text!r}", code="stream_invalid")
+        )
+
+    def read(self, body: dict[str, Any], name: bytes) -> None:
+        """Read one body."""
+        raise NotImplementedError
+
+    def settle(self, reason: str | None) -> None:
+        """End what is open; `reason` says why, where the wire did not."""
+        raise NotImplementedError
+
+    def new_key(self) -> int:
+        """Give the key of the next part."""
+        self._keys += 1
+        return self._keys - 1
+
+    def replay(self, response: Response) -> None:
+        """Tell a whole response: a server may answer with one where a stream was asked for."""
+        self.events += events_of(response)
+        self.over = True
+
+    def fail(self, error: Error) -> None:
+        """End the stream with an error."""
+        if self._begun:
+            self.settle("error")
+        self.events += (ErrorEnd(error), MessageEnd(complete=False))
+        self.over = True
+
+    def end(self, *, complete: bool) -> None:
+        """End the stream."""
+        self.settle(None if complete else "incomplete")
+        self.events.append(MessageEnd(complete=complete))
+        self.over = True
+
+    def repeats_a_key(self) -> bool:
+        """Whether the present body gives a key twice; arguments that stand in it as an object must not."""
+        try:
+            read_body(self.frame)
+        except InvalidBody:
+            return not self.damaged
+        return False
+
+
+def is_json(frame: bytes) -> bool:
+    """Whether a frame is one JSON value."""
+    try:
+        _decode(frame)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def repair(frame: bytes) -> Any:
+    """Read JSON whose text is no Unicode, with U+FFFD in its place; None where it is no JSON either."""
+    try:
+        value = json.loads(frame.decode(errors="replace"), parse_constant=_refuse_constant)
+        text = (
+            json.dumps(value, ensure_ascii=False)
+            .encode("utf-16", "surrogatepass")
+            .decode("utf-16", "replace")
+        )
+        return _decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+class Speech:
+    """The parts of one choice that follow each other: words of one kind in a row are one part."""
+
+    __slots__ = ("_decoder", "choice", "key", "part")
+
+    def __init__(self, decoder: StreamDecoder, choice: int = 0) -> None:
+        self._decoder = decoder
+        self.choice = choice
+        self.key = -1
+        self.part: Any = None
+
+    def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
+        """Tell words; the shell is the part that they open where another kind is open, or none."""
+        if type(self.part) is not type(shell):
+            self.open(shell)
+        if words or opaque is not None:
+            self._decoder.events.append(WORDS[type(shell)](self.key, words, opaque=opaque))
+
+    def open(self, shell: Any) -> None:
+        """Begin a part, after the end of the one before."""
+        self.close()
+        self.key, self.part = self._decoder.new_key(), shell
+        self._decoder.events.append(PartStart(self.key, shell, self.choice))
+
+    def add(self, part: Part) -> None:
+        """Tell a part that is whole."""
+        self.open(part)
+        self.close()
+
+    def close(self) -> None:
+        """End the part that is open."""
+        part, self.part = self.part, None
+        if part is not None:
+            self._decoder.events.append(PartEnd(self.key, part))
+
+
+class StreamEncoder:
+    """Writes one stream: events to bytes. A dialect says what each kind of event is on its wire."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.failed = False
+        self.ended = False
+        self._told = 0
+        self._losses: dict[Loss, None] = {}
+        self._writers: dict[type, Callable[[Any], bytes]] = self.writers()
+
+    def writers(self) -> dict[type, Callable[[Any], bytes]]:
+        """Give what writes each kind of event; others say nothing on this wire."""
+        raise NotImplementedError
+
+    def feed(self, event: Event) -> bytes:
+        """Give the bytes that can be said after this event."""
+        write = self._writers.get(type(event))
+        return b"" if write is None or self.ended else write(event)
+
+    def close(self) -> bytes:
+        """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
+        return b"" if self.ended else self.feed(MessageEnd(complete=False))
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What could not be said so far, each thing once."""
+        self.keep_losses()
+        return tuple(self._losses)
+
+    def keep_losses(self) -> None:
+        """Put the losses of the ledger among those that are known."""
+        if self.ledger.losses:
+            self._losses.update(dict.fromkeys(self.ledger.losses))
+            self.ledger.losses.clear()
+
+
+def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
+    """Give what a wire said beside an event, if it is the wire that is written."""
+    return opaque.value if opaque is not None and opaque.dialect == dialect else {}
