@@ -159,29 +159,31 @@ class JsonObjects:
         place, begin = int(self._escaped and bool(data)), 0
         self._escaped = self._escaped and not data
         while (found := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
-            place = found.end()
-            mark = found.group()
-            if mark == b'"':
-                self._quoted = not self._quoted and self._depth > 0
-            elif mark == b"\\":
+            place, depth = found.end(), self._depth
+            if found.group() == b"\\":
                 self._escaped = place == len(data)
                 place += 1
-            elif mark == b"{":
-                if not self._depth:
-                    begin = place - 1
-                self._depth += 1
-            elif mark == b"[":
-                self._depth += self._depth > 0
-            elif self._depth:
-                self._depth -= 1
-                if not self._depth:
-                    frames.append((b"", bytes(self._held) + data[begin:place]))
-                    self._held.clear()
+                continue
+            self._turn(found.group())
+            if not depth and self._depth:
+                begin = place - 1
+            elif depth and not self._depth:
+                frames.append((b"", bytes(self._held) + data[begin:place]))
+                self._held.clear()
         if self._depth:
             self._held += data[begin:]
             if len(self._held) > self.limit:
                 raise FrameTooLarge(self.limit)
         return frames
+
+    def _turn(self, mark: bytes) -> None:
+        """Go into or out of a string, an object or an array; outside of objects only an object counts."""
+        if mark == b'"':
+            self._quoted = not self._quoted and self._depth > 0
+        elif mark == b"{" or (mark == b"[" and self._depth):
+            self._depth += 1
+        elif mark in b"}]" and self._depth:
+            self._depth -= 1
 
     def unfinished(self) -> list[Frame]:
         """Give nothing: half an object is none."""

@@ -20,16 +20,29 @@ from toolwire.faults import excerpt
 from toolwire.framing import EventStream, Framing, JsonLines, JsonObjects
 from toolwire.ledger import Ledger
 from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    ChoiceEnd,
+    CitationDelta,
     Error,
     ErrorEnd,
     Event,
     Loss,
+    MessageDelta,
     MessageEnd,
+    MessageStart,
     Opaque,
+    OpaqueDelta,
     Part,
     PartEnd,
     PartStart,
+    RefusalDelta,
     Response,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageDelta,
 )
 
 _decode = msgspec.json.Decoder().decode
@@ -284,19 +297,18 @@ class Speech:
 
 
 class StreamEncoder:
-    """Writes one stream: events to bytes. A dialect says what each kind of event is on its wire."""
+    """Writes one stream: events to bytes.
+
+    A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.failed = False
         self.ended = False
-        self._told = 0
         self._losses: dict[Loss, None] = {}
-        self._writers: dict[type, Callable[[Any], bytes]] = self.writers()
-
-    def writers(self) -> dict[type, Callable[[Any], bytes]]:
-        """Give what writes each kind of event; others say nothing on this wire."""
-        raise NotImplementedError
+        self._writers: dict[type, Callable[[Any], bytes]] = {
+            kind: getattr(self, name) for kind, name in WRITERS.items() if hasattr(self, name)
+        }
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
@@ -320,6 +332,100 @@ class StreamEncoder:
             self.ledger.losses.clear()
 
 
+WRITERS: dict[type, str] = {
+    MessageStart: "write_message_start",
+    MessageDelta: "write_message_delta",
+    PartStart: "write_part_start",
+    TextDelta: "write_words",
+    RefusalDelta: "write_words",
+    ThinkingDelta: "write_words",
+    SignatureDelta: "write_signature",
+    CitationDelta: "write_citation",
+    OpaqueDelta: "write_opaque",
+    PartEnd: "write_part_end",
+    CallStart: "write_call_start",
+    CallDelta: "write_call_delta",
+    CallEnd: "write_call_end",
+    UsageDelta: "write_usage",
+    ChoiceEnd: "write_choice_end",
+    ErrorEnd: "write_error",
+    MessageEnd: "write_message_end",
+}
+
+
 def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
     """Give what a wire said beside an event, if it is the wire that is written."""
     return opaque.value if opaque is not None and opaque.dialect == dialect else {}
+
+
+class SequentialEncoder(StreamEncoder):
+    """Writes a wire that says one part after the other, of one answer: what interleaves waits for its turn."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self._current: int | None = None
+        self._waiting: dict[int, list[Any]] = {}
+        self._others: set[int] = set()
+
+    def feed(self, event: Event) -> bytes:
+        """Give the bytes that can be said after this event."""
+        kind = type(event)
+        if kind in OF_PARTS:
+            key: int | None = event.key  # type: ignore[union-attr]
+            if key != self._current and key is not None:
+                return self._take_turn(event, key)
+            data = super().feed(event)
+            if kind is PartEnd or kind is CallEnd:
+                self._current = None
+                return data + self._next() if self._waiting else data
+            return data
+        if kind is ChoiceEnd or kind is MessageEnd or kind is ErrorEnd:
+            data = self._flush()
+            return data if kind is ChoiceEnd and event.index else data + super().feed(event)  # type: ignore[union-attr]
+        return super().feed(event)
+
+    def _take_turn(self, event: Any, key: int) -> bytes:
+        """Begin a part if no other is open; else let it wait. A second answer has no place here."""
+        starts = type(event) is PartStart or type(event) is CallStart
+        if starts and event.choice:
+            self._others.add(key)
+            self.ledger.at, self.ledger.part = ("choices", event.choice), None
+            self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
+            self.keep_losses()
+        if key in self._others:
+            return b""
+        if self._current is not None or (self._waiting and key not in self._waiting):
+            self._waiting.setdefault(key, []).append(event)
+            return b""
+        if not starts:
+            return b""
+        self._current = key
+        return super().feed(event)
+
+    def _next(self) -> bytes:
+        """Write what waits, up to the first part that is still open."""
+        data = b""
+        while self._current is None and self._waiting:
+            key = next(iter(self._waiting))
+            events, self._waiting = self._waiting[key], {k: v for k, v in self._waiting.items() if k != key}
+            self._current = key
+            for event in events:
+                data += super().feed(event)
+                if type(event) is PartEnd or type(event) is CallEnd:
+                    self._current = None
+        return data
+
+    def _flush(self) -> bytes:
+        """Write everything that waits, whether its parts have ended or not."""
+        data = b""
+        while self._waiting:
+            self._current = None
+            data += self._next()
+        self._current = None
+        return data
+
+
+OF_PARTS = frozenset(
+    {PartStart, TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, CitationDelta, OpaqueDelta, PartEnd}
+    | {CallStart, CallDelta, CallEnd}
+)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from toolwire.bodies import read_body
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
+from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, ErrorReply, Loss
 
 Body = dict[str, Any] | bytes | str
@@ -54,6 +55,35 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
     if strict:
         refuse(encoded.losses)
     return encoded
+
+
+class Stream:
+    """A stream on its way from one dialect to another; `losses` grow while it runs."""
+
+    __slots__ = ("_decoder", "_encoder")
+
+    def __init__(self, decoder: StreamDecoder, encoder: StreamEncoder) -> None:
+        self._decoder = decoder
+        self._encoder = encoder
+
+    def feed(self, data: bytes) -> bytes:
+        """Give what can be said of these bytes, cut anywhere."""
+        return b"".join(map(self._encoder.feed, self._decoder.feed(data)))
+
+    def close(self) -> bytes:
+        """Give what is left to say when the source has ended."""
+        last = b"".join(map(self._encoder.feed, self._decoder.close()))
+        return last + self._encoder.close()
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What could not be said so far."""
+        return self._encoder.losses
+
+
+def stream(source: str | Dialect, target: str | Dialect) -> Stream:
+    """Translate a stream while it runs."""
+    return Stream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
 def error(status: int | None, body: Any, source: str | Dialect, target: str | Dialect) -> ErrorReply:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from toolwire.errors import UnknownDialect
 from toolwire.ledger import PLAIN, Quirks, tuned
+from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response
 
 NAMES = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
@@ -14,7 +15,7 @@ ALIASES: Mapping[str, str] = {"openai": "openai-chat", "responses": "openai-resp
 
 
 class Dialect(Protocol):
-    """A wire format: it reads and writes requests, responses and errors, and touches nothing else."""
+    """A wire format: it reads and writes requests, responses, streams and errors, and nothing else."""
 
     DIALECT: str
     SETTING_PATHS: dict[str, str]
@@ -30,6 +31,12 @@ class Dialect(Protocol):
 
     def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a response's body, and say what it cannot hold."""
+
+    def decode_stream(self) -> StreamDecoder:
+        """Read a stream: bytes to events, as they come."""
+
+    def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> StreamEncoder:
+        """Write a stream: events to bytes, as soon as they can be said."""
 
     def decode_error(self, status: int | None, body: Any) -> Error:
         """Read an error's body."""
@@ -47,6 +54,7 @@ class Tuned:
         self.quirks = quirks
         self.decode_request = dialect.decode_request
         self.decode_response = dialect.decode_response
+        self.decode_stream = dialect.decode_stream
         self.decode_error = dialect.decode_error
         self.encode_error = dialect.encode_error
         self._dialect = dialect
@@ -58,6 +66,10 @@ class Tuned:
     def encode_response(self, response: Response, quirks: Quirks | None = None, **settings: Any) -> Encoded:
         """Write a response as this server does."""
         return self._dialect.encode_response(response, quirks or self.quirks, **settings)
+
+    def encode_stream(self, quirks: Quirks | None = None, **settings: Any) -> StreamEncoder:
+        """Write a stream as this server does."""
+        return self._dialect.encode_stream(quirks or self.quirks, **settings)
 
 
 def dialect(name: str | Dialect, **quirks: Any) -> Dialect:

@@ -76,10 +76,11 @@ def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
     if type(notes) is not list or not notes or not all(type(note) is dict for note in notes):
         return None
     del rest["citations"]
-    return [_decode_citation(note) for note in notes]
+    return [decode_citation(note) for note in notes]
 
 
-def _decode_citation(note: dict[str, Any]) -> Citation:
+def decode_citation(note: dict[str, Any]) -> Citation:
+    """Read where a text says that it comes from."""
     rest = note.copy()
     url, title, quote = take(rest, "url", str), take(rest, "title", str), take(rest, QUOTED, str)
     return Citation(url, title, quote, opaque=WIRE.own(rest))

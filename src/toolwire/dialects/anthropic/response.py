@@ -4,6 +4,7 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
+from toolwire.endings import settle_calls, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
@@ -33,10 +34,9 @@ def decode_response(body: dict[str, Any]) -> Response:
     choices: list[Choice] = []
     if type(content) is list:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
-        message = Message("assistant", parts, opaque=WIRE.own({}))
-        reason: Any = None if raw is None else FINISH_REASONS.get(raw, "unknown")
-        if message.tool_calls and reason in {"stop", None}:
-            reason = "tool_calls"
+        reason = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+        message = Message("assistant", settle_calls(parts, reason), opaque=WIRE.own({}))
+        reason = wants_calls(reason, called=bool(message.tool_calls))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.own({}))]
     elif raw is not None:
         rest["stop_reason"] = raw
@@ -101,20 +101,24 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     if message.tool_call_id is not None:
         ledger.lose("tool_call_id", "tool_result", "an answer answers no call")
     ledger.at = ("choices", 0)
-    raw, reason = choice.raw_finish_reason, choice.finish_reason
-    mine = made_by(choice.opaque, DIALECT)
-    if mine and (raw is None or reason in {FINISH_REASONS.get(raw, "unknown"), "tool_calls"}):
-        if raw is not None:
-            body["stop_reason"] = raw
-    elif reason is not None:
-        body["stop_reason"] = FINISH_WORDS.get(reason) or NEAREST.get(reason, "end_turn")
-        if reason not in FINISH_WORDS:
-            ledger.lose(
-                "finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated"
-            )
+    if (word := finish_word(choice, ledger)) is not None:
+        body["stop_reason"] = word
     if choice.stop_sequence is not None:
         body["stop_sequence"] = choice.stop_sequence
     ledger.lose_opaque(choice.opaque)
+
+
+def finish_word(choice: Choice, ledger: Ledger) -> str | None:
+    """Say why an answer ended: in the wire's own word for as long as it means the same."""
+    raw, reason = choice.raw_finish_reason, choice.finish_reason
+    meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+    if reason is None or (
+        made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})
+    ):
+        return raw if made_by(choice.opaque, DIALECT) else None
+    if reason not in FINISH_WORDS:
+        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+    return FINISH_WORDS.get(reason) or NEAREST.get(reason, "end_turn")
 
 
 def decode_usage(body: dict[str, Any]) -> Usage:

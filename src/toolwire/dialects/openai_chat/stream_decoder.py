@@ -172,10 +172,10 @@ class Decoder(StreamDecoder):
                 answer.raw = word
             self.done = all(answer.raw is not None for answer in self._answers.values())
             answer.close()
-            self._close_calls(answer, FINISH_REASONS.get(word, "unknown"))
+            self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"))
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: Answer) -> dict[str, Any]:
-        """Keep what nobody understands; give it, and what only this wire says (that there are no words yet)."""
+        """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
         unknown = {key: value for key, value in _said(delta, OF_DELTA).items() if key != spoken}
         for key, value in unknown.items():
             if key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):

@@ -58,27 +58,6 @@ class Encoder(StreamEncoder):
         self._usage: Any = None
         self._mine = False
 
-    def writers(self) -> dict[type, Any]:
-        """Give what writes each kind of event."""
-        return {
-            MessageStart: self.write_message_start,
-            MessageDelta: self.write_message_delta,
-            PartStart: self.write_part_start,
-            TextDelta: self.write_words,
-            RefusalDelta: self.write_words,
-            ThinkingDelta: self.write_words,
-            CitationDelta: self.write_citation,
-            OpaqueDelta: self.write_opaque,
-            PartEnd: self.write_part_end,
-            CallStart: self.write_call_start,
-            CallDelta: self.write_call_delta,
-            CallEnd: self.write_call_end,
-            UsageDelta: self.write_usage,
-            ChoiceEnd: self.write_choice_end,
-            ErrorEnd: self.write_error,
-            MessageEnd: self.write_message_end,
-        }
-
     def _chunk(
         self, choice: int, delta: dict[str, Any], opaque: Opaque | None, word: str | None = None
     ) -> bytes:
@@ -119,7 +98,8 @@ class Encoder(StreamEncoder):
 
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: a first text says that there are words."""
-        part, quirks = event.part, self.ledger.quirks
+        part: Any = event.part
+        quirks = self.ledger.quirks
         key = "content"
         if type(part) is Refusal:
             key = "refusal"
@@ -127,7 +107,9 @@ class Encoder(StreamEncoder):
         elif type(part) is Thinking:
             key = quirks.reasoning_key or form_of(part.opaque, DIALECT).get("key", "reasoning_content")
         self._open[event.key] = written = _Written(event.key, event.choice, key)
-        written.in_blocks = key == "content" and made_by(part.opaque, DIALECT)
+        written.in_blocks = (
+            key == "content" and type(part) in (Text, Thinking) and made_by(part.opaque, DIALECT)
+        )
         if event.choice in self._spoken or type(part) is not Text or written.in_blocks:
             return b""
         return self._chunk(event.choice, {"content": ""}, None)

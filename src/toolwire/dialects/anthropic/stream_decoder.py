@@ -1,0 +1,288 @@
+"""Streams of the Messages API, read: blocks that start, grow and stop.
+
+Rules of this file:
+- A block is read as it would be in a response, when it starts and again when it stops with all that it got.
+- A call is closed by its stop. One that has no text, or bad text, waits for the reason of the answer's end:
+  it may have been cut off.
+- What a delta says to a block of another kind is told apart, never added.
+"""
+
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from toolwire.arguments import parse_arguments
+from toolwire.dialects.anthropic.calls import decode_call
+from toolwire.dialects.anthropic.error import decode_error
+from toolwire.dialects.anthropic.parts import DIALECT, decode_citation, decode_part
+from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
+from toolwire.endings import CUT, cut_off, is_half, wants_calls
+from toolwire.names import number_of
+from toolwire.slots import CallText
+from toolwire.streams import NOT_UTF8, StreamDecoder
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    ChoiceEnd,
+    CitationDelta,
+    MessageDelta,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    UsageDelta,
+)
+
+WORDS = {"text": "text", "thinking": "thinking"}
+GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
+EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
+OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
+
+
+class Block:
+    """One block as it arrives; a call has the text of its input, so has a server's tool."""
+
+    __slots__ = ("body", "call", "grows", "key")
+
+    def __init__(self, key: int, body: dict[str, Any], call: CallText) -> None:
+        self.key = key
+        self.body = body
+        self.call = call
+        self.grows = WORDS.get(body["type"]) if type(body.get("type")) is str else None
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the block asks for a tool of the client."""
+        return self.body.get("type") == "tool_use" and type(self.body.get("name")) is str
+
+
+class Decoder(StreamDecoder):
+    """Reads the events of a stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: dict[Any, Block] = {}
+        self._held: tuple[Block, ToolCall] | None = None
+        self._calls = 0
+        self._called = False
+
+    def read(self, body: dict[str, Any], name: bytes) -> None:
+        """Read one event."""
+        kind = body.get("type")
+        if kind == "content_block_delta":
+            delta = body.get("delta")
+            if type(delta) is dict:
+                self._read_delta(body, delta)
+            return
+        read = self.READERS.get(kind if type(kind) is str else name.decode(errors="replace"))
+        if read is not None:
+            read(self, body)
+        elif type(body.get("error")) is dict:
+            self.fail(decode_error(None, body))
+        elif kind != "ping":
+            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+
+    def _read_delta(self, body: dict[str, Any], delta: dict[str, Any]) -> None:
+        index, kind = body.get("index"), delta.get("type")
+        block = self._blocks.get(index) if type(index) is int else None
+        if block is None:
+            block = self._open_unannounced(index, kind)
+        grows = None if block is None else GROWS.get(kind)  # type: ignore[arg-type]
+        if block is not None and grows is not None and grows == block.grows:
+            words = delta.get(grows)
+            if type(words) is str:
+                left = Opaque(DIALECT, _without(delta, grows)) if len(delta) > 2 else None
+                self.events.append(EVENTS[grows](block.key, words, opaque=left))
+                return
+        if block is None or not self._read_odd_delta(delta, kind, block):
+            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+
+    def _open_unannounced(self, index: Any, kind: Any) -> Block | None:
+        """Open a block of words that a proxy did not announce."""
+        grows = GROWS.get(kind) if type(kind) is str else None
+        if grows is None or type(index) is not int:
+            return None
+        self._start_block({"index": index, "content_block": {"type": grows, grows: ""}})
+        return self._blocks[index]
+
+    def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: Block) -> bool:
+        """Read a delta that is not words; whether it belongs to this block."""
+        match kind, delta:
+            case "input_json_delta", {"partial_json": str(fragment)} if "input" in block.body:
+                block.call.add(fragment)
+                if self.damaged:
+                    block.call.problem = NOT_UTF8
+                if block.is_call:
+                    self.events.append(CallDelta(block.key, fragment))
+                else:
+                    self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
+            case "signature_delta", {"signature": str(signature)} if block.grows == "thinking":
+                block.body["signature"] = signature
+                self.events.append(SignatureDelta(block.key, signature))
+            case "citations_delta", {"citation": dict(citation)} if block.grows == "text":
+                block.body["citations"] = [*(block.body.get("citations") or ()), citation]
+                self.events.append(CitationDelta(block.key, decode_citation(citation)))
+            case str(), _ if kind not in KINDS and block.grows is None and not block.is_call:
+                for key, value in _without(delta, "type").items():
+                    before = block.body.get(key)
+                    both = type(before) is str and type(value) is str
+                    block.body[key] = f"{before}{value}" if both else value
+                self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
+            case _:
+                return False
+        return True
+
+    def _start_message(self, body: dict[str, Any]) -> None:
+        message = body.get("message")
+        message = message if type(message) is dict else {}
+        self._message = _without(message, "content")
+        self._usage = message["usage"] if type(message.get("usage")) is dict else {}
+        self.events.append(MessageStart(self._read_shell()))
+
+    def _read_shell(self) -> Any:
+        known = _without(_without(self._message, "stop_reason"), "stop_sequence")
+        usage = {"usage": self._usage} if self._usage else {}
+        return replace(decode_response({**known, **usage}), choices=[])
+
+    def _read_whole(self, body: dict[str, Any]) -> None:
+        self.replay(decode_response(body))
+
+    def _start_block(self, body: dict[str, Any]) -> None:
+        index, block = body.get("index"), body.get("content_block")
+        if type(block) is not dict or type(index) is not int:
+            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+            return
+        self._release(None)
+        if index in self._blocks:
+            self._stop_block(body)
+        made = Block(self.new_key(), dict(block), CallText(index=self._calls))
+        self._blocks[index] = made
+        if made.is_call:
+            self._calls += 1
+            call: Any = self._build(made, {})
+            start = CallStart(made.key, call.id, call.name, call.index, opaque=call.opaque)
+            self.events.append(start)
+            return
+        words = ""
+        if made.grows is not None and type(block.get(made.grows)) is str:
+            words, made.body[made.grows] = block[made.grows], ""
+        self.events.append(PartStart(made.key, decode_part(dict(made.body))))
+        if words:
+            self.events.append(EVENTS[str(made.grows)](made.key, words))
+
+    def _build(self, block: Block, arguments: dict[str, Any]) -> Any:
+        body = {**block.body, "input": arguments}
+        return decode_call(body, number_of(self._message.get("id")), block.call.index)
+
+    def _stop_block(self, body: dict[str, Any], *, whole: bool = True) -> None:
+        index = body.get("index")
+        block = self._blocks.pop(index, None) if type(index) is int else None
+        if block is None:
+            return
+        if block.is_call:
+            self._stop_call(block, whole=whole)
+            return
+        if (text := block.call.text).strip():
+            given, error = parse_arguments(text)
+            if error is None:
+                block.body["input"] = given
+        self.events.append(PartEnd(block.key, decode_part(block.body)))
+
+    def _stop_call(self, block: Block, *, whole: bool) -> None:
+        text, first = block.call.text, block.body.get("input")
+        if text.strip():
+            arguments, error = parse_arguments(text)
+        else:
+            arguments, error = first if type(first) is dict else {}, None
+            if arguments and self.repeats_a_key():
+                block.call.problem = "its input gives a key twice"
+        call = self._build(block, arguments)
+        if error is not None:
+            call = replace(call, raw=text, error=error)
+        if block.call.problem is not None:
+            call = cut_off(replace(call, raw=text, error=block.call.problem))
+        elif not whole:
+            call = cut_off(replace(call, raw=text))
+        self._held = block, call
+        if not whole or not is_half(call, last=True):
+            self._release(None)
+
+    def _release(self, reason: Any) -> None:
+        """Tell the call that waited for the reason of the answer's end."""
+        if self._held is None:
+            return
+        (block, call), self._held = self._held, None
+        if reason in CUT and call.complete and is_half(call, last=True):
+            call = cut_off(call)
+        self._called = self._called or call.complete
+        self.events.append(CallEnd(block.key, call))
+
+    def _read_message_delta(self, body: dict[str, Any]) -> None:
+        delta, usage = body.get("delta"), body.get("usage")
+        beside = {key: body[key] for key in body if key not in {"type", "delta", "usage"}}
+        news = {**(delta if type(delta) is dict else {}), **beside}
+        changed = {key: news[key] for key in news if news[key] is not None or key not in self._message}
+        self._message.update(changed)
+        raw = self._message.get("stop_reason")
+        if type(raw) is str:
+            self._stop_all(whole=None)
+            self._release(FINISH_REASONS.get(raw, "unknown"))
+        if type(usage) is dict:
+            known = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
+            self._usage = {**self._usage, **known}
+            self.events.append(UsageDelta(decode_usage(self._usage)))
+        if any(key not in OF_ENDING for key in changed):
+            told = {key: changed[key] for key in changed if key not in OF_ENDING}
+            self.events.append(MessageDelta(self._read_shell(), opaque=Opaque(DIALECT, told)))
+
+    def _stop_message(self, body: dict[str, Any]) -> None:
+        del body
+        self.end(complete=True)
+
+    def _stop_all(self, *, whole: bool | None) -> None:
+        """End the blocks that nothing stopped; a call only counts if its text is an object."""
+        for index, block in list(self._blocks.items()):
+            self._stop_block({"index": index}, whole=block.call.is_whole() if whole is None else whole)
+
+    def settle(self, reason: str | None) -> None:
+        """End what is open, and the answer."""
+        self._stop_all(whole=None if reason is None else False)
+        if self._held is not None and self._held[1].error is not None:
+            self._held = self._held[0], cut_off(self._held[1])
+        self._release(None)
+        if not self._message and reason is not None:
+            return
+        choice = decode_response({**self._message, "content": []}).choices[0]
+        finish: Any = wants_calls(choice.finish_reason, called=self._called)
+        if reason is not None or choice.raw_finish_reason is None:
+            finish = reason or "incomplete"
+        self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
+
+    READERS: ClassVar[dict[str, Any]] = {
+        "message_start": _start_message,
+        "content_block_start": _start_block,
+        "content_block_stop": _stop_block,
+        "message_delta": _read_message_delta,
+        "message_stop": _stop_message,
+        "message": _read_whole,
+    }
+
+
+def _without(body: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != key}
+
+
+KINDS = frozenset({*GROWS, "input_json_delta", "signature_delta", "citations_delta"})
+
+
+def decode_stream() -> Decoder:
+    """Read a stream."""
+    return Decoder()

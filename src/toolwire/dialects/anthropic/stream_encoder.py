@@ -1,0 +1,254 @@
+"""Streams of the Messages API, written: one block after the other.
+
+Rules of this file:
+- A block is open from its start to its stop, and no other beside it. One from elsewhere starts with its first
+  words: an empty text has no place here.
+- A call streams its input; free text of a custom tool waits until it is whole, to stand in an object.
+- Why the answer ended and what it cost is said together, when the stream is over.
+"""
+
+from typing import Any
+
+from toolwire.arguments import format_arguments
+from toolwire.dialects.anthropic.calls import encode_call
+from toolwire.dialects.anthropic.error import encode_error
+from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
+from toolwire.dialects.anthropic.response import encode_response, encode_usage, finish_word
+from toolwire.framing import write_event
+from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, tuned
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, left_at_step
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    ChoiceEnd,
+    CitationDelta,
+    ErrorEnd,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    Refusal,
+    RefusalDelta,
+    SignatureDelta,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    Usage,
+    UsageDelta,
+)
+
+OF_DELTA = frozenset({"container", "stop_details"})
+LAZY: dict[type, dict[str, Any]] = {kind: {"type": "text", "text": ""} for kind in (Text, Refusal)}
+WORDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
+
+
+class Encoder(SequentialEncoder):
+    """Writes the events of a stream.
+
+    `_block` is the block that is announced: it is written when something is said in it.
+    """
+
+    def __init__(self, quirks: Quirks) -> None:
+        super().__init__(Ledger(WIRE, quirks))
+        self._mine = False
+        self._index = -1
+        self._block: dict[str, Any] | None = None
+        self._begun = False
+        self._told = 0
+        self._ready: bytes | None = None
+        self._mine_part = False
+        self._waits = False
+        self._delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
+        self._beside: dict[str, Any] = {}
+        self._usage: Usage | None = None
+
+    def write_message_start(self, event: MessageStart) -> bytes:
+        """Begin the message; what it will hold and why it will end is not known yet."""
+        encoded = encode_response(event.response, self.ledger.quirks)
+        self.ledger.losses += encoded.losses
+        self._mine = made_by(event.response.opaque, DIALECT)
+        unknown: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
+        message = {**encoded.body, **unknown}
+        return _event("message_start", {"message": message})
+
+    def write_message_delta(self, event: MessageDelta) -> bytes:
+        """Keep what is new about the message; it is said at its end."""
+        for key, value in left_at_step(event.opaque, DIALECT).items():
+            (self._delta if key in OF_DELTA else self._beside)[key] = value
+        if not made_by(event.opaque, DIALECT):
+            self.ledger.losses += encode_response(event.response, self.ledger.quirks).losses
+        return b""
+
+    def write_part_start(self, event: PartStart) -> bytes:
+        """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
+        part: Any = event.part
+        self._mine_part = mine = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+        self._announce(event.key, None if mine else LAZY.get(type(part)))
+        if mine or type(part) not in LAZY:
+            self._block = self._encode_part(part)
+        return b"" if self._block is None or (not mine and type(part) in LAZY) else self._begin()
+
+    def _encode_part(self, part: Any) -> Any:
+        self.ledger.own = self._mine_part
+        return (ENCODERS if self._mine_part else TABLES["assistant"])[type(part)](part, self.ledger)
+
+    def _announce(self, key: int, block: Any) -> None:
+        self.ledger.at, self.ledger.part = ("choices", 0, "message"), key
+        self._block, self._begun, self._told, self._ready = block, False, 0, None
+
+    def _begin(self) -> bytes:
+        if self._begun or self._block is None:
+            return b""
+        self._begun = True
+        self._index += 1
+        return _event("content_block_start", {"index": self._index, "content_block": self._block})
+
+    def _say(self, delta: dict[str, Any]) -> bytes:
+        if self._block is None:
+            return b""
+        self._told += 1
+        begin = self._begin()
+        return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
+
+    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+        """Write words."""
+        if self._ready is None or event.opaque is not None:
+            field = WORDS[type(event)]
+            left = left_at_step(event.opaque, DIALECT)
+            said = self._say({**left, "type": f"{field}_delta", field: event.text})
+            if said and not left:
+                self._ready = self._prepare({"type": f"{field}_delta", field: ""})
+            return said
+        return self._ready + encode_json(event.text) + ENDING
+
+    def _prepare(self, delta: dict[str, Any]) -> bytes:
+        """Give what stands before the new words of each delta of the block."""
+        return _event("content_block_delta", {"index": self._index, "delta": delta})[: -len(ENDING) - 2]
+
+    def write_signature(self, event: SignatureDelta) -> bytes:
+        """Write a signature of this wire; that of another binds nothing here."""
+        return (
+            self._say({"type": "signature_delta", "signature": event.signature}) if self._mine_part else b""
+        )
+
+    def write_citation(self, event: CitationDelta) -> bytes:
+        """Write a citation."""
+        citation = encode_citation(event.citation, self.ledger)
+        return b"" if citation is None else self._say({"type": "citations_delta", "citation": citation})
+
+    def write_opaque(self, event: OpaqueDelta) -> bytes:
+        """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
+        said = left_at_step(event.opaque, DIALECT)
+        if event.key is None:
+            self.ledger.at, self.ledger.part = (), None
+            self.ledger.lose_opaque(event.opaque)
+            self.keep_losses()
+            return _event(said["type"], said) if type(said.get("type")) is str else b""
+        return self._say(said) if said else b""
+
+    def write_part_end(self, event: PartEnd) -> bytes:
+        """End a part; what words from elsewhere have beside them is lost."""
+        part: Any = event.part
+        if not self._mine_part and type(part) in LOSERS:
+            LOSERS[type(part)](part, self.ledger)
+        self.keep_losses()
+        return self._stop()
+
+    def _stop(self) -> bytes:
+        block, self._block, self._ready = self._block, None, None
+        if block is None or not self._begun:
+            return b""
+        return _event("content_block_stop", {"index": self._index})
+
+    def write_call_start(self, event: CallStart) -> bytes:
+        """Begin a call."""
+        self._mine_part = made_by(event.opaque, DIALECT)
+        call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
+        self._announce(event.key, encode_call(call, self.ledger))
+        self._waits = event.custom
+        return self._begin()
+
+    def write_call_delta(self, event: CallDelta) -> bytes:
+        """Write a fragment of a call's input."""
+        if self._waits:
+            return b""
+        if self._ready is None:
+            said = self._say({"type": "input_json_delta", "partial_json": event.fragment})
+            self._ready = self._prepare({"type": "input_json_delta", "partial_json": ""})
+            return said
+        return self._ready + encode_json(event.fragment) + ENDING
+
+    def write_call_end(self, event: CallEnd) -> bytes:
+        """End a call; input that came whole, and free text, is said now."""
+        call, said = event.call, b""
+        if call.custom:
+            self.ledger.lose("custom", "custom_tool", FREE_TEXT, "approximated", "minor")
+            said = self._say(_fragment({"input": call.raw or ""}))
+        elif not self._told and call.arguments:
+            said = self._say(_fragment(call.arguments))
+        if call.error is not None and call.complete:
+            self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+        if not self._mine_part:
+            self.ledger.lose_opaque(call.opaque)
+        self.keep_losses()
+        return said + self._stop()
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts; the last ones are said at the end."""
+        self._usage = event.usage
+        return b""
+
+    def write_choice_end(self, event: ChoiceEnd) -> bytes:
+        """Keep why the answer ended until it is sure that nothing went wrong."""
+        self.ledger.at, self.ledger.part = ("choices", 0), None
+        choice = event.choice
+        self._delta["stop_reason"] = finish_word(choice, self.ledger)
+        self._delta["stop_sequence"] = choice.stop_sequence
+        self.ledger.lose_opaque(choice.opaque)
+        self.ledger.lose_opaque(choice.message.opaque)
+        self.keep_losses()
+        return b""
+
+    def write_error(self, event: ErrorEnd) -> bytes:
+        """Say an error; nothing follows it."""
+        self.ended = True
+        reply = encode_error(event.error)
+        self.ledger.losses += reply.losses
+        return write_event(encode_json(reply.body), b"error")
+
+    def write_message_end(self, event: MessageEnd) -> bytes:
+        """Say how the answer ended, and what it cost."""
+        if not event.complete and not self._mine:
+            return self.write_error(ErrorEnd(BROKEN_OFF))
+        self.ended = True
+        self.ledger.at, self.ledger.part = (), None
+        usage = encode_usage(self._usage or Usage(), self.ledger)
+        known = event.complete or self._delta["stop_reason"] is not None
+        ending = (
+            _event("message_delta", {"delta": self._delta, "usage": usage, **self._beside}) if known else b""
+        )
+        return ending + (_event("message_stop", {}) if event.complete else b"")
+
+
+FREE_TEXT = "free text stands in the argument `input`"
+ENDING = b"}}\n\n"
+LOSERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
+
+
+def _fragment(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "input_json_delta", "partial_json": format_arguments(arguments)}
+
+
+def _event(kind: str, body: dict[str, Any]) -> bytes:
+    return write_event(encode_json({"type": kind, **body}), kind.encode())
+
+
+def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
+    """Write a stream's bytes."""
+    return Encoder(tuned(quirks, settings) if settings else quirks)
