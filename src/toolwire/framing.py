@@ -20,28 +20,28 @@ Frame = tuple[bytes, bytes]
 class Lines:
     """Bytes to lines; the last of them waits for its end."""
 
-    __slots__ = ("_after_return", "_begun", "_held", "limit")
+    __slots__ = ("after_return", "begun", "held", "limit")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self._held = bytearray()
-        self._begun = False
-        self._after_return = False
+        self.held = bytearray()
+        self.begun = False
+        self.after_return = False
 
     def split(self, data: bytes) -> list[bytes]:
         """Give the lines that these bytes end."""
-        if not self._begun:
+        if not self.begun:
             data = self._leave_out_mark(data)
-        if self._after_return and data:
-            self._after_return = False
+        if self.after_return and data:
+            self.after_return = False
             data = data.removeprefix(b"\n")
         if not data:
             return []
         lines = data.splitlines()
         last = data[-1]
-        self._after_return = last == 13
+        self.after_return = last == 13
         waiting = lines.pop() if last not in b"\r\n" else b""
-        held = self._held
+        held = self.held
         if held and lines:
             lines[0] = bytes(held) + lines[0]
             held.clear()
@@ -52,21 +52,27 @@ class Lines:
         return lines
 
     def _leave_out_mark(self, data: bytes) -> bytes:
-        data = bytes(self._held) + data
-        self._held.clear()
+        data = bytes(self.held) + data
+        self.held.clear()
         if len(data) < len(BOM) and BOM.startswith(data):
-            self._held += data
+            self.held += data
             return b""
-        self._begun = True
+        self.begun = True
         return data.removeprefix(BOM)
 
     def rest(self) -> bytes:
         """Give what has arrived of a line that nothing ended."""
-        return bytes(self._held)
+        return bytes(self.held)
+
+
+_USUAL = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n")
 
 
 class EventStream:
-    """Server-sent events to frames; `stray` holds lines that are no field, such as a bare JSON error."""
+    """Server-sent events to frames; `stray` holds lines that are no field, such as a bare JSON error.
+
+    Events of the usual shape that came whole take a short way; all others are read line by line.
+    """
 
     __slots__ = ("_data", "_lines", "_name", "_size", "last_id", "limit", "retry", "stray")
 
@@ -83,6 +89,21 @@ class EventStream:
     def feed(self, data: bytes) -> list[Frame]:
         """Give the frames that these bytes end."""
         frames: list[Frame] = []
+        place, end = 0, len(data)
+        if self.is_idle() and data.find(b"\r") < 0:
+            while place < end and (usual := _USUAL.match(data, place)) is not None:
+                frames.append(usual.groups(b""))  # type: ignore[arg-type]
+                place = usual.end()
+        if place < end:
+            self._read_lines(data[place:], frames)
+        return frames
+
+    def is_idle(self) -> bool:
+        """Whether a new event may begin with the next byte."""
+        lines = self._lines
+        return lines.begun and not (self._data or self._name or lines.held or lines.after_return)
+
+    def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):
             if not line:
                 if (lines := self._data) != []:
@@ -93,7 +114,6 @@ class EventStream:
                 self._add(line[6:] if line[5:6] == b" " else line[5:])
             else:
                 self._read_field(line)
-        return frames
 
     def _add(self, value: bytes) -> None:
         self._data.append(value)
