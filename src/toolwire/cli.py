@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a strict translation would lose something; 2 the input or 
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.types import Loss
 
-KINDS = ("request", "response", "error")
+KINDS = ("request", "response", "stream", "error")
+PIECE = 65536
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _translate(options: argparse.Namespace) -> int:
+    if options.kind == "stream":
+        return _translate_stream(options)
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
     pair = options.source, options.target
     match options.kind:
@@ -84,6 +88,27 @@ def _translate(options: argparse.Namespace) -> int:
     sys.stdout.buffer.flush()
     _tell(encoded.losses, as_json=options.json_losses)
     return 0
+
+
+def _translate_stream(options: argparse.Namespace) -> int:
+    """Translate a stream while it is read; one that must lose nothing is written when that is known."""
+    stream, held = translate.stream(options.source, options.target), []
+    with nullcontext(sys.stdin.buffer) if options.file == "-" else Path(options.file).open("rb") as file:
+        while piece := file.read1(PIECE):
+            held.append(_send(stream.feed(piece), now=not options.strict))
+    held.append(_send(stream.close(), now=not options.strict))
+    if options.strict:
+        translate.refuse(stream.losses)
+        _send(b"".join(held), now=True)
+    _tell(stream.losses, as_json=options.json_losses)
+    return 0
+
+
+def _send(data: bytes, *, now: bool) -> bytes:
+    if now and data:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    return b"" if now else data
 
 
 def _tell(losses: Sequence[Loss], *, as_json: bool) -> None:

@@ -2,9 +2,12 @@
 
 Rules of this file:
 - The frames do not depend on how the bytes were cut, and each byte is looked at a bounded number of times.
-- What has arrived of an unfinished frame is kept; more than `limit` bytes of it are an error.
+- What has arrived of an unfinished frame is kept; a line, a data or an object of more than `limit` bytes is
+  an error, which holds the frames before it.
 - Server-sent events follow the WHATWG: a line ends with CR, LF or CRLF and with nothing else, a byte order
   mark may stand first, an empty line ends a frame. What none ended is no frame; `unfinished` gives it.
+- A line that is no field says nothing there. It is told as a frame named `STRAY`, because some servers
+  report an error as bare JSON.
 """
 
 import re
@@ -13,17 +16,17 @@ from toolwire.errors import FrameTooLarge
 
 LIMIT = 64 * 1024 * 1024
 BOM = b"\xef\xbb\xbf"
+STRAY = b"\n"
 Frame = tuple[bytes, bytes]
-"""An event's name, empty where it has none, and its data."""
+"""An event's name, empty where it has none, and its data; `STRAY` is a name that no event can have."""
 
 
 class Lines:
     """Bytes to lines; the last of them waits for its end."""
 
-    __slots__ = ("after_return", "begun", "held", "limit")
+    __slots__ = ("after_return", "begun", "held")
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
+    def __init__(self) -> None:
         self.held = bytearray()
         self.begun = False
         self.after_return = False
@@ -47,8 +50,6 @@ class Lines:
             held.clear()
         if waiting:
             held += waiting
-            if len(held) > self.limit:
-                raise FrameTooLarge(self.limit)
         return lines
 
     def _leave_out_mark(self, data: bytes) -> bytes:

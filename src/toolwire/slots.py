@@ -40,6 +40,15 @@ class CallText:
         if self.size > LIMIT:
             raise FrameTooLarge(LIMIT)
 
+    def grow(self, piece: str) -> bool:
+        """Add a piece that is certainly new; whether it was."""
+        size = len(piece)
+        if self.closed or size == self.size or self.size + size > LIMIT:
+            return False
+        self.pieces.append(piece)
+        self.size += size
+        return True
+
     @property
     def text(self) -> str:
         """The text so far; joined pieces become one."""

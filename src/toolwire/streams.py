@@ -19,6 +19,7 @@ from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.faults import excerpt
 from toolwire.framing import EventStream, Framing, JsonLines, JsonObjects, write_event
 from toolwire.ledger import Ledger
+from toolwire.slots import CallText
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -49,7 +50,7 @@ _decode = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
 encode_json = msgspec.json.Encoder().encode
 DONE = b"[DONE]"
-SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta})
+SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 NOT_UTF8 = "its text was not UTF-8"
 EXCERPT = 500
@@ -59,10 +60,12 @@ class StreamDecoder:
     """Reads one stream: bytes to events. A dialect says what a body means, and what the end of one is.
 
     `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that
-    nothing more is read; `ignored` counts the bytes that came after that.
+    nothing more is read; `ignored` counts the bytes that came after that. `learns` says that frames of words
+    repeat each other but for the words, and can be read quickly; `grows` is the call that a fragment goes to.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
+    learns = True
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -71,75 +74,100 @@ class StreamDecoder:
         self.ignored = 0
         self.damaged = False
         self.frame = b""
+        self.grows: CallText | None = None
         self._frames: Framing | None = None
         self._strays: JsonObjects | None = None
         self._begun = False
         self._keys = 0
         self._head = b""
+        self._excerpt = b""
         self._before = b""
         self._after = b""
-        self._twice = False
+        self._begin = self._end = 0
+        self._grows: CallText | None = None
         self._kind: Any = None
         self._key: int | None = None
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        events: list[Event] = []
-        self.events = events
-        frames = self._frames
-        if self.over or frames is None:
-            if self.over:
-                self.ignored += len(data)
-                return events
-            frames = self._choose(data)
-            if frames is None:
-                return events
-            data, self._head = self._head, self._head[:EXCERPT]
-        if self._before and data.startswith(self._before):
-            data = self._read_alike(data, events)
+        if self._before and data.startswith(self._before) and data.endswith(self._after):
+            event = self._read_alike(data, self._begin, self._end)
+            if event is not None:
+                return [event]
+        self.events = []
+        if self.over:
+            self.ignored += len(data)
+            return self.events
+        frames = self._frames or self._choose(data)
+        if frames is None:
+            return self.events
+        if self._head:
+            data, self._head = self._head, b""
         try:
-            for name, frame in frames.feed(data) if data else ():
-                self._read_frame(frame, name)
-                if self.over:
-                    return events
-                if self._twice:
-                    self._expect(name, frame)
+            self._read_frames(data, frames)
         except FrameTooLarge as problem:
             self.fail(Error("too_large", str(problem)))
-            return events
-        if type(frames) is EventStream and frames.stray:
-            self._read_strays(frames)
-        return events
+        return self.events
 
-    def _read_alike(self, data: bytes, events: list[Event]) -> bytes:
-        """Read frames that differ from the one before in nothing but their words; give the bytes after them."""
+    def _read_frames(self, data: bytes, frames: Framing) -> None:
+        if self._before:
+            data = self._read_all_alike(data)
+        learns = self.learns and type(frames) is EventStream
+        for name, frame in frames.feed(data):
+            count = len(self.events)
+            self._read_frame(frame, name)
+            if self.over:
+                return
+            if learns:
+                self._learn(name, frame, count)
+        if type(frames) is EventStream:
+            if frames.stray:
+                self._read_strays(frames)
+            if self._before and not frames.is_idle():
+                self._before = b""
+
+    def _read_alike(self, data: bytes, begin: int, end: int) -> Any:
+        """Read a frame that differs from the last one in its words alone, from `begin` to `end`."""
+        try:
+            words = _decode_text(data[begin:end])
+        except msgspec.DecodeError:
+            return None
+        if not words or (self._grows is not None and not self._grows.grow(words)):
+            return None
+        return self._kind(self._key, words)
+
+    def _read_all_alike(self, data: bytes) -> bytes:
+        """Read the frames that differ from the last one in their words alone; give the bytes after them."""
         before, after, place = self._before, self._after, 0
-        if not self._frames.is_idle():  # type: ignore[union-attr]
-            return data
-        begin, tail = len(before) - 1, len(after)
-        while data.startswith(before, place) and (end := data.find(after, place + begin)) >= 0:
-            try:
-                words = _decode_text(data[place + begin : end + 1])
-            except msgspec.DecodeError:
+        while data.startswith(before, place) and (end := data.find(after, place + self._begin + 1)) >= 0:
+            event = self._read_alike(data, place + self._begin, end + 1)
+            if event is None:
                 break
-            if not words:
-                break
-            events.append(self._kind(self._key, words))
-            place = end + tail
+            self.events.append(event)
+            place = end + len(after)
         return data[place:]
 
-    def _expect(self, name: bytes, frame: bytes) -> None:
+    def _learn(self, name: bytes, frame: bytes, count: int) -> None:
         """Learn how the next frame may look from one that gave words, the second in a row of one part.
 
-        Without escapes the words stand in the frame as they are; if they stand there once, that is their place.
+        Without escapes the words stand in the frame as they are; if they do so once, that is their place.
         """
-        self._twice = False
-        event: Any = self.events[-1]
-        text = encode_json(event.text)
-        if self.framing is not EventStream or b"\\" in frame or frame.count(text) != 1:
+        self._before = b""
+        event: Any = self.events[-1] if len(self.events) == count + 1 else None
+        kind = type(event)
+        if kind not in SAID or event.opaque is not None:
+            self._key = None
             return
-        before, _, after = write_event(frame, name).partition(text)
-        self._before, self._after = before + b'"', b'"' + after
+        known = self._kind is kind and self._key == event.key
+        self._kind, self._key = kind, event.key
+        self._grows = self.grows if kind is CallDelta else None
+        if not known or b"\\" in frame or (kind is CallDelta and self._grows is None):
+            return
+        text = encode_json(event.fragment if kind is CallDelta else event.text)
+        if frame.count(text) == 1:
+            before, _, after = write_event(frame, name).partition(text)
+            self._before, self._after = before + b'"', b'"' + after
+            self._begin, self._end = len(before), -len(after)
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""
@@ -154,7 +182,7 @@ class StreamDecoder:
             if self._begun:
                 self.end(complete=self.done)
             else:
-                said = excerpt(self._head.decode(errors="replace"), EXCERPT).strip()
+                said = excerpt(self._excerpt.decode(errors="replace"), EXCERPT).strip()
                 self.fail(
                     Error("server", f"no event of a stream came, but {said!r}" if said else "no event came")
                 )
@@ -163,6 +191,7 @@ class StreamDecoder:
     def _choose(self, data: bytes) -> Framing | None:
         """Choose how the bytes are framed by the first of them that says something."""
         self._head += data
+        self._excerpt = self._head[:EXCERPT]
         first = self._head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         if not first and len(self._head) < EXCERPT:
             return None
@@ -177,17 +206,9 @@ class StreamDecoder:
             self._read_odd(frame)
             return
         self.frame = frame
-        self._before = b""
         if type(body) is dict:
             self._begun = True
-            count = len(self.events) + 1
             self.read(body, name)
-            if len(self.events) == count and type(event := self.events[-1]) in SAID and event.opaque is None:
-                key: int = event.key  # type: ignore[union-attr]
-                self._twice = key == self._key
-                self._key, self._kind = key, type(event)
-            else:
-                self._key = None
         elif body is not None:
             self._refuse(frame)
 
@@ -258,20 +279,23 @@ class StreamDecoder:
     def replay(self, response: Response) -> None:
         """Tell a whole response: a server may answer with one where a stream was asked for."""
         self.events += events_of(response)
-        self.over = True
+        self._finish()
+
+    def _finish(self) -> None:
+        self.over, self._before = True, b""
 
     def fail(self, error: Error) -> None:
         """End the stream with an error."""
         if self._begun:
             self.settle("error")
         self.events += (ErrorEnd(error), MessageEnd(complete=False))
-        self.over = True
+        self._finish()
 
     def end(self, *, complete: bool) -> None:
         """End the stream."""
         self.settle(None if complete else "incomplete")
         self.events.append(MessageEnd(complete=complete))
-        self.over = True
+        self._finish()
 
     def repeats_a_key(self) -> bool:
         """Whether the present body gives a key twice; arguments that stand in it as an object must not."""
@@ -408,7 +432,7 @@ def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
 
 
 class SequentialEncoder(StreamEncoder):
-    """Writes a wire that says one part after the other, of one answer: what interleaves waits for its turn."""
+    """Writes a wire that says one part after the other, of one answer: what interleaves waits."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)
@@ -419,6 +443,8 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
+        if kind is TextDelta and event.key == self._current:  # type: ignore[union-attr]
+            return self._writers[TextDelta](event)
         if kind in OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key != self._current and key is not None:
@@ -429,8 +455,8 @@ class SequentialEncoder(StreamEncoder):
                 return data + self._next() if self._waiting else data
             return data
         if kind is ChoiceEnd or kind is MessageEnd or kind is ErrorEnd:
-            data = self._flush()
-            return data if kind is ChoiceEnd and event.index else data + super().feed(event)  # type: ignore[union-attr]
+            other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
+            return self._flush() + (b"" if other else super().feed(event))
         return super().feed(event)
 
     def _take_turn(self, event: Any, key: int) -> bytes:

@@ -60,15 +60,17 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
 class Stream:
     """A stream on its way from one dialect to another; `losses` grow while it runs."""
 
-    __slots__ = ("_decoder", "_encoder")
+    __slots__ = ("_decoder", "_encoder", "_read", "_write")
 
     def __init__(self, decoder: StreamDecoder, encoder: StreamEncoder) -> None:
         self._decoder = decoder
         self._encoder = encoder
+        self._read = decoder.feed
+        self._write = encoder.feed
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
-        return b"".join(map(self._encoder.feed, self._decoder.feed(data)))
+        return b"".join([self._write(event) for event in self._read(data)])
 
     def close(self) -> bytes:
         """Give what is left to say when the source has ended."""

@@ -104,8 +104,13 @@ class Response(Struct, frozen=True, kw_only=True):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls that the model wants run, in order."""
+        """The calls that the model wants run, in order; every one of them came whole."""
         return self.message.tool_calls
+
+    @property
+    def incomplete_calls(self) -> list[ToolCall]:
+        """The calls that were cut off, by a limit or a lost connection: not to be run."""
+        return self.message.incomplete_calls
 
     @property
     def finish_reason(self) -> FinishReason | None:

@@ -208,8 +208,13 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls in the message, in order."""
-        return [part for part in self.parts if type(part) is ToolCall]
+        """The calls in the message that came whole, in order."""
+        return [part for part in self.parts if type(part) is ToolCall and part.complete]
+
+    @property
+    def incomplete_calls(self) -> list[ToolCall]:
+        """The calls that were cut off: their text is `raw`, and they are not to be run."""
+        return [part for part in self.parts if type(part) is ToolCall and not part.complete]
 
 
 def _read_content(content: object) -> list[Part]:

@@ -48,18 +48,14 @@ OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 class Block:
     """One block as it arrives; a call has the text of its input, so has a server's tool."""
 
-    __slots__ = ("body", "call", "grows", "key")
+    __slots__ = ("body", "call", "grows", "is_call", "key")
 
     def __init__(self, key: int, body: dict[str, Any], call: CallText) -> None:
         self.key = key
         self.body = body
         self.call = call
         self.grows = WORDS.get(body["type"]) if type(body.get("type")) is str else None
-
-    @property
-    def is_call(self) -> bool:
-        """Whether the block asks for a tool of the client."""
-        return self.body.get("type") == "tool_use" and type(self.body.get("name")) is str
+        self.is_call = body.get("type") == "tool_use" and type(body.get("name")) is str
 
 
 class Decoder(StreamDecoder):
@@ -115,15 +111,9 @@ class Decoder(StreamDecoder):
 
     def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: Block) -> bool:
         """Read a delta that is not words; whether it belongs to this block."""
+        if kind == "input_json_delta":
+            return self._read_fragment(delta, block)
         match kind, delta:
-            case "input_json_delta", {"partial_json": str(fragment)} if "input" in block.body:
-                block.call.add(fragment)
-                if self.damaged:
-                    block.call.problem = NOT_UTF8
-                if block.is_call:
-                    self.events.append(CallDelta(block.key, fragment))
-                else:
-                    self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
             case "signature_delta", {"signature": str(signature)} if block.grows == "thinking":
                 block.body["signature"] = signature
                 self.events.append(SignatureDelta(block.key, signature))
@@ -138,6 +128,20 @@ class Decoder(StreamDecoder):
                 self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
             case _:
                 return False
+        return True
+
+    def _read_fragment(self, delta: dict[str, Any], block: Block) -> bool:
+        fragment = delta.get("partial_json")
+        if type(fragment) is not str or "input" not in block.body:
+            return False
+        block.call.add(fragment)
+        if self.damaged:
+            block.call.problem = NOT_UTF8
+        if block.is_call:
+            self.grows = block.call
+            self.events.append(CallDelta(block.key, fragment))
+        else:
+            self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
         return True
 
     def _start_message(self, body: dict[str, Any]) -> None:

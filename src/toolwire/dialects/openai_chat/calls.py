@@ -33,7 +33,7 @@ class Asked:
     def name_of(self, call_id: str | None) -> str | None:
         """Give the name of the latest call of this id."""
         for message in self.messages[self._read :]:
-            self._names.update((call.id, call.name) for call in message.tool_calls)
+            self._names.update((part.id, part.name) for part in message.parts if type(part) is ToolCall)
         self._read = len(self.messages)
         return self._names.get(call_id)
 

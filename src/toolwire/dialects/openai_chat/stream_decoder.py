@@ -272,6 +272,7 @@ class Decoder(StreamDecoder):
             self._start_call(call, answer)
         if fragment and not call.closed:
             call.add(fragment)
+            self.grows = call
             if call.key is not None:
                 self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 

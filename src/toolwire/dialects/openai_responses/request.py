@@ -26,7 +26,7 @@ from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.names import WORDS, Grammar, escape
 from toolwire.repair import repair
 from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
-from toolwire.types import Context, Encoded, Message, Output, Request, Text
+from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 
 PATH = "/v1/responses"
 LOGPROBS = "message.output_text.logprobs"
@@ -131,9 +131,8 @@ def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
     """Find what came after the last turn of the assistant; the calls before it may still be answered."""
     for place in range(len(messages) - 1, first - 1, -1):
         if messages[place].role == "assistant":
-            items.custom = {
-                call.id for message in messages[: place + 1] for call in message.tool_calls if call.custom
-            }
+            parts = [part for message in messages[: place + 1] for part in message.parts]
+            items.custom = {part.id for part in parts if type(part) is ToolCall and part.custom}
             return place + 1
     return first
 
