@@ -19,6 +19,7 @@ from typing import Any
 
 import bodies
 import msgspec
+import streams
 
 from toolwire import translate
 from toolwire.dialects import NAMES, dialect
@@ -181,6 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"Python {sys.version.split()[0]}, msgspec {msgspec.__version__}; lower is better")
     report_translation(short=options.short)
+    streams.report(short=options.short)
     report_growth()
     report_import()
 

@@ -57,7 +57,7 @@ from toolwire.types import (
 
 if _TYPE_CHECKING:
     from toolwire import catalogue, codec, errors, repair, schema, translate
-    from toolwire.accumulate import Accumulator, accumulate, events_of
+    from toolwire.accumulation import Accumulator, accumulate, events_of
     from toolwire.catalogue import cost
     from toolwire.dialects import dialect
     from toolwire.errors import LossyTranslation, ToolwireError, UnknownDialect
@@ -130,9 +130,9 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Accumulator": "toolwire.accumulate",
-    "accumulate": "toolwire.accumulate",
-    "events_of": "toolwire.accumulate",
+    "Accumulator": "toolwire.accumulation",
+    "accumulate": "toolwire.accumulation",
+    "events_of": "toolwire.accumulation",
     "Preview": "toolwire.preview",
     "partial_json": "toolwire.preview",
     "LossyTranslation": "toolwire.errors",

@@ -20,6 +20,11 @@ def wants_calls(reason: Any, *, called: bool) -> Any:
     return "tool_calls" if called and reason in {"stop", None} else reason
 
 
+def asks(parts: Any) -> bool:
+    """Whether an answer asks for tools, well or badly; a call that was cut off asks for nothing."""
+    return any(type(part) is ToolCall and part.complete for part in parts)
+
+
 def is_half(call: ToolCall, *, last: bool) -> bool:
     """Whether a call of an answer that was cut off may be half a call."""
     return call.error is not None or (last and not call.arguments and not (call.raw or "").strip())

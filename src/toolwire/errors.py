@@ -57,11 +57,12 @@ class InvalidBody(UserError):
 
 
 class FrameTooLarge(InvalidBody):
-    """A frame of a stream is larger than its limit."""
+    """A frame of a stream is larger than its limit; `before` holds the frames that came together with it."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, before: Sequence[Any] = ()) -> None:
         super().__init__(f"a frame may have {limit} bytes", path="stream")
         self.limit = limit
+        self.before = before
 
 
 class InvalidSchema(UserError):

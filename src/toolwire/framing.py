@@ -70,20 +70,20 @@ _USUAL = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n")
 
 
 class EventStream:
-    """Server-sent events to frames; `stray` holds lines that are no field, such as a bare JSON error.
+    """Server-sent events to frames.
 
     Events of the usual shape that came whole take a short way; all others are read line by line.
     """
 
-    __slots__ = ("_data", "_lines", "_name", "_size", "last_id", "limit", "retry", "stray")
+    __slots__ = ("_data", "_id", "_lines", "_name", "_size", "last_id", "limit", "retry")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
         self.last_id = ""
         self.retry: int | None = None
-        self.stray: list[bytes] = []
-        self._lines = Lines(limit)
+        self._lines = Lines()
         self._name = b""
+        self._id = ""
         self._data: list[bytes] = []
         self._size = 0
 
@@ -91,7 +91,7 @@ class EventStream:
         """Give the frames that these bytes end."""
         frames: list[Frame] = []
         place, end = 0, len(data)
-        if self.is_idle() and data.find(b"\r") < 0:
+        if end <= self.limit and self.is_idle() and data.find(b"\r") < 0:
             while place < end and (usual := _USUAL.match(data, place)) is not None:
                 frames.append(usual.groups(b""))  # type: ignore[arg-type]
                 place = usual.end()
@@ -106,53 +106,53 @@ class EventStream:
 
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):
+            if len(line) > self.limit:
+                raise FrameTooLarge(self.limit, frames)
             if not line:
                 if (lines := self._data) != []:
                     frames.append((self._name, lines[0] if len(lines) == 1 else b"\n".join(lines)))
                     self._data, self._size = [], 0
-                self._name = b""
+                self._name, self.last_id = b"", self._id
             elif line[:5] == b"data:":
-                self._add(line[6:] if line[5:6] == b" " else line[5:])
-            else:
-                self._read_field(line)
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+                self._size += len(line)
+            elif not self._read_field(line):
+                frames.append((STRAY, line))
+            if self._size > self.limit:
+                raise FrameTooLarge(self.limit, frames)
+        if len(self._lines.held) > self.limit:
+            raise FrameTooLarge(self.limit, frames)
 
-    def _add(self, value: bytes) -> None:
-        self._data.append(value)
-        self._size += len(value) + 1
-        if self._size > self.limit:
-            raise FrameTooLarge(self.limit)
-
-    def _read_field(self, line: bytes) -> None:
+    def _read_field(self, line: bytes) -> bool:
+        """Read a field, or a comment; whether the line is one."""
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match field:
             case b"":
-                return
+                pass
             case b"data":
-                self._add(value)
+                self._data.append(value)
+                self._size += len(line)
             case b"event":
                 self._name = value
             case b"id":
                 if b"\0" not in value:
-                    self.last_id = value.decode(errors="replace")
+                    self._id = value.decode(errors="replace")
             case b"retry":
                 if value.isdigit():
                     self.retry = int(value[:18])
             case _:
-                self._size += len(line)
-                if self._size > self.limit:
-                    raise FrameTooLarge(self.limit)
-                self.stray.append(line)
+                return False
+        return True
 
     def unfinished(self) -> list[Frame]:
         """Give the frame that no empty line ended; a reader of the WHATWG's kind would discard it."""
-        line = self._lines.rest()
-        data = self._data
+        line, data = self._lines.rest(), self._data
         if line[:5] == b"data:":
             data = [*data, line[5:].removeprefix(b" ")]
-        elif line:
-            self.stray.append(line)
-        return [(self._name, b"\n".join(data))] if data else []
+            line = b""
+        stray = [(STRAY, line)] if line else []
+        return [*stray, (self._name, b"\n".join(data))] if data else stray
 
 
 _IN_STRING = re.compile(rb'["\\]')
@@ -189,12 +189,14 @@ class JsonObjects:
             if not depth and self._depth:
                 begin = place - 1
             elif depth and not self._depth:
+                if len(self._held) + place - begin > self.limit:
+                    raise FrameTooLarge(self.limit, frames)
                 frames.append((b"", bytes(self._held) + data[begin:place]))
                 self._held.clear()
         if self._depth:
             self._held += data[begin:]
             if len(self._held) > self.limit:
-                raise FrameTooLarge(self.limit)
+                raise FrameTooLarge(self.limit, frames)
         return frames
 
     def _turn(self, mark: bytes) -> None:
@@ -206,6 +208,10 @@ class JsonObjects:
         elif mark in b"}]" and self._depth:
             self._depth -= 1
 
+    def is_open(self) -> bool:
+        """Whether an object has begun and not ended."""
+        return self._depth > 0
+
     def unfinished(self) -> list[Frame]:
         """Give nothing: half an object is none."""
         return []
@@ -214,14 +220,23 @@ class JsonObjects:
 class JsonLines:
     """JSON objects, one on each line; a line that is none may be a piece of one that is spread over lines."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_lines", "limit")
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self._lines = Lines(limit)
+        self.limit = limit
+        self._lines = Lines()
 
     def feed(self, data: bytes) -> list[Frame]:
         """Give the lines that these bytes end, without the empty ones."""
-        return [(b"", line) for line in self._lines.split(data) if line and not line.isspace()]
+        frames: list[Frame] = []
+        for line in self._lines.split(data):
+            if len(line) > self.limit:
+                raise FrameTooLarge(self.limit, frames)
+            if line and not line.isspace():
+                frames.append((b"", line))
+        if len(self._lines.held) > self.limit:
+            raise FrameTooLarge(self.limit, frames)
+        return frames
 
     def unfinished(self) -> list[Frame]:
         """Give the last line, which may lack its end."""

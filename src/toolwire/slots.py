@@ -14,13 +14,16 @@ from typing import Any
 
 from toolwire.arguments import parse_arguments
 from toolwire.errors import FrameTooLarge
-from toolwire.framing import LIMIT
+from toolwire.framing import LIMIT, JsonObjects
 
 
 class CallText:
     """One call as it arrives: what is known of it, and the text of its arguments in pieces."""
 
-    __slots__ = ("closed", "entry", "id", "index", "key", "name", "pieces", "problem", "size")
+    __slots__ = (
+        *("_objects", "_read", "_whole", "closed", "entry", "id", "index", "key", "name"),
+        *("pieces", "problem", "size"),
+    )
 
     def __init__(self, call_id: str | None = None, name: str = "", index: int = 0) -> None:
         self.id = call_id
@@ -32,6 +35,9 @@ class CallText:
         self.entry: dict[str, Any] = {}
         self.closed = False
         self.problem: str | None = None
+        self._read = 0
+        self._objects = JsonObjects(4 * LIMIT)
+        self._whole: bool | None = None
 
     def add(self, piece: str) -> None:
         """Add a piece of the text; too much of it is an error."""
@@ -51,10 +57,8 @@ class CallText:
 
     @property
     def text(self) -> str:
-        """The text so far; joined pieces become one."""
-        if len(self.pieces) > 1:
-            self.pieces = ["".join(self.pieces)]
-        return self.pieces[0] if self.pieces else ""
+        """The text so far."""
+        return "".join(self.pieces)
 
     def merge(self, news: dict[str, Any]) -> None:
         """Add what the wire says of the call beside its text: objects grow, anything else is replaced."""
@@ -66,12 +70,19 @@ class CallText:
                 self.entry[key] = value
 
     def is_whole(self) -> bool:
-        """Whether the text so far is an object; it could not go on."""
-        last = self.pieces[-1] if self.pieces else ""
-        if not last.rstrip().endswith("}"):
-            return False
-        text = self.text
-        return text.lstrip()[:1] == "{" and parse_arguments(text)[1] is None
+        """Whether the text so far is an object; it could not go on. Each piece is looked at once."""
+        for place in range(self._read, len(self.pieces)):
+            piece = self.pieces[place]
+            if self._whole is not None:
+                self._whole = self._whole and not piece.strip()
+            elif self._objects.feed(piece.encode(errors="replace")):
+                self._whole = parse_arguments("".join(self.pieces[: place + 1]))[1] is None
+        self._read = len(self.pieces)
+        return bool(self._whole)
+
+    def repeats(self, text: str) -> bool:
+        """Whether this text repeats the whole text."""
+        return len(text) == self.size and text == self.text and self.is_whole()
 
 
 class Slots:
@@ -93,7 +104,7 @@ class Slots:
             if known is not None:
                 free = index is not None and call is None and again
                 call = None if free else known
-                again = again and text != known.text
+                again = again and not (type(text) is str and known.repeats(text))
             elif call is not None and call.id is not None:
                 call = None
         elif index is None:

@@ -8,16 +8,16 @@ Rules of this file:
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from toolwire.accumulate import WORDS, events_of
+from toolwire.accumulation import WORDS, events_of
 from toolwire.bodies import read_body
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.faults import excerpt
-from toolwire.framing import EventStream, Framing, JsonLines, JsonObjects, write_event
+from toolwire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects, write_event
 from toolwire.ledger import Ledger
 from toolwire.slots import CallText
 from toolwire.types import (
@@ -76,7 +76,8 @@ class StreamDecoder:
         self.frame = b""
         self.grows: CallText | None = None
         self._frames: Framing | None = None
-        self._strays: JsonObjects | None = None
+        self._pieces = JsonObjects()
+        self._inside = False
         self._begun = False
         self._keys = 0
         self._head = b""
@@ -103,28 +104,40 @@ class StreamDecoder:
             return self.events
         if self._head:
             data, self._head = self._head, b""
+        if not self._begun and len(self._excerpt) < EXCERPT:
+            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[:EXCERPT]
         try:
-            self._read_frames(data, frames)
+            self._read_bytes(data, frames)
         except FrameTooLarge as problem:
             self.fail(Error("too_large", str(problem)))
         return self.events
 
-    def _read_frames(self, data: bytes, frames: Framing) -> None:
+    def _read_bytes(self, data: bytes, frames: Framing) -> None:
         if self._before:
             data = self._read_all_alike(data)
+        try:
+            found = frames.feed(data)
+        except FrameTooLarge as problem:
+            self._read_frames(problem.before, frames)
+            if self.over:
+                return
+            raise
+        self._read_frames(found, frames)
+        if self._before and not (type(frames) is EventStream and frames.is_idle()):
+            self._before = b""
+
+    def _read_frames(self, found: Sequence[Frame], frames: Framing) -> None:
         learns = self.learns and type(frames) is EventStream
-        for name, frame in frames.feed(data):
+        for name, frame in found:
             count = len(self.events)
-            self._read_frame(frame, name)
+            if self._inside or name == STRAY:
+                self._read_piece(frame)
+            else:
+                self._read_frame(frame, name)
             if self.over:
                 return
             if learns:
                 self._learn(name, frame, count)
-        if type(frames) is EventStream:
-            if frames.stray:
-                self._read_strays(frames)
-            if self._before and not frames.is_idle():
-                self._before = b""
 
     def _read_alike(self, data: bytes, begin: int, end: int) -> Any:
         """Read a frame that differs from the last one in its words alone, from `begin` to `end`."""
@@ -155,7 +168,7 @@ class StreamDecoder:
         self._before = b""
         event: Any = self.events[-1] if len(self.events) == count + 1 else None
         kind = type(event)
-        if kind not in SAID or event.opaque is not None:
+        if kind not in SAID or event.opaque is not None or name == STRAY:
             self._key = None
             return
         known = self._kind is kind and self._key == event.key
@@ -173,11 +186,8 @@ class StreamDecoder:
         """Give the events that the end of the bytes tells."""
         self.events = []
         if not self.over and self._frames is not None:
-            for name, frame in self._frames.unfinished():
-                if is_json(frame) and not self.over:
-                    self._read_frame(frame, name)
-            if not self.over and type(self._frames) is EventStream:
-                self._read_strays(self._frames)
+            left = self._frames.unfinished()
+            self._read_frames([item for item in left if self._inside or is_json(item[1])], self._frames)
         if not self.over:
             if self._begun:
                 self.end(complete=self.done)
@@ -189,73 +199,59 @@ class StreamDecoder:
         return self.events
 
     def _choose(self, data: bytes) -> Framing | None:
-        """Choose how the bytes are framed by the first of them that says something."""
-        self._head += data
-        self._excerpt = self._head[:EXCERPT]
-        first = self._head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        if not first and len(self._head) < EXCERPT:
+        """Choose how the bytes are framed by the first of them that says something.
+
+        Of the blank ones before it stays what they mean: that a line has begun, or is not the first.
+        """
+        head = self._head + data
+        said = head.removeprefix(BOM).lstrip()
+        blank = head[: len(head) - len(said)].removeprefix(BOM)
+        if blank:
+            ended = max(blank.rfind(b"\n"), blank.rfind(b"\r")) + 1
+            head = (b"\n" if ended else b"") + (b" " if ended < len(blank) else b"") + said
+        self._head = head
+        if not said or BOM.startswith(head):
             return None
-        whole = self.framing is EventStream and first in (b"{", b"[")
+        whole = self.framing is EventStream and said[:1] in (b"{", b"[")
         self._frames = frames = JsonObjects() if whole else self.framing()
         return frames
 
-    def _read_frame(self, frame: bytes, name: bytes = b"") -> None:
+    def _read_frame(self, frame: bytes, name: bytes) -> None:
+        self.frame = frame
         try:
             body = _decode(frame)
         except (msgspec.DecodeError, RecursionError):
-            self._read_odd(frame)
+            self._read_odd(frame, name)
             return
-        self.frame = frame
         if type(body) is dict:
             self._begun = True
             self.read(body, name)
         elif body is not None:
             self._refuse(frame)
 
-    def _read_odd(self, frame: bytes) -> None:
+    def _read_odd(self, frame: bytes, name: bytes) -> None:
         """Read a frame that is not JSON as it stands."""
         bare = frame.strip()
-        if bare == DONE or not bare:
-            self.done = self.done or bare == DONE
-            if bare == DONE and self._begun:
+        if bare == DONE:
+            if self._begun:
                 self.end(complete=True)
-            return
-        if self._strays is not None or (self.framing is JsonLines and bare[:1] != DONE[:1]):
-            self._read_pieces(frame)
-            return
-        body = repair(frame)
-        if type(body) is not dict:
-            self._refuse(frame)
-            return
-        self._begun = self.damaged = True
-        self.read(body, b"")
-        self.damaged = False
-
-    def _read_pieces(self, line: bytes) -> None:
-        """Read a line that is no object by itself: two objects, or a piece of one that has several lines."""
-        body = repair(line)
-        if type(body) is dict:
+        elif type(body := repair(frame)) is dict:
             self._begun = self.damaged = True
-            self.read(body, b"")
+            self.read(body, name)
             self.damaged = False
-            return
-        self._strays = self._strays or JsonObjects()
-        for _, frame in self._strays.feed(line + b"\n"):
-            if is_json(frame):
-                self._read_frame(frame)
-            else:
-                self._refuse(frame)
+        elif bare[:1] == b"{" and self.framing is JsonLines:
+            self._read_piece(frame)
+        elif bare:
+            self._refuse(frame)
 
-    def _read_strays(self, frames: EventStream) -> None:
-        """Read the objects that stand bare between events: a server's way to report an error."""
-        if not frames.stray:
+    def _read_piece(self, line: bytes) -> None:
+        """Read a line that is no field, or no object: a piece of one, or several. So servers tell errors."""
+        if not self._inside and line.lstrip()[:1] not in (b"{", b"["):
             return
-        self._strays = self._strays or JsonObjects()
-        found = self._strays.feed(b"\n".join(frames.stray) + b"\n")
-        frames.stray.clear()
-        for _, frame in found:
-            if is_json(frame) and not self.over:
-                self._read_frame(frame)
+        for _, frame in self._pieces.feed(line + b"\n"):
+            if not self.over:
+                self._read_frame(frame, b"")
+        self._inside = self._pieces.is_open()
 
     def _refuse(self, frame: bytes) -> None:
         text = excerpt(frame.decode(errors="replace"), EXCERPT)
@@ -397,6 +393,13 @@ class StreamEncoder:
         """What could not be said so far, each thing once."""
         self.keep_losses()
         return tuple(self._losses)
+
+    def lose_step(self, event: OpaqueDelta) -> None:
+        """Lose what only another wire understands, if no end of a part or of the answer repeats it."""
+        if event.key is None and not event.repeated:
+            self.ledger.at, self.ledger.part = (), None
+            self.ledger.lose_opaque(event.opaque)
+            self.keep_losses()
 
     def keep_losses(self) -> None:
         """Put the losses of the ledger among those that are known."""

@@ -211,7 +211,7 @@ def test_what_the_messages_mean() -> None:
     assert [type(part) for part in user.parts] == [Text, Image, Image]
     assert [(part.data, part.media_type) for part in user.parts[1:]] == [(JPEG, "image/jpeg"), ("AAAA", None)]  # type: ignore[union-attr]
     assert answer.parts[0] == Thinking(text="Hm.", opaque=Opaque("ollama", {}))
-    calls = answer.tool_calls
+    calls = [*answer.tool_calls, *answer.broken_calls]
     assert [(call.id, call.name, call.arguments, call.index) for call in calls] == [
         ("toolwire_2_0", "look", {"a": 1}, 0),
         ("c", "find", {"a": 2}, 1),

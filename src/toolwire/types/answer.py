@@ -104,13 +104,13 @@ class Response(Struct, frozen=True, kw_only=True):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls that the model wants run, in order; every one of them came whole."""
+        """The calls that the model wants run, in order; every one came whole, and its arguments are good."""
         return self.message.tool_calls
 
     @property
-    def incomplete_calls(self) -> list[ToolCall]:
-        """The calls that were cut off, by a limit or a lost connection: not to be run."""
-        return self.message.incomplete_calls
+    def broken_calls(self) -> list[ToolCall]:
+        """The calls that cannot be run: cut off, or with text that is no JSON object (`raw`, `error`)."""
+        return self.message.broken_calls
 
     @property
     def finish_reason(self) -> FinishReason | None:

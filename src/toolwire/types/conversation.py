@@ -208,13 +208,13 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls in the message that came whole, in order."""
-        return [part for part in self.parts if type(part) is ToolCall and part.complete]
+        """The calls in the message that can be run, in order: each came whole, and its arguments are good."""
+        return [part for part in self.parts if type(part) is ToolCall and part.runs]
 
     @property
-    def incomplete_calls(self) -> list[ToolCall]:
-        """The calls that were cut off: their text is `raw`, and they are not to be run."""
-        return [part for part in self.parts if type(part) is ToolCall and not part.complete]
+    def broken_calls(self) -> list[ToolCall]:
+        """The calls that cannot be run: cut off, or with text that is no JSON object (`raw`, `error`)."""
+        return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
 def _read_content(content: object) -> list[Part]:

@@ -76,10 +76,14 @@ class CitationDelta(_Event, frozen=True, gc=False, tag="citation_delta"):
 
 
 class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
-    """What only the wire that said it understands: of the part under `key`, or of the answer."""
+    """What only the wire that said it understands: of the part under `key`, or of the answer.
+
+    `repeated` says that an end repeats whatever of it means something.
+    """
 
     key: int | None = None
     choice: int = 0
+    repeated: bool = False
 
 
 class PartEnd(_Event, frozen=True, gc=False, tag="part_end"):

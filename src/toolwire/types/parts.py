@@ -150,6 +150,11 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
         if type(self.arguments) is not dict:
             raise InvalidField("arguments", "must be a map", path="ToolCall")
 
+    @property
+    def runs(self) -> bool:
+        """Whether the call can be run: it came whole, and its arguments are what they should be."""
+        return self.complete and self.error is None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ToolCall):
             return NotImplemented

@@ -4,7 +4,7 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.endings import settle_calls, wants_calls
+from toolwire.endings import asks, settle_calls, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
@@ -36,7 +36,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
         reason = None if raw is None else FINISH_REASONS.get(raw, "unknown")
         message = Message("assistant", settle_calls(parts, reason), opaque=WIRE.own({}))
-        reason = wants_calls(reason, called=bool(message.tool_calls))
+        reason = wants_calls(reason, called=asks(message.parts))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.own({}))]
     elif raw is not None:
         rest["stop_reason"] = raw

@@ -146,9 +146,7 @@ class Encoder(SequentialEncoder):
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
         said = left_at_step(event.opaque, DIALECT)
         if event.key is None:
-            self.ledger.at, self.ledger.part = (), None
-            self.ledger.lose_opaque(event.opaque)
-            self.keep_losses()
+            self.lose_step(event)
             return _event(said["type"], said) if type(said.get("type")) is str else b""
         return self._say(said) if said else b""
 

@@ -28,6 +28,7 @@ from toolwire.dialects.openai_chat.parts import (
     encode_text,
     encode_thinking,
     finish,
+    words_of,
 )
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.types import (
@@ -124,7 +125,7 @@ def _decode_odd_answer(body: dict[str, Any], place: int, asked: Asked | None) ->
     if rest.get("refusal") and (refusal := take(rest, "refusal", str)) is not None:
         parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
     if type(rest.get("audio")) is dict:
-        parts += _take_audio(rest)
+        parts += take_audio(rest)
     calls = rest.get("tool_calls")
     if type(calls) is list and calls:
         del rest["tool_calls"]
@@ -149,8 +150,7 @@ def _take_thinking(rest: dict[str, Any]) -> list[Part]:
             return [Thinking(text, opaque=Opaque(DIALECT, left, {"key": key}))]
     if not left:
         return []
-    texts = [detail.get("text") for detail in left["reasoning_details"] if type(detail) is dict]
-    words = "".join(text for text in texts if type(text) is str)
+    words = words_of(left["reasoning_details"])
     return [Thinking(words, opaque=Opaque(DIALECT, left, {"key": "reasoning_details", "texts": [words]}))]
 
 
@@ -165,7 +165,8 @@ def _take_citations(rest: dict[str, Any]) -> Any:
     return citations
 
 
-def _take_audio(rest: dict[str, Any]) -> list[Part]:
+def take_audio(rest: dict[str, Any]) -> list[Part]:
+    """Take what an answer says aloud out of what is left of it."""
     left = rest["audio"].copy()
     file_id, data, words = take(left, "id", str), take(left, "data", str), take(left, "transcript", str)
     if file_id is None:

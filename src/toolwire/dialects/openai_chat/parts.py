@@ -11,6 +11,8 @@ from toolwire.wire import Wire
 
 DIALECT = "openai-chat"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 64), ids=Grammar("!-~", 40))
+DETAIL_TEXTS = frozenset({"text", "summary"})
+AUDIO_TEXTS = frozenset({"data", "transcript"})
 AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 FORMATS_OF_AUDIO = {
     "audio/wav": "wav",
@@ -333,3 +335,73 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
         }
     ledger.lose_fields(citation, "citation", "quote")
     return ledger.replay({"type": "url_citation", "url_citation": inner}, citation.opaque)
+
+
+def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:
+    """Add the pieces of a step to their whole: lists and objects grow, else the latest counts."""
+    for key, value in news.items():
+        before = whole.get(key)
+        if type(before) is list and type(value) is list:
+            before += value
+        elif type(before) is dict and type(value) is dict:
+            join_pieces(before, value)
+        elif type(value) is list:
+            whole[key] = value.copy()
+        elif type(value) is dict:
+            join_pieces(whole.setdefault(key, {}), value)
+        elif value is not None or key not in whole:
+            whole[key] = value
+
+
+class Details:
+    """The `reasoning_details` of an answer as they arrive: those of one index and kind are one."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: list[Any] = []
+
+    def add(self, pieces: list[Any]) -> None:
+        """Add pieces; those whose ids differ stay apart."""
+        for piece in pieces:
+            last = self._entries[-1] if self._entries else None
+            if type(piece) is not dict:
+                self._entries.append(piece)
+                continue
+            if type(last) is not dict or not _goes_on(last, piece):
+                last = {}
+                self._entries.append(last)
+            add_texts(last, piece, DETAIL_TEXTS)
+
+    def take(self) -> list[Any]:
+        """Give what has arrived, its texts joined, and begin anew."""
+        entries, self._entries = self._entries, []
+        return [join_texts(entry, DETAIL_TEXTS) if type(entry) is dict else entry for entry in entries]
+
+
+def _goes_on(last: dict[str, Any], piece: dict[str, Any]) -> bool:
+    same = all(last.get(key) == piece.get(key) for key in ("type", "index"))
+    return same and (piece.get("id") in (None, last.get("id")) or "id" not in last)
+
+
+def add_texts(whole: dict[str, Any], piece: dict[str, Any], texts: frozenset[str]) -> None:
+    """Add a piece to its whole; the pieces of these texts are put in a list, to be joined once."""
+    for key, value in piece.items():
+        if key in texts and type(value) is str:
+            if type(whole.get(key)) is not list:
+                whole[key] = []
+            whole[key].append(value)
+        elif value is not None or key not in whole:
+            whole[key] = value
+
+
+def join_texts(whole: dict[str, Any], texts: frozenset[str]) -> dict[str, Any]:
+    """Join the pieces of these texts."""
+    joined = {key: "".join(whole[key]) for key in texts if type(whole.get(key)) is list}
+    return {key: joined.get(key, value) for key, value in whole.items()}
+
+
+def words_of(details: list[Any]) -> str:
+    """Give the words of `reasoning_details`."""
+    texts = [detail.get("text") for detail in details if type(detail) is dict]
+    return "".join(text for text in texts if type(text) is str)

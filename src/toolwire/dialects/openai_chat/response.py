@@ -8,7 +8,7 @@ from toolwire.counts import Counts
 from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
-from toolwire.endings import CUT, settle_calls, wants_calls
+from toolwire.endings import CUT, asks, settle_calls, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
@@ -87,7 +87,7 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     message = decode_answer(body, place)
     index = take(rest, "index", int)
     raw = take(rest, "finish_reason", str)
-    reason = read_finish(raw, called=bool(message.tool_calls), refused=bool(body.get("refusal")))
+    reason = read_finish(raw, called=asks(message.parts), refused=bool(body.get("refusal")))
     form = None if index is None else {"said": {"index": index}}
     message = replace(message, content=settle_calls(message.content, reason)) if reason in CUT else message
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
@@ -152,7 +152,7 @@ def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> None:
-    called, refused = bool(choice.message.tool_calls), bool(body["message"].get("refusal"))
+    called, refused = asks(choice.message.parts), bool(body["message"].get("refusal"))
     word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
     if word is not None:
         body["finish_reason"] = word

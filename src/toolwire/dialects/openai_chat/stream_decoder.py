@@ -11,10 +11,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.accumulation import NEVER_ENDED
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
 from toolwire.dialects.openai_chat.error import decode_error
-from toolwire.dialects.openai_chat.messages import REASONING_KEYS
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_citation, decode_part
+from toolwire.dialects.openai_chat.messages import REASONING_KEYS, take_audio
+from toolwire.dialects.openai_chat.parts import (
+    AUDIO_TEXTS,
+    DIALECT,
+    WIRE,
+    Details,
+    add_texts,
+    decode_citation,
+    decode_part,
+    join_pieces,
+    join_texts,
+    words_of,
+)
 from toolwire.dialects.openai_chat.response import (
     COUNTS,
     FINISH_REASONS,
@@ -49,8 +61,6 @@ from toolwire.types import (
 
 ABSENT: Any = object()
 CHUNK = "chat.completion.chunk"
-JOINED = frozenset({"text", "summary"})
-NO_TEXTS: frozenset[str] = frozenset()
 USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 USUAL_DELTA = frozenset({"content", "role"})
 OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
@@ -61,12 +71,25 @@ NAMED_ONCE = frozenset({"id", "model", "created"})
 class Answer(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
-    __slots__ = ("called", "calls", "details", "ending", "left", "raw", "refused", "rest", "said", "spoken")
+    __slots__ = (
+        "audio",
+        "called",
+        "calls",
+        "details",
+        "ending",
+        "left",
+        "raw",
+        "refused",
+        "rest",
+        "said",
+        "spoken",
+    )
 
     def __init__(self, decoder: StreamDecoder, choice: int) -> None:
         super().__init__(decoder, choice)
         self.calls = Slots()
-        self.details: list[Any] = []
+        self.details = Details()
+        self.audio: dict[str, Any] = {}
         self.said: Any = ABSENT
         self.spoken = 0
         self.called = False
@@ -83,11 +106,10 @@ class Answer(Speech):
 
     def close(self) -> None:
         """End the part that is open; details of reasoning are whole with it."""
-        if type(self.part) is Thinking and self.details:
+        if type(self.part) is Thinking and (details := self.details.take()):
             form = form_of(self.part.opaque, DIALECT)
-            opaque = Opaque(DIALECT, {"reasoning_details": self.details}, dict(form))
+            opaque = Opaque(DIALECT, {"reasoning_details": details}, dict(form))
             self.part = replace(self.part, opaque=opaque)
-            self.details = []
         super().close()
 
 
@@ -154,7 +176,7 @@ class Decoder(StreamDecoder):
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: Answer) -> None:
         word, left = entry.get("finish_reason"), _said(entry, OF_CHOICE)
-        _join(answer.left, left, NO_TEXTS)
+        join_pieces(answer.left, left)
         ended = type(word) is str and word != ""
         spoken = _reasoning_key(delta)
         unknown = self._read_unknown(delta, spoken, answer)
@@ -178,7 +200,9 @@ class Decoder(StreamDecoder):
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
         unknown = {key: value for key, value in _said(delta, OF_DELTA).items() if key != spoken}
         for key, value in unknown.items():
-            if key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
+            if key == "audio" and type(value) is dict:
+                add_texts(answer.audio, value, AUDIO_TEXTS)
+            elif key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
                 answer.rest[key] = value
         if answer.said is ABSENT and "content" in delta and not delta["content"]:
             unknown["content"] = answer.said = delta["content"]
@@ -190,17 +214,17 @@ class Decoder(StreamDecoder):
 
     def _say_step(self, answer: Answer) -> None:
         if (step := self._take_step()) is not None:
-            self.events.append(OpaqueDelta(None, answer.choice, opaque=step))
+            self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=step))
 
     def _read_thinking(self, delta: dict[str, Any], key: str | None, answer: Answer) -> None:
         details: Any = delta.get("reasoning_details")
         news = details if type(details) is list else []
         if key is None and not news:
             return
-        words = _words_of(news) if key is None else delta[key]
+        words = words_of(news) if key is None else delta[key]
         if type(answer.part) is not Thinking:
             answer.open(Thinking("", opaque=Opaque(DIALECT, {}, {"key": key or "reasoning_details"})))
-        _join_details(answer.details, news)
+        answer.details.add(news)
         answer.say(answer.part, words, self._take_step())
 
     def _read_words(self, delta: dict[str, Any], answer: Answer) -> None:
@@ -214,9 +238,9 @@ class Decoder(StreamDecoder):
         for note in notes if type(notes) is list else ():
             citation = decode_citation(note)
             if citation is None or type(answer.part) is not Text:
-                answer.rest["annotations"] = [*answer.rest.get("annotations", ()), note]
+                answer.rest.setdefault("annotations", []).append(note)
                 step = Opaque(DIALECT, {"delta": {"annotations": [note]}})
-                self.events.append(OpaqueDelta(None, answer.choice, opaque=step))
+                self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=step))
                 continue
             answer.spoken += 1
             answer.part = replace(answer.part, citations=[*(answer.part.citations or ()), citation])
@@ -267,12 +291,12 @@ class Decoder(StreamDecoder):
         call.merge({**entry, key: {**inner, "name": call.name}})
         if self.damaged:
             call.problem = NOT_UTF8
-        fragment = text if type(text) is str and not (text == call.text and call.is_whole()) else ""
+        fragment = text if type(text) is str and not call.repeats(text) else ""
         if call.key is None and call.name and (call.id is not None or fragment):
             self._start_call(call, answer)
         if fragment and not call.closed:
             call.add(fragment)
-            self.grows = call
+            self.grows = None if name else call
             if call.key is not None:
                 self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
@@ -321,9 +345,10 @@ class Decoder(StreamDecoder):
         answer.called = answer.called or made.complete
         self.events.append(CallEnd(call.key, made))  # type: ignore[arg-type]
 
-    def _close_calls(self, answer: Answer, reason: str | None) -> None:
+    def _close_calls(self, answer: Answer, reason: str | None, *, whole: bool = True) -> None:
         for call in answer.calls.calls:
             if not call.closed:
+                call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
 
     def settle(self, reason: str | None) -> None:
@@ -331,8 +356,10 @@ class Decoder(StreamDecoder):
         broken: Any = reason or "incomplete"
         for place in sorted(self._answers):
             answer = self._answers[place]
+            for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}):
+                answer.add(part)
             answer.close()
-            self._close_calls(answer, broken)
+            self._close_calls(answer, broken, whole=reason is None and answer.raw is not None)
             finish = read_finish(answer.raw, called=answer.called, refused=answer.refused)
             finish = broken if answer.raw is None or reason == "error" else finish
             form = {} if answer.said is ABSENT else {"said": {"content": answer.said}}
@@ -360,47 +387,12 @@ def _said(given: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None and key not in taken}
 
 
-def _join(whole: dict[str, Any], news: dict[str, Any], texts: frozenset[str]) -> None:
-    """Add the pieces of a step to their whole: lists grow, and these texts; else the latest counts."""
-    for key, value in news.items():
-        before = whole.get(key)
-        if type(before) is list and type(value) is list:
-            whole[key] = before + value
-        elif type(before) is dict and type(value) is dict:
-            whole[key] = dict(before)
-            _join(whole[key], value, texts)
-        elif type(before) is str and type(value) is str and key in texts:
-            whole[key] = before + value
-        elif value is not None or key not in whole:
-            whole[key] = value
-
-
-def _join_details(details: list[Any], news: list[Any]) -> None:
-    """Add pieces of `reasoning_details`: those of one index and kind are one, unless their ids differ."""
-    for piece in news:
-        last = details[-1] if details else None
-        if (
-            type(piece) is dict
-            and type(last) is dict
-            and all(last.get(key) == piece.get(key) for key in ("type", "index"))
-            and (piece.get("id") in (None, last.get("id")) or "id" not in last)
-        ):
-            _join(last, piece, JOINED)
-        else:
-            details.append(dict(piece) if type(piece) is dict else piece)
-
-
 def _reasoning_key(delta: dict[str, Any]) -> str | None:
     """Give the key under which a delta says its reasoning, if it says any."""
     for key in REASONING_KEYS:
         if type(text := delta.get(key)) is str and (text or delta.get("reasoning_details")):
             return key
     return None
-
-
-def _words_of(details: list[Any]) -> str:
-    texts = [detail.get("text") for detail in details if type(detail) is dict]
-    return "".join(text for text in texts if type(text) is str)
 
 
 def decode_stream() -> Decoder:

@@ -17,6 +17,7 @@ from toolwire.framing import write_event
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, DONE, StreamEncoder, encode_json, left_at_step
 from toolwire.types import (
+    Audio,
     CallDelta,
     CallEnd,
     CallStart,
@@ -167,6 +168,8 @@ class Encoder(StreamEncoder):
                 encode_thinking_key(part, {}, [], self.ledger)
             case Refusal():
                 finish({}, part, self.ledger)
+            case Audio() if form_of(part.opaque, DIALECT):
+                pass
             case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
                 delta = {"content": [block]}
         self.keep_losses()
@@ -239,10 +242,7 @@ class Encoder(StreamEncoder):
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
         if left_at_step(event.opaque, DIALECT):
             return self._chunk(event.choice, {}, event.opaque)
-        if event.key is None:
-            self.ledger.at, self.ledger.part = (), None
-            self.ledger.lose_opaque(event.opaque)
-            self.keep_losses()
+        self.lose_step(event)
         return b""
 
     def write_usage(self, event: UsageDelta) -> bytes:

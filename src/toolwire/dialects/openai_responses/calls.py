@@ -22,6 +22,7 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
+from toolwire.endings import cut_off
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import fingerprint, made_id, was_made
 from toolwire.standins import ERROR, STARTS, mark_error, read_error
@@ -67,8 +68,9 @@ def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: st
         del rest["status"]
     call_id = _take_id(rest, form, place, index)
     name = WIRE.read_name(name, form)
-    fields = {"raw": rest.pop("input"), "custom": True} if custom else _take_arguments(rest, form)
-    return ToolCall(call_id, name, index=index, complete=complete, opaque=WIRE.own(rest, form), **fields)
+    fields = {"raw": rest.pop("input"), "custom": True} if custom else _take_arguments(rest, form, complete)
+    call = ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+    return call if complete else cut_off(call)
 
 
 def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
@@ -80,14 +82,14 @@ def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int)
     return WIRE.read_id(given, form)
 
 
-def _take_arguments(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+def _take_arguments(rest: dict[str, Any], form: dict[str, Any], complete: bool) -> dict[str, Any]:
     given = rest.get("arguments")
     match given:
         case str():
             del rest["arguments"]
             arguments, error = parse_arguments(given)
             return {"arguments": arguments, "raw": given, "error": error}
-        case dict():
+        case dict() if complete:
             del rest["arguments"]
             return {"arguments": given}
     form["no_arguments"] = True
@@ -160,15 +162,15 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | lis
     return blocks
 
 
-def decode_reasoning(item: dict[str, Any]) -> Thinking:
-    """Read a reasoning item: its summary, or the reasoning itself where there is no summary."""
+def decode_reasoning(item: dict[str, Any], first: str = "summary") -> Thinking:
+    """Read a reasoning item: its summary, or the reasoning itself; the `first` that is there counts."""
     rest = item.copy()
     del rest["type"]
     said = take_spelled(rest)
     form: dict[str, Any] = {"said": said} if said else {}
     signature = take(rest, "encrypted_content", str)
-    for key, kind in TEXTS.items():
-        texts = _read_texts(rest.get(key), kind)
+    for key in ("content", "summary") if first == "content" else TEXTS:
+        texts = _read_texts(rest.get(key), TEXTS[key])
         if texts:
             del rest[key]
             form |= {"key": key, "texts": texts}

@@ -161,17 +161,21 @@ def _decode_items(items: list[Any], place: int) -> list[Part]:
         if kind in CALLS:
             parts.append(decode_call(item, place, calls, reasoning))
             calls += 1
-        elif kind == "message":
-            parts += decode_message_item(item, reasoning)
         elif kind == "reasoning":
-            thinking = decode_reasoning(item)
-            parts.append(thinking)
+            parts.append(thinking := decode_reasoning(item))
             reasoning = id_of(thinking)
-        elif kind in RESULTS:
-            parts.append(decode_result(item))
         else:
-            parts.append(decode_server_item(item) if type(kind) is str else Opaque(DIALECT, item))
+            parts += decode_item(item, kind, reasoning)
     return parts
+
+
+def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
+    """Read an item that is neither a call nor reasoning."""
+    if kind == "message":
+        return decode_message_item(item, reasoning)
+    if kind in RESULTS:
+        return [decode_result(item)]
+    return [decode_server_item(item) if type(kind) is str else Opaque(DIALECT, item)]
 
 
 def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:

@@ -294,17 +294,19 @@ def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
 
 def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
     notes = rest.get("annotations")
-    if type(notes) is not list or not notes or not all(_is_annotation(note) for note in notes):
+    if type(notes) is not list or not notes or not all(is_annotation(note) for note in notes):
         return None
     del rest["annotations"]
-    return [_decode_citation(note) for note in notes]
+    return [decode_citation(note) for note in notes]
 
 
-def _is_annotation(note: Any) -> bool:
+def is_annotation(note: Any) -> bool:
+    """Whether a note says what kind of annotation it is."""
     return type(note) is dict and type(note.get("type")) is str
 
 
-def _decode_citation(note: dict[str, Any]) -> Citation:
+def decode_citation(note: dict[str, Any]) -> Citation:
+    """Read an annotation."""
     rest = note.copy()
     titled = "filename"
     if rest["type"] == "url_citation":

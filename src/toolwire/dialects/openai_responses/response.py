@@ -7,11 +7,14 @@ where there is one.
 from math import isfinite
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.counts import Counts
 from toolwire.dialects.openai_responses.calls import Items
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
+from toolwire.endings import CUT, asks, settle_calls, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
@@ -79,20 +82,23 @@ def _decode_finish(message: Message, rest: dict[str, Any]) -> Choice:
     if type(reason) is str and status == "incomplete":
         raw, form = reason, {"said": {"incomplete_details": None}}
         del rest["incomplete_details"]
-    return Choice(message, _meaning(raw, message, incomplete=form is not None), raw, None, WIRE.own({}, form))
+    meaning = _meaning(raw, message, incomplete=form is not None)
+    if meaning in CUT:
+        message = replace(message, content=settle_calls(message.content, meaning))
+    return Choice(message, meaning, raw, None, WIRE.own({}, form))
 
 
 def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
+    refused = any(type(part) is Refusal for part in message.parts)
+    return read_finish(raw, incomplete=incomplete, called=asks(message.parts), refused=refused)
+
+
+def read_finish(raw: str | None, *, incomplete: bool, called: bool, refused: bool) -> Any:
     """Say in canonical words why an answer ended."""
     if incomplete:
         return REASONS.get(raw or "", "incomplete")
-    reason = None if raw is None else STATUSES.get(raw, "unknown")
-    if reason in {"stop", None}:
-        if message.tool_calls:
-            return "tool_calls"
-        if any(type(part) is Refusal for part in message.parts):
-            return "refusal"
-    return reason
+    reason = wants_calls(None if raw is None else STATUSES.get(raw, "unknown"), called=called)
+    return "refusal" if refused and reason in {"stop", None} else reason
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
@@ -154,6 +160,13 @@ def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
     ledger.own = made_by(message.opaque, DIALECT)
     encode_answer(message, items)
     body["output"] = items.bodies
+    encode_ending(choice, body, ledger)
+
+
+def encode_ending(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+    """Write what an answer says beside its items."""
+    message = choice.message
+    ledger.at = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
     for field in ("name", "tool_call_id"):
         if getattr(message, field) is not None:

@@ -1,0 +1,305 @@
+"""The vendors' own clients as judges of streams: what the SDK that a user has makes of the bytes.
+
+Rules of this file:
+- The bytes go through the real client, over a transport that gives them in several pieces.
+- A judge never raises: what its SDK raises is in `Told.error`, beside what it had told until then.
+- The words of an end are the wire's; `arguments` are an object where they are one, else the text.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import anthropic
+import httpx
+import httpx2
+import ollama
+import openai
+from google import genai
+from msgspec import Struct
+from msgspec.structs import replace
+from openai.lib.streaming.chat import ChatCompletionStreamState
+
+PIECES = 7
+MODEL = "m"
+ASKED: Any = [{"role": "user", "content": "?"}]
+Call = tuple[str | None, str, Any]
+
+
+class Told(Struct, frozen=True):
+    """What a stream says to one who uses the SDK; `others` are its other choices, `body` the final value."""
+
+    text: str = ""
+    refusal: str = ""
+    thinking: str = ""
+    calls: tuple[Call, ...] = ()
+    finish: str | None = None
+    usage: tuple[int, int] = (0, 0)
+    error: str | None = None
+    others: tuple["Told", ...] = ()
+    body: Any = None
+
+    def without(self, *fields: str) -> "Told":
+        """The same without what is not to be compared."""
+        return replace(self, **{field: getattr(NOTHING, field) for field in fields})
+
+
+NOTHING = Told()
+
+
+class Server:
+    """Answers every request with the same bytes, in pieces."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Give the bytes, cut where nobody would cut them."""
+        step = len(self.data) // PIECES + 1
+        for place in range(0, len(self.data), step):
+            yield self.data[place : place + step]
+
+    def answer(self, request: Any) -> httpx2.Response:
+        """Answer the clients of the newer httpx."""
+        del request
+        return httpx2.Response(200, headers=HEADERS, content=self.pieces())
+
+    def answer_older(self, request: Any) -> httpx.Response:
+        """Answer the clients of the older httpx."""
+        del request
+        return httpx.Response(200, headers=HEADERS, content=self.pieces())
+
+
+HEADERS = {"content-type": "text/event-stream"}
+SERVER = Server()
+
+
+@cache
+def _http() -> httpx2.Client:
+    return httpx2.Client(transport=httpx2.MockTransport(SERVER.answer))
+
+
+@cache
+def _openai() -> openai.OpenAI:
+    return openai.OpenAI(api_key="k", base_url="http://localhost/v1", http_client=_http(), max_retries=0)
+
+
+@cache
+def _anthropic() -> anthropic.Anthropic:
+    return anthropic.Anthropic(api_key="k", base_url="http://localhost", http_client=_http(), max_retries=0)
+
+
+@cache
+def _google() -> genai.Client:
+    options = genai.types.HttpOptions(base_url="http://localhost", httpx_client=_http())
+    return genai.Client(api_key="k", http_options=options)
+
+
+@cache
+def _ollama() -> ollama.Client:
+    return ollama.Client("http://localhost", transport=httpx.MockTransport(SERVER.answer_older))
+
+
+def _consume(stream: Any) -> str | None:
+    """Read to the end; give what the SDK raised on the way."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            for _ in stream:
+                pass
+    except Exception as raised:  # noqa: BLE001 - whatever it is, it is the SDK's verdict
+        return f"{type(raised).__name__}: {str(raised)[:120]}"
+    return None
+
+
+def read_value(text: str) -> Any:
+    """Give arguments as a value where their text is an object, else the text."""
+    try:
+        value = json.loads(text) if text.strip() else {}
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
+
+
+def _sum(*counts: int | None) -> int:
+    return sum(count or 0 for count in counts)
+
+
+def read_chat(data: bytes) -> Told:
+    """Read chunks with the accumulator of the OpenAI SDK.
+
+    `.stream()` has the same one, and leaves out every chunk of a server that does not say its `object`.
+    """
+    SERVER.data = data
+    state = ChatCompletionStreamState()
+    with _openai().chat.completions.create(model=MODEL, messages=ASKED, stream=True) as chunks:
+        error = _consume(state.handle_chunk(chunk) for chunk in chunks)
+    try:
+        completion = state.current_completion_snapshot
+    except AssertionError:
+        return Told(error=error)
+    told = [_chat_choice(choice) for choice in completion.choices]
+    first, others = (told[0], tuple(told[1:])) if told else (NOTHING, ())
+    counts = completion.usage
+    usage = (0, 0) if counts is None else (_sum(counts.prompt_tokens), _sum(counts.completion_tokens))
+    return replace(first, usage=usage, error=error, others=others, body=completion)
+
+
+def _chat_choice(choice: Any) -> Told:
+    message = choice.message
+    extra = message.model_extra or {}
+    details = [entry.get("text") or "" for entry in extra.get("reasoning_details") or ()]
+    thinking = extra.get("reasoning_content") or extra.get("reasoning") or "".join(details)
+    calls = []
+    for call in message.tool_calls or ():
+        given = call.function if call.function is not None else call.custom
+        free = call.function is None
+        calls.append((call.id, given.name, given.input if free else read_value(given.arguments or "")))
+    if (legacy := message.function_call) is not None:
+        calls.append((None, legacy.name, read_value(legacy.arguments or "")))
+    content = message.content if isinstance(message.content, str) else ""
+    return Told(content, message.refusal or "", thinking, tuple(calls), choice.finish_reason)
+
+
+def read_messages(data: bytes) -> Told:
+    """Read the events of the Messages API with the Anthropic SDK."""
+    SERVER.data = data
+    asked: Any = {"model": MODEL, "max_tokens": 1, "messages": ASKED}
+    with _anthropic().beta.messages.stream(**asked) as stream:
+        error = _consume(stream)
+        try:
+            message: Any = stream.current_message_snapshot
+        except AssertionError:
+            return Told(error=error)
+    blocks = message.content
+    counts = message.usage
+    given = (counts.input_tokens, counts.cache_creation_input_tokens, counts.cache_read_input_tokens)
+    return Told(
+        text="".join(block.text for block in blocks if block.type == "text"),
+        thinking="".join(block.thinking for block in blocks if block.type == "thinking"),
+        calls=tuple((block.id, block.name, block.input) for block in blocks if block.type == "tool_use"),
+        finish=message.stop_reason,
+        usage=(_sum(*given), _sum(counts.output_tokens)),
+        error=error,
+        body=message,
+    )
+
+
+def read_responses(data: bytes) -> Told:
+    """Read the events of Responses with the OpenAI SDK; the final response is the last that it gave."""
+    SERVER.data = data
+    final: list[Any] = []
+    said: list[str] = []
+
+    def seen(stream: Any) -> Iterator[Any]:
+        for event in stream:
+            if event.type in FINAL:
+                final.append(event.response)
+            elif event.type == "error":
+                said.append(f"error: {event.message}")
+            yield event
+
+    with _openai().responses.stream(model=MODEL, input="?") as stream:
+        error = _consume(seen(stream))
+        response = final[-1] if final else None
+        if response is None:
+            return replace(_so_far(stream), error=error or (said[0] if said else None))
+    told = _told_items(response.output or ())
+    if (failed := response.error) is not None:
+        error = error or f"failed: {failed.message}"
+    reason = response.incomplete_details.reason if response.incomplete_details is not None else None
+    counts = response.usage
+    usage = (0, 0) if counts is None else (_sum(counts.input_tokens), _sum(counts.output_tokens))
+    return replace(told, finish=reason or response.status, usage=usage, error=error, body=response)
+
+
+FINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+def _so_far(stream: Any) -> Told:
+    """Give what the SDK has put together of an answer that did not end."""
+    snapshot = getattr(stream._state, "_ResponseStreamState__current_snapshot", None)
+    return NOTHING if snapshot is None else _told_items(snapshot.output or ())
+
+
+def _told_items(items: Any) -> Told:
+    contents = [block for item in items if item.type == "message" for block in item.content]
+    thoughts = [item for item in items if item.type == "reasoning"]
+    calls: list[Call] = [
+        (item.call_id, item.name, read_value(item.arguments) if item.type == "function_call" else item.input)
+        for item in items
+        if item.type in {"function_call", "custom_tool_call"}
+    ]
+    summaries = [text for item in thoughts for text in (*(item.summary or ()), *(item.content or ()))]
+    return Told(
+        text="".join(block.text for block in contents if block.type == "output_text"),
+        refusal="".join(block.refusal for block in contents if block.type == "refusal"),
+        thinking="".join(text.text for text in summaries),
+        calls=tuple(calls),
+    )
+
+
+def read_gemini(data: bytes) -> Told:
+    """Read chunks with google-genai, and join what it gives."""
+    SERVER.data = data
+    chunks: list[Any] = []
+    stream = _google().models.generate_content_stream(model=MODEL, contents="?")
+    error = _consume(chunks.append(chunk) for chunk in stream)
+    parts: dict[int, list[Any]] = {}
+    finish: dict[int, str] = {}
+    usage = (0, 0)
+    for chunk in chunks:
+        for candidate in chunk.candidates or ():
+            place = candidate.index or 0
+            content = candidate.content
+            parts.setdefault(place, []).extend((content.parts or ()) if content is not None else ())
+            if candidate.finish_reason is not None:
+                finish[place] = candidate.finish_reason.value
+        if (feedback := chunk.prompt_feedback) is not None and feedback.block_reason is not None:
+            finish.setdefault(0, feedback.block_reason.value)
+        if (counts := chunk.usage_metadata) is not None:
+            given = _sum(counts.prompt_token_count, counts.tool_use_prompt_token_count)
+            usage = given, _sum(counts.candidates_token_count, counts.thoughts_token_count)
+    told = [_told_parts(parts[place], finish.get(place)) for place in sorted(parts)]
+    first, *others = told or [Told(finish=finish.get(0))]
+    return replace(first, usage=usage, error=error, others=tuple(others))
+
+
+def _told_parts(parts: list[Any], finish: str | None) -> Told:
+    calls = [part.function_call for part in parts if part.function_call is not None]
+    words = [part for part in parts if part.text]
+    return Told(
+        text="".join(part.text for part in words if not part.thought),
+        thinking="".join(part.text for part in words if part.thought),
+        calls=tuple((call.id, call.name, call.args or {}) for call in calls),
+        finish=finish,
+    )
+
+
+def read_ollama(data: bytes) -> Told:
+    """Read lines with the Ollama client, and join what it gives; it knows no ids."""
+    SERVER.data = data
+    chunks: list[Any] = []
+    stream = _ollama().chat(model=MODEL, messages=ASKED, stream=True)
+    error = _consume(chunks.append(chunk) for chunk in stream)
+    messages = [chunk.message for chunk in chunks]
+    calls = [call.function for message in messages for call in message.tool_calls or ()]
+    last = chunks[-1] if chunks else None
+    return Told(
+        text="".join(message.content or "" for message in messages),
+        thinking="".join(message.thinking or "" for message in messages),
+        calls=tuple((None, call.name, dict(call.arguments)) for call in calls),
+        finish=last.done_reason if last is not None and last.done else None,
+        usage=(0, 0) if last is None else (_sum(last.prompt_eval_count), _sum(last.eval_count)),
+        error=error,
+    )
+
+
+READERS: dict[str, Callable[[bytes], Told]] = {
+    "openai-chat": read_chat,
+    "openai-responses": read_responses,
+    "anthropic": read_messages,
+    "gemini": read_gemini,
+    "ollama": read_ollama,
+}
