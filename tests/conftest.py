@@ -1,5 +1,6 @@
 """What every test may use: hypothesis profiles, and the data that lies outside the repository."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,3 +26,21 @@ def corpus() -> Callable[[str], tuple[Recording, ...]]:
 def suites() -> Path:
     """Find the folder of public test suites."""
     return suite_root()
+
+
+TALLY = pytest.StashKey[Counter[str]]()
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Counter[str]:
+    """Count what a law was held over; the counts are printed at the end of the run."""
+    return request.config.stash.setdefault(TALLY, Counter())
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Print the counts."""
+    del exitstatus
+    for what, count in sorted(config.stash.get(TALLY, Counter[str]()).items()):
+        terminalreporter.write_line(f"{count:>12,} {what}")

@@ -27,8 +27,8 @@ def named(*bodies: Body) -> bytes:
 
 
 def lines(*bodies: Body) -> bytes:
-    """Write bodies as lines."""
-    return b"".join(encode_json(body) + b"\n" for body in bodies)
+    """Write bodies as lines, as a server in Go does: what some take for the end of a line is escaped."""
+    return b"".join(encode_json(body) + b"\n" for body in bodies).replace("\u2028".encode(), rb"\u2028")
 
 
 def chunk(delta: Body | None = None, finish: str | None = None, index: int = 0, **beside: Any) -> Body:
@@ -142,7 +142,7 @@ THOUGHT = block(
     0,
     {"type": "thinking", "thinking": "", "signature": ""},
     {"type": "thinking_delta", "thinking": "Hm."},
-    {"type": "signature_delta", "signature": "c2ln+/="},
+    {"type": "signature_delta", "signature": "c2ln+/8="},
 )
 MESSAGES = {
     "words": blocks(*words(0, *TEXT.split(" "))),
@@ -284,7 +284,7 @@ def partial(path: str, **value: Any) -> Body:
 
 LOOK = {
     "functionCall": {"name": "search", "args": {"q": TEXT, "n": [1, 2.5, None]}},
-    "thoughtSignature": "c2ln+/=",
+    "thoughtSignature": "c2ln+/8=",
 }
 NOW = {"functionCall": {"id": "call-2", "name": "now", "args": {}}}
 GEMINI = {
@@ -329,7 +329,7 @@ def line(*, done: str | None = None, **message: Any) -> Body:
     return {**body, "done": False} if done is None else {**body, "done_reason": done, "done": True, **counts}
 
 
-SEARCH = {"function": {"name": "search", "arguments": {"q": TEXT.replace("\u2028", ""), "n": [1, 2.5, None]}}}
+SEARCH = {"function": {"name": "search", "arguments": {"q": TEXT, "n": [1, 2.5, None]}}}
 CLOCK = {"id": "call_2", "function": {"index": 1, "name": "now", "arguments": {}}}
 OLLAMA = {
     "words": lines(*(line(content=word) for word in TEXT.split(" ")), line(done="stop")),

@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -109,8 +110,15 @@ def _consume(stream: Any) -> str | None:
             for _ in stream:
                 pass
     except Exception as raised:  # noqa: BLE001 - whatever it is, it is the SDK's verdict
-        return f"{type(raised).__name__}: {str(raised)[:120]}"
+        return f"{type(raised).__name__}: {_message(raised)[:120]}"
     return None
+
+
+def _message(raised: Exception) -> str:
+    """Give the provider's words; the order of keys of its body is none of them."""
+    body = getattr(raised, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    return str(inner["message"] if isinstance(inner, dict) and "message" in inner else raised)
 
 
 def read_value(text: str) -> Any:
@@ -153,9 +161,10 @@ def _chat_choice(choice: Any) -> Told:
     thinking = extra.get("reasoning_content") or extra.get("reasoning") or "".join(details)
     calls = []
     for call in message.tool_calls or ():
-        given = call.function if call.function is not None else call.custom
-        free = call.function is None
-        calls.append((call.id, given.name, given.input if free else read_value(given.arguments or "")))
+        if (custom := (call.model_extra or {}).get("custom")) is not None:
+            calls.append((call.id, custom["name"], custom["input"]))
+        else:
+            calls.append((call.id, call.function.name, read_value(call.function.arguments or "")))
     if (legacy := message.function_call) is not None:
         calls.append((None, legacy.name, read_value(legacy.arguments or "")))
     content = message.content if isinstance(message.content, str) else ""
@@ -174,13 +183,16 @@ def read_messages(data: bytes) -> Told:
             return Told(error=error)
     blocks = message.content
     counts = message.usage
-    given = (counts.input_tokens, counts.cache_creation_input_tokens, counts.cache_read_input_tokens)
+    usage = 0, 0
+    if counts is not None:
+        given = (counts.input_tokens, counts.cache_creation_input_tokens, counts.cache_read_input_tokens)
+        usage = _sum(*given), _sum(counts.output_tokens)
     return Told(
         text="".join(block.text for block in blocks if block.type == "text"),
         thinking="".join(block.thinking for block in blocks if block.type == "thinking"),
         calls=tuple((block.id, block.name, block.input) for block in blocks if block.type == "tool_use"),
         finish=message.stop_reason,
-        usage=(_sum(*given), _sum(counts.output_tokens)),
+        usage=usage,
         error=error,
         body=message,
     )
@@ -211,7 +223,8 @@ def read_responses(data: bytes) -> Told:
     reason = response.incomplete_details.reason if response.incomplete_details is not None else None
     counts = response.usage
     usage = (0, 0) if counts is None else (_sum(counts.input_tokens), _sum(counts.output_tokens))
-    return replace(told, finish=reason or response.status, usage=usage, error=error, body=response)
+    finish = f"{response.status}: {reason}" if reason else response.status
+    return replace(told, finish=finish, usage=usage, error=error, body=response)
 
 
 FINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -257,7 +270,7 @@ def read_gemini(data: bytes) -> Told:
             if candidate.finish_reason is not None:
                 finish[place] = candidate.finish_reason.value
         if (feedback := chunk.prompt_feedback) is not None and feedback.block_reason is not None:
-            finish.setdefault(0, feedback.block_reason.value)
+            finish.setdefault(0, f"blocked: {feedback.block_reason.value}")
         if (counts := chunk.usage_metadata) is not None:
             given = _sum(counts.prompt_token_count, counts.tool_use_prompt_token_count)
             usage = given, _sum(counts.candidates_token_count, counts.thoughts_token_count)
@@ -267,14 +280,47 @@ def read_gemini(data: bytes) -> Told:
 
 
 def _told_parts(parts: list[Any], finish: str | None) -> Told:
-    calls = [part.function_call for part in parts if part.function_call is not None]
     words = [part for part in parts if part.text]
     return Told(
         text="".join(part.text for part in words if not part.thought),
         thinking="".join(part.text for part in words if part.thought),
-        calls=tuple((call.id, call.name, call.args or {}) for call in calls),
+        calls=_join_calls(part.function_call for part in parts if part.function_call is not None),
         finish=finish,
     )
+
+
+def _join_calls(pieces: Iterator[Any]) -> tuple[Call, ...]:
+    """Join calls that come in pieces, which this SDK leaves to its user: values at paths, texts that grow."""
+    calls: list[Call] = []
+    open_call = False
+    open_path = None
+    for piece in pieces:
+        if not open_call or piece.name:
+            calls.append((piece.id, piece.name, dict(piece.args or {})))
+            open_path = None
+        for value in piece.partial_args or ():
+            given = value.string_value if value.string_value is not None else value.number_value
+            given = given if given is not None else value.bool_value
+            _put(calls[-1][2], value.json_path, given, grows=value.json_path == open_path)
+            open_path = value.json_path if value.will_continue else None
+        open_call = bool(piece.will_continue)
+    return tuple(calls)
+
+
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _put(place: Any, path: str, value: Any, *, grows: bool) -> None:
+    steps: list[Any] = [name or int(number) for name, number in _STEP.findall(path)]
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if isinstance(step, int):
+            place.extend([None] * (step + 1 - len(place)))
+        before = place[step] if isinstance(step, int) else place.get(step)
+        if following is None:
+            place[step] = before + value if grows else value
+        elif before is None:
+            place[step] = [] if isinstance(following, int) else {}
+        place = place[step]
 
 
 def read_ollama(data: bytes) -> Told:

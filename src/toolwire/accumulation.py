@@ -17,6 +17,7 @@ from toolwire.types import (
     CallStart,
     Choice,
     ChoiceEnd,
+    Citation,
     CitationDelta,
     ErrorEnd,
     Event,
@@ -46,13 +47,14 @@ NEVER_ENDED = "the stream ended before the call did"
 class _Building:
     """One part that events tell of."""
 
-    __slots__ = ("choice", "part", "pieces", "start", "whole")
+    __slots__ = ("choice", "cited", "part", "pieces", "start", "whole")
 
     def __init__(self, start: PartStart | CallStart) -> None:
         self.choice = start.choice
         self.start = start
         self.part: Any = start.part if type(start) is PartStart else None
         self.pieces: list[str] = []
+        self.cited = False
         self.whole = False
 
     def build(self) -> Part:
@@ -63,7 +65,18 @@ class _Building:
             call_id, name, index = self.start.id, self.start.name, self.start.index
             fields: Any = {"raw": words, "error": NEVER_ENDED, "custom": self.start.custom}
             return ToolCall(call_id, name, {}, index, complete=False, **fields)
-        return replace(self.part, text=self.part.text + words) if words else self.part  # type: ignore[no-any-return]
+        part: Any = self.part
+        if words and type(part) in WORDS:
+            part = replace(part, text=part.text + words)
+        return replace(part, citations=list(part.citations)) if self.cited else part  # type: ignore[no-any-return]
+
+
+def cite(said: Any, citation: Citation) -> None:
+    """Add to the text that is said where it comes from; `cited` says that the list is its own."""
+    if not said.cited:
+        said.part = replace(said.part, citations=list(said.part.citations or ()))
+        said.cited = True
+    said.part.citations.append(citation)
 
 
 class Accumulator:
@@ -87,8 +100,8 @@ class Accumulator:
                 self._say(event.key, event.fragment)
             case PartStart() | CallStart():
                 self._parts[event.key] = _Building(event)
-            case PartEnd(part=part) | CallEnd(call=part):
-                self._change(event.key, part, whole=True)
+            case PartEnd() | CallEnd():
+                self._end(event)
             case SignatureDelta() | CitationDelta():
                 self._note(event)
             case _:
@@ -109,21 +122,26 @@ class Accumulator:
     def _note(self, event: SignatureDelta | CitationDelta) -> None:
         """Take what is known of a part before its end."""
         said = self._parts.get(event.key)
-        part = None if said is None else said.part
+        if said is None:
+            return
+        part = said.part
         if type(event) is SignatureDelta and type(part) is Thinking:
-            self._change(event.key, replace(part, signature=event.signature))
+            said.part = replace(part, signature=event.signature)
         elif type(event) is CitationDelta and type(part) is Text:
-            self._change(event.key, replace(part, citations=[*(part.citations or ()), event.citation]))
+            cite(said, event.citation)
 
     def _say(self, key: int, words: str) -> None:
         said = self._parts.get(key)
         if said is not None:
             said.pieces.append(words)
 
-    def _change(self, key: int, part: Part, *, whole: bool = False) -> None:
-        said = self._parts.get(key)
-        if said is not None:
-            said.part, said.whole = part, whole
+    def _end(self, event: PartEnd | CallEnd) -> None:
+        """End a part; a call ends as a call, and nothing else does."""
+        said = self._parts.get(event.key)
+        part = event.call if isinstance(event, CallEnd) else event.part
+        kinds = {type(event) is CallEnd, type(part) is ToolCall}
+        if said is not None and kinds == {type(said.start) is CallStart}:
+            said.part, said.whole, said.cited = part, True, False
 
     @property
     def response(self) -> Response:
@@ -161,11 +179,11 @@ def accumulate(events: Iterable[Event]) -> Response:
 
 def events_of(response: Response) -> Iterator[Event]:
     """Tell a whole response as the events of a stream, each part in one piece."""
-    yield MessageStart(replace(response, choices=[], usage=None))
+    yield MessageStart(replace(response, choices=[]))
     key = 0
     for place, choice in enumerate(response.choices):
         for part in choice.message.parts:
-            yield from _tell(key, part, place)
+            yield from tell(key, part, place)
             key += 1
     if response.usage is not None:
         yield UsageDelta(response.usage)
@@ -175,9 +193,10 @@ def events_of(response: Response) -> Iterator[Event]:
     yield MessageEnd()
 
 
-def _tell(key: int, part: Part, place: int) -> Iterator[Event]:
+def tell(key: int, part: Part, place: int) -> Iterator[Event]:
+    """Tell a whole part, in one piece."""
     if type(part) is ToolCall:
-        yield CallStart(key, part.id, part.name, part.index, part.custom, place)
+        yield CallStart(key, part.id, part.name, part.index, part.custom, place, opaque=part.opaque)
         if part.raw:
             yield CallDelta(key, part.raw)
         yield CallEnd(key, part)

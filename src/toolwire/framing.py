@@ -102,7 +102,8 @@ class EventStream:
     def is_idle(self) -> bool:
         """Whether a new event may begin with the next byte."""
         lines = self._lines
-        return lines.begun and not (self._data or self._name or lines.held or lines.after_return)
+        waits = self._data or self._name or self._id != self.last_id
+        return lines.begun and not (waits or lines.held or lines.after_return)
 
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):

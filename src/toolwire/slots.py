@@ -6,7 +6,8 @@ Rules of this file, in order:
 - An id that is new is a new call, whatever its index; only a call that has no id yet takes it.
 - Without an id the index decides; without both, the last call.
 - A name that comes again is a repetition, unless the text so far is whole: then a new call begins. Another
-  name never joins the first: before any text it makes the call unusable, after a whole text it is a new call.
+  name never joins the first: it is a new call after a whole text, or where neither id nor index says that it
+  is the same one. Else it makes the call unusable.
 - Text that repeats a whole text is a repetition.
 """
 
@@ -131,6 +132,144 @@ class Slots:
         if name and call.name and name != call.name and call.problem is None:
             call.problem = f"it was named both {call.name!r} and {name!r}"
         return call
+
+
+class Steps:
+    """The numbered steps of a stream: after a resumption some come again, with the number and kind they had.
+
+    Numbers that say something else, or nothing, are not minded.
+    """
+
+    __slots__ = ("_first", "_kinds", "_last", "_next")
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._next: Any = NEVER
+        self._kinds: bytearray | None = bytearray()
+        self._last: dict[str, Any] = {}
+
+    def came_before(self, body: dict[str, Any], kind: str) -> bool:
+        """Whether a step was there before; of its kind the length is remembered."""
+        number = body.get("sequence_number")
+        if number == self._next:
+            self._kinds.append(len(kind) & 255)  # type: ignore[union-attr]
+            self._next += 1
+            self._last = body
+            return False
+        return type(number) is int and self._kinds is not None and self._repeats(number, body, kind)
+
+    def _repeats(self, number: int, body: dict[str, Any], kind: str) -> bool:
+        kinds: bytearray = self._kinds  # type: ignore[assignment]
+        self._first = self._first if kinds else number
+        place, size = number - self._first, len(kinds)
+        if size <= place < size + GAP:
+            kinds += bytes(place - size) + bytes([len(kind) & 255])
+            self._next, self._last = number + 1, body
+            return False
+        again = 0 <= place < size and kinds[place] == len(kind) & 255
+        if again and (place < size - 1 or _is_same(body, self._last)):
+            return True
+        self._kinds, self._next = None, NEVER
+        return False
+
+
+GAP = 1024
+NEVER = object()
+
+
+def _is_same(body: dict[str, Any], other: dict[str, Any]) -> bool:
+    return {**body, "obfuscation": None} == {**other, "obfuscation": None}
+
+
+class Item:
+    """One item as it arrives: its body, its place, the item that leads it, and what was said in it."""
+
+    __slots__ = ("before", "body", "ended", "index", "kind", "place", "said")
+
+    def __init__(self, body: dict[str, Any], place: int | None, before: "Item | None", index: int) -> None:
+        self.body = body
+        self.kind: Any = body.get("type", "message")
+        self.place = place
+        self.before = before
+        self.index = index
+        self.said: dict[int, Any] = {}
+        self.ended = False
+
+    @property
+    def led_by(self) -> str | None:
+        """The id of the item that leads it."""
+        given = None if self.before is None else self.before.body.get("id")
+        return given if type(given) is str else None
+
+    def may_be(self, kind: Any, item_id: Any, place: int | None) -> bool:
+        """Whether an event may be about this item: it is open, and not both its id and its place differ."""
+        other = type(item_id) is str and self.body.get("id", item_id) != item_id
+        elsewhere = None not in (place, self.place) and place != self.place
+        return self.kind == kind and not self.ended and not (other and elsewhere)
+
+
+class Arrival:
+    """The items of an answer in the order of their arrival, and which of them an event is about.
+
+    It is the one that the event names, else the one in its place, else the last open one of its kind. Items
+    of the kind `leading` lead those that follow; those of the kinds `counted` are numbered.
+    """
+
+    __slots__ = ("_by_id", "_by_place", "_count", "_counted", "_leading", "items", "leader")
+
+    def __init__(self, leading: str, counted: tuple[str, ...]) -> None:
+        self.items: list[Item] = []
+        self.leader: Item | None = None
+        self._leading = leading
+        self._counted = counted
+        self._count = 0
+        self._by_id: dict[Any, Item] = {}
+        self._by_place: dict[Any, Item] = {}
+
+    def add(self, body: dict[str, Any], place: int | None) -> Item:
+        """Add an item."""
+        item = Item(body, place, self.leader, self._count)
+        self.items.append(item)
+        if type(body.get("id")) is str:
+            self._by_id.setdefault(body["id"], item)
+        if place is not None:
+            self._by_place[place] = item
+        if item.kind in self._counted:
+            self._count += 1
+        elif item.kind == self._leading:
+            self.leader = item
+        return item
+
+    def knows(self, item_id: Any) -> bool:
+        """Whether an item of this id has arrived."""
+        return type(item_id) is str and item_id in self._by_id
+
+    def named(self, item_id: Any, place: int | None = None) -> Item | None:
+        """Find an item by its id, or by its place if it has none."""
+        return self._by_id.get(item_id) if type(item_id) is str else self._by_place.get(place)
+
+    def find(self, kind: Any, item_id: Any, place: int | None) -> Item | None:
+        """Find the open item of a kind that an event is about."""
+        named = self._by_id.get(item_id) if type(item_id) is str else None
+        if named is not None and named.kind == kind:
+            return None if named.ended else named
+        for item in (self._by_place.get(place), *reversed(self.items)):
+            if item is not None and item.may_be(kind, item_id, place):
+                return item
+        return None
+
+    def match(self, output: list[Any]) -> list[Item | None]:
+        """Find what arrived of each final item: the one of its id, else the next one of its kind."""
+        bodies = [body if type(body) is dict else {} for body in output]
+        found = [self.named(body.get("id", "")) for body in bodies]
+        left = [item for item in self.items if item not in found]
+        for place, body in enumerate(bodies):
+            if found[place] is None and body:
+                kind, call_id = body.get("type", "message"), body.get("call_id")
+                fitting = (item for item in left if item.body.get("call_id") in (None, call_id))
+                found[place] = same = next((item for item in fitting if item.kind == kind), None)
+                left = [item for item in left if item is not same]
+        return found
 
 
 def index_of(value: object) -> int | None:

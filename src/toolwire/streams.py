@@ -8,7 +8,7 @@ Rules of this file:
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -50,6 +50,7 @@ _decode = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
 encode_json = msgspec.json.Encoder().encode
 DONE = b"[DONE]"
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 NOT_UTF8 = "its text was not UTF-8"
@@ -88,6 +89,7 @@ class StreamDecoder:
         self._grows: CallText | None = None
         self._kind: Any = None
         self._key: int | None = None
+        self._last = (b"", "")
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
@@ -143,7 +145,7 @@ class StreamDecoder:
         """Read a frame that differs from the last one in its words alone, from `begin` to `end`."""
         try:
             words = _decode_text(data[begin:end])
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None
         if not words or (self._grows is not None and not self._grows.grow(words)):
             return None
@@ -161,9 +163,9 @@ class StreamDecoder:
         return data[place:]
 
     def _learn(self, name: bytes, frame: bytes, count: int) -> None:
-        """Learn how the next frame may look from one that gave words, the second in a row of one part.
+        """Learn how the next frame may look from two of one part that differ in their words alone.
 
-        Without escapes the words stand in the frame as they are; if they do so once, that is their place.
+        All else in them is the same, so it is there that the words come from.
         """
         self._before = b""
         event: Any = self.events[-1] if len(self.events) == count + 1 else None
@@ -171,14 +173,17 @@ class StreamDecoder:
         if kind not in SAID or event.opaque is not None or name == STRAY:
             self._key = None
             return
-        known = self._kind is kind and self._key == event.key
+        words: str = event.fragment if kind is CallDelta else event.text
+        (last, said), self._last = self._last, (frame, words)
+        known = self._kind is kind and self._key == event.key and words != said
         self._kind, self._key = kind, event.key
         self._grows = self.grows if kind is CallDelta else None
-        if not known or b"\\" in frame or (kind is CallDelta and self._grows is None):
+        if not known or (kind is CallDelta and self._grows is None):
             return
-        text = encode_json(event.fragment if kind is CallDelta else event.text)
-        if frame.count(text) == 1:
-            before, _, after = write_event(frame, name).partition(text)
+        before, _, after = frame.partition(encode_json(words))
+        same = after and last.startswith(before) and last.endswith(after)
+        if same and last[len(before) : -len(after)] == encode_json(said):
+            before, _, after = write_event(frame, name).partition(encode_json(words))
             self._before, self._after = before + b'"', b'"' + after
             self._begin, self._end = len(before), -len(after)
 
@@ -220,7 +225,7 @@ class StreamDecoder:
         self.frame = frame
         try:
             body = _decode(frame)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             self._read_odd(frame, name)
             return
         if type(body) is dict:
@@ -306,7 +311,7 @@ def is_json(frame: bytes) -> bool:
     """Whether a frame is one JSON value."""
     try:
         _decode(frame)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
     return True
 
@@ -435,71 +440,84 @@ def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
 
 
 class SequentialEncoder(StreamEncoder):
-    """Writes a wire that says one part after the other, of one answer: what interleaves waits."""
+    """Writes a wire that says the parts of an answer one after the other: what interleaves waits.
+
+    `one_answer` says that a second answer has no place on the wire; else each has a turn of its own.
+    """
+
+    one_answer = True
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)
-        self._current: int | None = None
+        self._speaking: set[int] = set()
         self._waiting: dict[int, list[Any]] = {}
+        self._places: dict[int, int] = {}
         self._others: set[int] = set()
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind is TextDelta and event.key == self._current:  # type: ignore[union-attr]
+        if kind is TextDelta and event.key in self._speaking:  # type: ignore[union-attr,operator]
             return self._writers[TextDelta](event)
         if kind in OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
-            if key != self._current and key is not None:
+            if key is not None and key not in self._speaking:
                 return self._take_turn(event, key)
             data = super().feed(event)
-            if kind is PartEnd or kind is CallEnd:
-                self._current = None
+            if key is not None and (kind is PartEnd or kind is CallEnd):
+                self._speaking.discard(key)
                 return data + self._next() if self._waiting else data
             return data
-        if kind is ChoiceEnd or kind is MessageEnd or kind is ErrorEnd:
+        if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
             other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
             return self._flush() + (b"" if other else super().feed(event))
         return super().feed(event)
 
     def _take_turn(self, event: Any, key: int) -> bytes:
-        """Begin a part if no other is open; else let it wait. A second answer has no place here."""
+        """Begin a part if no other of its answer is open; else let it wait."""
         starts = type(event) is PartStart or type(event) is CallStart
         if starts and event.choice:
-            self._others.add(key)
-            self.ledger.at, self.ledger.part = ("choices", event.choice), None
-            self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
-            self.keep_losses()
+            self._places[key] = event.choice
+            if self.one_answer:
+                self._others.add(key)
+                self.ledger.at, self.ledger.part = ("choices", event.choice), None
+                self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
+                self.keep_losses()
         if key in self._others:
             return b""
-        if self._current is not None or (self._waiting and key not in self._waiting):
+        if key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting))):
             self._waiting.setdefault(key, []).append(event)
             return b""
         if not starts:
             return b""
-        self._current = key
+        self._speaking.add(key)
         return super().feed(event)
 
+    def _is_open(self, key: int, others: Iterable[int]) -> bool:
+        """Whether another part of the same answer is among these."""
+        place = self._places.get(key, 0)
+        return any(self._places.get(other, 0) == place for other in others)
+
     def _next(self) -> bytes:
-        """Write what waits, up to the first part that is still open."""
+        """Write what waits, of each answer up to the first part that is still open."""
         data = b""
-        while self._current is None and self._waiting:
-            key = next(iter(self._waiting))
-            events, self._waiting = self._waiting[key], {k: v for k, v in self._waiting.items() if k != key}
-            self._current = key
-            for event in events:
+        for key in list(self._waiting):
+            if self._is_open(key, self._speaking):
+                continue
+            self._speaking.add(key)
+            for event in self._waiting.pop(key):
                 data += super().feed(event)
                 if type(event) is PartEnd or type(event) is CallEnd:
-                    self._current = None
+                    self._speaking.discard(key)
         return data
 
     def _flush(self) -> bytes:
         """Write everything that waits, whether its parts have ended or not."""
         data = b""
         while self._waiting:
-            self._current = None
+            self._speaking.clear()
             data += self._next()
-        self._current = None
+        self._speaking.clear()
         return data
 
 

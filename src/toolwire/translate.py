@@ -70,7 +70,10 @@ class Stream:
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
-        return b"".join([self._write(event) for event in self._read(data)])
+        events = self._read(data)
+        if len(events) == 1:
+            return self._write(events[0])
+        return b"".join([self._write(event) for event in events])
 
     def close(self) -> bytes:
         """Give what is left to say when the source has ended."""

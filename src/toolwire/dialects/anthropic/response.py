@@ -21,6 +21,7 @@ FINISH_REASONS = {
 }
 FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
 NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens"}
+MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
 CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -144,7 +145,11 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     if mine and usage == decode_usage(body):
         return body
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    body["input_tokens"] = max((usage.input_tokens or 0) - (read or 0) - (written or 0), 0)
+    fresh = (usage.input_tokens or 0) - (read or 0) - (written or 0)
+    body["input_tokens"] = max(fresh, 0)
+    if fresh < 0 and read is not None:
+        read = max(read + fresh, 0)
+        ledger.lose("usage.cache_read_tokens", "usage", MORE_CACHED, "approximated", "minor")
     body["output_tokens"] = usage.output_tokens or 0
     if read is not None or not mine:
         body["cache_read_input_tokens"] = read or 0

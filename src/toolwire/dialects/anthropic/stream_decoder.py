@@ -42,20 +42,45 @@ from toolwire.types import (
 WORDS = {"text": "text", "thinking": "thinking"}
 GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
+BEFORE = frozenset({"message_start", "message", "ping", "error"})
+OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
 OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 
 
 class Block:
     """One block as it arrives; a call has the text of its input, so has a server's tool."""
 
-    __slots__ = ("body", "call", "grows", "is_call", "key")
+    __slots__ = ("body", "call", "grown", "grows", "is_call", "key", "notes")
 
     def __init__(self, key: int, body: dict[str, Any], call: CallText) -> None:
         self.key = key
         self.body = body
         self.call = call
+        self.grown: dict[str, list[str]] = {}
+        self.notes: list[Any] | None = None
         self.grows = WORDS.get(body["type"]) if type(body.get("type")) is str else None
         self.is_call = body.get("type") == "tool_use" and type(body.get("name")) is str
+
+    def cite(self, citation: dict[str, Any]) -> None:
+        """Add where the text says that it comes from."""
+        if self.notes is None:
+            known = self.body.get("citations")
+            self.body["citations"] = self.notes = list(known) if type(known) is list else []
+        self.notes.append(citation)
+
+    def add(self, news: dict[str, Any]) -> None:
+        """Add what a delta says that nobody understands: texts grow, all else is replaced."""
+        for key, value in news.items():
+            before = self.body.get(key)
+            if type(before) is str and type(value) is str:
+                self.grown.setdefault(key, [before]).append(value)
+            else:
+                self.body[key] = value
+                self.grown.pop(key, None)
+
+    def whole(self) -> dict[str, Any]:
+        """Give the block with all that it got."""
+        return self.body | {key: "".join(pieces) for key, pieces in self.grown.items()}
 
 
 class Decoder(StreamDecoder):
@@ -63,6 +88,7 @@ class Decoder(StreamDecoder):
 
     def __init__(self) -> None:
         super().__init__()
+        self._started = False
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[Any, Block] = {}
@@ -73,12 +99,13 @@ class Decoder(StreamDecoder):
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body.get("type")
-        if kind == "content_block_delta":
-            delta = body.get("delta")
-            if type(delta) is dict:
-                self._read_delta(body, delta)
+        kind = kind if type(kind) is str else name.decode(errors="replace")
+        if not self._started and kind not in BEFORE and "error" not in body:
+            self._start_message({})
+        if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:
+            self._read_delta(body, delta, delta.get("type"))
             return
-        read = self.READERS.get(kind if type(kind) is str else name.decode(errors="replace"))
+        read = self.READERS.get(kind)
         if read is not None:
             read(self, body)
         elif type(body.get("error")) is dict:
@@ -86,12 +113,12 @@ class Decoder(StreamDecoder):
         elif kind != "ping":
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
-    def _read_delta(self, body: dict[str, Any], delta: dict[str, Any]) -> None:
-        index, kind = body.get("index"), delta.get("type")
+    def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
+        index, kind = body.get("index"), kind if type(kind) is str else ""
         block = self._blocks.get(index) if type(index) is int else None
         if block is None:
             block = self._open_unannounced(index, kind)
-        grows = None if block is None else GROWS.get(kind)  # type: ignore[arg-type]
+        grows = None if block is None else GROWS.get(kind)
         if block is not None and grows is not None and grows == block.grows:
             words = delta.get(grows)
             if type(words) is str:
@@ -101,9 +128,9 @@ class Decoder(StreamDecoder):
         if block is None or not self._read_odd_delta(delta, kind, block):
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
-    def _open_unannounced(self, index: Any, kind: Any) -> Block | None:
+    def _open_unannounced(self, index: Any, kind: str) -> Block | None:
         """Open a block of words that a proxy did not announce."""
-        grows = GROWS.get(kind) if type(kind) is str else None
+        grows = GROWS.get(kind)
         if grows is None or type(index) is not int:
             return None
         self._start_block({"index": index, "content_block": {"type": grows, grows: ""}})
@@ -118,13 +145,10 @@ class Decoder(StreamDecoder):
                 block.body["signature"] = signature
                 self.events.append(SignatureDelta(block.key, signature))
             case "citations_delta", {"citation": dict(citation)} if block.grows == "text":
-                block.body["citations"] = [*(block.body.get("citations") or ()), citation]
+                block.cite(citation)
                 self.events.append(CitationDelta(block.key, decode_citation(citation)))
             case str(), _ if kind not in KINDS and block.grows is None and not block.is_call:
-                for key, value in _without(delta, "type").items():
-                    before = block.body.get(key)
-                    both = type(before) is str and type(value) is str
-                    block.body[key] = f"{before}{value}" if both else value
+                block.add(_without(delta, "type"))
                 self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
             case _:
                 return False
@@ -147,6 +171,14 @@ class Decoder(StreamDecoder):
     def _start_message(self, body: dict[str, Any]) -> None:
         message = body.get("message")
         message = message if type(message) is dict else {}
+        if self._started:
+            known = self._message
+            news = {
+                key: message[key] for key in message if key not in OF_START and known.get(key) != message[key]
+            }
+            self._read_message_delta({"delta": news, "usage": message.get("usage")})
+            return
+        self._started = True
         self._message = _without(message, "content")
         self._usage = message["usage"] if type(message.get("usage")) is dict else {}
         self.events.append(MessageStart(self._read_shell()))
@@ -171,6 +203,8 @@ class Decoder(StreamDecoder):
         self._blocks[index] = made
         if made.is_call:
             self._calls += 1
+            if made.body.get("input") and self.repeats_a_key():
+                made.call.problem = "its input gives a key twice"
             call: Any = self._build(made, {})
             start = CallStart(made.key, call.id, call.name, call.index, opaque=call.opaque)
             self.events.append(start)
@@ -198,16 +232,15 @@ class Decoder(StreamDecoder):
             given, error = parse_arguments(text)
             if error is None:
                 block.body["input"] = given
-        self.events.append(PartEnd(block.key, decode_part(block.body)))
+        self.events.append(PartEnd(block.key, decode_part(block.whole())))
 
     def _stop_call(self, block: Block, *, whole: bool) -> None:
+        self._release(None)
         text, first = block.call.text, block.body.get("input")
         if text.strip():
             arguments, error = parse_arguments(text)
         else:
             arguments, error = first if type(first) is dict else {}, None
-            if arguments and self.repeats_a_key():
-                block.call.problem = "its input gives a key twice"
         call = self._build(block, arguments)
         if error is not None:
             call = replace(call, raw=text, error=error)
@@ -233,6 +266,7 @@ class Decoder(StreamDecoder):
         delta, usage = body.get("delta"), body.get("usage")
         beside = {key: body[key] for key in body if key not in {"type", "delta", "usage"}}
         news = {**(delta if type(delta) is dict else {}), **beside}
+        news.pop("type", None)
         changed = {key: news[key] for key in news if news[key] is not None or key not in self._message}
         self._message.update(changed)
         raw = self._message.get("stop_reason")
@@ -259,10 +293,10 @@ class Decoder(StreamDecoder):
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         self._stop_all(whole=None if reason is None else False)
-        if self._held is not None and self._held[1].error is not None:
+        if self._held is not None and (reason is not None or self._held[1].error is not None):
             self._held = self._held[0], cut_off(self._held[1])
         self._release(None)
-        if not self._message and reason is not None:
+        if not self._started:
             return
         choice = decode_response({**self._message, "content": []}).choices[0]
         finish: Any = wants_calls(choice.finish_reason, called=self._called)

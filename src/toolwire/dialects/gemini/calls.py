@@ -60,7 +60,8 @@ class Links:
         if self._taken is None:
             self._taken = set(_given_ids(self._contents))
             if (body := self._body) is not None:
-                self._count = number_of(body.get("responseId") or fingerprint(body)) * CALLS_OF_A_RESPONSE
+                named = body.get("responseId") or body.get("response_id") or fingerprint(body)
+                self._count = number_of(named) * CALLS_OF_A_RESPONSE
         made = ""
         while not made or made in self._taken:
             self._count += 1

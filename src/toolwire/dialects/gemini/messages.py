@@ -34,7 +34,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.ledger import form_of
+from toolwire.ledger import form_of, made_by
 from toolwire.standins import remind
 from toolwire.types import (
     Audio,
@@ -54,6 +54,7 @@ from toolwire.types import (
 )
 
 EMPTY = "(empty)"
+HALF = "half a call would look like a whole one"
 NO_WORDS = {"text": ""}
 SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
@@ -118,7 +119,7 @@ def take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str 
     if type(given) is not list or not given:
         return []
     del rest["parts"]
-    return _decode_parts(given, links) if "one" not in form else [_decode_part(given[0], links)]
+    return _decode_parts(given, links) if "one" not in form else [read_part(given[0], links)]
 
 
 def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
@@ -134,11 +135,12 @@ def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
                 part = read_call(call, links)
             elif type(result := body.get("functionResponse")) is dict:
                 part = read_result(result, links)
-        parts.append(_decode_part(body, links) if part is None else part)
+        parts.append(read_part(body, links) if part is None else part)
     return parts
 
 
-def _decode_part(body: Any, links: Links) -> Part:
+def read_part(body: Any, links: Links) -> Part:
+    """Read one part; a part that is not understood is kept whole."""
     said = split(body) if type(body) is dict else None
     if said is None:
         return Opaque(DIALECT, body)
@@ -350,15 +352,18 @@ def _lose_around(message: Message, ledger: Conversation) -> None:
             ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 
-def encode_parts(parts: Any, ledger: Conversation, role: str) -> list[Any]:
+def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) -> list[Any]:
     """Write the parts of a content; one from elsewhere that says nothing is left out."""
     bodies: list[Any] = []
     own = ledger.own
-    for place, part in enumerate(parts):
+    for place, part in enumerate(parts, first):
         ledger.part = place
         kind = type(part)
         if kind is ToolCall and (own or role == "assistant"):
-            bodies.append(encode_call(part, ledger))
+            if part.complete or made_by(part.opaque, DIALECT) or not ledger.answers:
+                bodies.append(encode_call(part, ledger))
+            else:
+                ledger.lose("", "incomplete_call", HALF)
         elif kind is ToolResult and (own or role == "tool" or role == "user"):  # noqa: PLR1714
             bodies.append(encode_result(part, ledger))
         elif kind is Opaque and part.dialect == DIALECT:

@@ -47,6 +47,7 @@ KEYS = (
     *("fileUri", "displayName", "toolType", "finishReason", "modelVersion", "responseId", "usageMetadata"),
     *("promptFeedback", "promptTokenCount", "toolUsePromptTokenCount", "cachedContentTokenCount"),
     *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(KINDS - {"text"})),
+    *("partialArgs", "willContinue", "jsonPath", "stringValue", "numberValue", "boolValue", "nullValue"),
 )
 CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in KEYS}
 SNAKE = {camel: snake for snake, camel in CAMEL.items()}
@@ -56,10 +57,11 @@ SNAKES = frozenset(CAMEL)
 class Conversation(Ledger):
     """The state of one encode, with what a result has to know of its call and of its model."""
 
-    __slots__ = ("below", "media_in_results", "named", "sent", "skips_signatures")
+    __slots__ = ("answers", "below", "media_in_results", "named", "sent", "skips_signatures")
 
-    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None) -> None:
+    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None, *, answers: bool = False) -> None:
         super().__init__(WIRE, quirks)
+        self.answers = answers
         generation = generation_of(model)
         newest = generation is not None and generation >= NEWEST_MEDIA
         self.media_in_results = generation is None or newest

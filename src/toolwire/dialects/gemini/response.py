@@ -4,7 +4,16 @@ from typing import Any
 
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.messages import encode_content, take_parts
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, close, read_keys, write_keys
+from toolwire.dialects.gemini.parts import (
+    DIALECT,
+    SNAKES,
+    WIRE,
+    Conversation,
+    close,
+    read_keys,
+    write_keys,
+)
+from toolwire.endings import asks, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
@@ -48,7 +57,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
         del rest["candidates"]
         links = Links((entry.get("content") for entry in entries), body)
-        choices = [_decode_choice(entry, links) for entry in entries]
+        choices = [decode_choice(entry, links) for entry in entries]
     elif type(feedback := rest.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
     return Response(
@@ -69,7 +78,8 @@ def _blocked(feedback: dict[str, Any]) -> list[Choice]:
     return [Choice(Message("assistant", []), "content_filter", raw, opaque=WIRE.own({}, {"blocked": True}))]
 
 
-def _decode_choice(entry: dict[str, Any], links: Links) -> Choice:
+def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
+    """Read a candidate."""
     rest, snakes = read_keys(entry)
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
     if type(rest.get("content")) is dict:
@@ -82,8 +92,7 @@ def _decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     if type(number) is int and number in NUMBERS:
         raw, form["number"] = NUMBERS[number], rest.pop("finishReason")
     reason: Any = None if raw is None and number is None else FINISH_REASONS.get(raw or "", "unknown")
-    if reason in {"stop", None} and message.tool_calls:
-        reason = "tool_calls"
+    reason = wants_calls(reason, called=asks(message.parts))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
 
 
@@ -101,13 +110,13 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     """Write a response's body, and say what it cannot hold."""
     if settings:
         quirks = tuned(quirks, settings)
-    ledger = Conversation(quirks)
+    ledger = Conversation(quirks, answers=True)
     body: dict[str, Any] = {}
     candidates = []
     for place, choice in enumerate(response.choices):
         ledger.at = ("choices", place)
-        if not _is_blocked(choice):
-            candidates.append(_encode_choice(choice, place, ledger))
+        if not is_blocked(choice):
+            candidates.append(encode_choice(choice, place, ledger))
     ledger.at = ()
     if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
         body["candidates"] = candidates
@@ -129,7 +138,8 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
     ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state", "minor")
 
 
-def _is_blocked(choice: Choice) -> bool:
+def is_blocked(choice: Choice) -> bool:
+    """Whether no candidate stands for a choice, because its prompt was blocked."""
     blocked = "blocked" in form_of(choice.opaque, DIALECT)
     return blocked and not choice.message.content and choice.finish_reason == "content_filter"
 
@@ -146,7 +156,8 @@ def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
 
 
-def _encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:
+def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:
+    """Write a candidate."""
     ledger.at = ("choices", place, "message")
     form = form_of(choice.opaque, DIALECT)
     content = _encode_answer(choice.message, ledger)
@@ -180,30 +191,34 @@ def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire counts thoughts beside the answer; ours counts them in it."""
-    given, _ = read_keys(body)
-    counts = {key: count for key, count in given.items() if type(count) is int}
-    return Usage(
-        _sum(counts, "promptTokenCount", "toolUsePromptTokenCount"),
-        _sum(counts, "candidatesTokenCount", "thoughtsTokenCount"),
-        counts.get("cachedContentTokenCount"),
-        None,
-        counts.get("thoughtsTokenCount"),
-        Opaque(DIALECT, body),
-    )
+    given = body if SNAKES.isdisjoint(body) else read_keys(body)[0]
+    prompt, answer, thought = _count(given, "promptTokenCount"), _count(given, "candidatesTokenCount"), None
+    if "toolUsePromptTokenCount" in given:
+        prompt = _sum(prompt, _count(given, "toolUsePromptTokenCount"))
+    if "thoughtsTokenCount" in given:
+        thought = _count(given, "thoughtsTokenCount")
+        answer = _sum(answer, thought)
+    cached = _count(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
+    return Usage(prompt, answer, cached, None, thought, Opaque(DIALECT, body))
 
 
-def _sum(counts: dict[str, int], *keys: str) -> int | None:
-    known = [counts[key] for key in keys if key in counts]
-    return sum(known) if known else None
+def _count(body: dict[str, Any], key: str) -> int | None:
+    count = body.get(key)
+    return count if type(count) is int else None
+
+
+def _sum(count: int | None, other: int | None) -> int | None:
+    return other if count is None else count if other is None else count + other
 
 
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     """Write the counts: the wire's own, for as long as they mean the same."""
-    mine = made_by(usage.opaque, DIALECT)
-    given: dict[str, Any] = dict(usage.opaque.value) if mine and usage.opaque is not None else {}
+    opaque = usage.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
+    given: dict[str, Any] = opaque.value if mine and opaque is not None else {}
     before = decode_usage(given)
     if mine and usage == before:
-        return given
+        return given.copy()
     body, snakes = read_keys(given)
     tools = body.get("toolUsePromptTokenCount")
     if usage.input_tokens != before.input_tokens:
@@ -216,6 +231,10 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
         body["cachedContentTokenCount"] = usage.cache_read_tokens or 0
     if (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
         body["totalTokenCount"] = usage.total_tokens
+    if (usage.reasoning_tokens or 0) > (usage.output_tokens or 0):
+        ledger.lose(
+            "usage.output_tokens", "usage", "thoughts are counted in it here", "approximated", "minor"
+        )
     if usage.cache_write_tokens is not None:
         ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it", severity="minor")
     if not mine and usage.opaque is not None:

@@ -4,6 +4,8 @@ from toolwire.dialects.ollama.error import decode_error, encode_error
 from toolwire.dialects.ollama.parts import DIALECT
 from toolwire.dialects.ollama.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.ollama.response import decode_response, encode_response
+from toolwire.dialects.ollama.stream_decoder import decode_stream
+from toolwire.dialects.ollama.stream_encoder import encode_stream
 
 __all__ = [
     "DIALECT",
@@ -11,7 +13,9 @@ __all__ = [
     "decode_error",
     "decode_request",
     "decode_response",
+    "decode_stream",
     "encode_error",
     "encode_request",
     "encode_response",
+    "encode_stream",
 ]

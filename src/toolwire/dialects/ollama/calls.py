@@ -18,11 +18,11 @@ from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 NAME_KEYS = ("tool_name", "name")
 
 
-def decode_calls(entries: list[Any], place: int) -> list[Part]:
+def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
     """Read the calls of an answer; an entry that is none is kept whole among them."""
     parts: list[Part] = []
     plain = WIRE.plain
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries, first):
         inner = entry.get("function") if type(entry) is dict else None
         if type(inner) is dict and len(inner) == 2:
             name, arguments = inner.get("name"), inner.get("arguments")

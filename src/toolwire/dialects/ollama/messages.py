@@ -18,11 +18,12 @@ from toolwire.dialects.ollama.calls import (
     encode_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, is_bare, take_images
-from toolwire.ledger import Ledger, form_of
+from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = ("user", "assistant", "system", "developer")
 SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
+HALF = "half a call would look like a whole one"
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -189,6 +190,9 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
     for place, part in enumerate(message.parts):
         ledger.part = place
         if type(part) is ToolCall and calls:
+            if bodies is None and not (part.complete or made_by(part.opaque, DIALECT)):
+                ledger.lose("", "incomplete_call", HALF)
+                continue
             said.order(CALL, ledger)
             said.calls.append(encode_call(part, len(said.calls), ledger))
             names[part.id] = part.name

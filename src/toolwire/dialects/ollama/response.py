@@ -5,6 +5,7 @@ from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
+from toolwire.endings import asks, wants_calls
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import number_of
@@ -26,9 +27,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(rest.get("message")) is dict:
         message = decode_answer(rest.pop("message"), number_of(body.get("created_at")))
         raw = take(rest, "done_reason", str)
-        reason: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
-        if reason in {"stop", None} and message.tool_calls:
-            reason = "tool_calls"
+        reason = read_finish(raw, called=asks(message.parts))
         choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
         if rest.get("done") is True:
             form["said"] = {"done": rest.pop("done")}
@@ -44,6 +43,11 @@ def decode_response(body: dict[str, Any]) -> Response:
         usage=Usage(**counts, opaque=WIRE.plain) if known else None,
         opaque=WIRE.own(rest, form),
     )
+
+
+def read_finish(raw: str | None, *, called: bool) -> Any:
+    """Read why an answer ended; this wire has no word of its own for calls."""
+    return wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=called)
 
 
 def read_time(text: object) -> float | None:
@@ -68,6 +72,11 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if settings:
         quirks = tuned(quirks, settings)
     ledger = Ledger(WIRE, quirks)
+    return Encoded("", encode_body(response, ledger), tuple(ledger.losses))
+
+
+def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> dict[str, Any]:
+    """Write a response's body; `called` says that its calls were written elsewhere."""
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine and response.model is None else {"model": response.model or ""}
     _encode_time(response, body, ledger)
@@ -76,7 +85,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         if place:
             ledger.lose("", "choices", f"{DIALECT} gives one answer")
         else:
-            _encode_choice(choice, body, ledger)
+            _encode_choice(choice, body, ledger, called=called)
     ledger.at = ()
     if not mine:
         body.setdefault("message", {"role": "assistant", "content": ""})
@@ -87,8 +96,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         if (value := getattr(response, field)) is not None:
             ledger.lose(field, field, f"{DIALECT} has no place for {value}", severity="minor")
     ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state", "minor")
-    ledger.replay(body, response.opaque)
-    return Encoded("", body, tuple(ledger.losses))
+    return ledger.replay(body, response.opaque)
 
 
 def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> None:
@@ -107,14 +115,14 @@ def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> No
     body["created_at"] = written or UNKNOWN_TIME
 
 
-def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
+def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, called: bool) -> None:
     message = choice.message
     ledger.at = ("choices", 0, "message")
     ledger.own = made_by(message.opaque, DIALECT)
     body["message"] = encode_answer(message, ledger)
     ledger.at = ("choices", 0)
     raw, reason = choice.raw_finish_reason, choice.finish_reason
-    called = "tool_calls" in body["message"]
+    called = called or "tool_calls" in body["message"]
     mine = made_by(choice.opaque, DIALECT)
     if mine and reason in {
         FINISH_REASONS.get(raw, "unknown") if raw else None,

@@ -293,7 +293,7 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
             case Refusal():
                 _encode_refusal(part, body, blocks, ledger)
             case Audio() if part.file_id is not None:
-                _encode_audio_answer(part, body, ledger, as_string=as_string)
+                encode_audio_answer(part, body, ledger, as_string=as_string)
             case Opaque() if part.dialect == DIALECT and part.form:
                 body.setdefault(part.form["key"], []).append(part.value)
             case _:
@@ -365,7 +365,8 @@ def _encode_refusal(
         blocks.append(encode_refusal(part, ledger))
 
 
-def _encode_audio_answer(part: Audio, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
+def encode_audio_answer(part: Audio, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
+    """Write audio of the model, which stands beside the content."""
     said = {"id": part.file_id, "data": part.data, "transcript": part.transcript}
     body["audio"] = {key: value for key, value in said.items() if value is not None}
     if as_string or ledger.own:

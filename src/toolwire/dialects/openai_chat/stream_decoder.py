@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.accumulation import NEVER_ENDED
+from toolwire.accumulation import NEVER_ENDED, cite
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
 from toolwire.dialects.openai_chat.error import decode_error
 from toolwire.dialects.openai_chat.messages import REASONING_KEYS, take_audio
@@ -65,6 +65,8 @@ USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 USUAL_DELTA = frozenset({"content", "role"})
 OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
+NUMBER = frozenset({"index"})
+REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 NAMED_ONCE = frozenset({"id", "model", "created"})
 
 
@@ -72,17 +74,8 @@ class Answer(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
     __slots__ = (
-        "audio",
-        "called",
-        "calls",
-        "details",
-        "ending",
-        "left",
-        "raw",
-        "refused",
-        "rest",
-        "said",
-        "spoken",
+        *("audio", "called", "calls", "cited", "details", "ending", "left"),
+        *("raw", "refused", "rest", "said", "spoken"),
     )
 
     def __init__(self, decoder: StreamDecoder, choice: int) -> None:
@@ -93,6 +86,7 @@ class Answer(Speech):
         self.said: Any = ABSENT
         self.spoken = 0
         self.called = False
+        self.cited = False
         self.refused = False
         self.raw: str | None = None
         self.rest: dict[str, Any] = {}
@@ -103,6 +97,7 @@ class Answer(Speech):
         """Begin a part; an answer of one text without notes is one string on this wire."""
         self.spoken += 1 if type(shell) is Text and shell.opaque is None else 2
         super().open(shell)
+        self.cited = False
 
     def close(self) -> None:
         """End the part that is open; details of reasoning are whole with it."""
@@ -236,27 +231,29 @@ class Decoder(StreamDecoder):
             for block in content:
                 self._read_block(block, answer)
         for note in notes if type(notes) is list else ():
-            citation = decode_citation(note)
+            citation = decode_citation(_said(note, NUMBER) if type(note) is dict else note)
+            if citation is not None and not answer.calls.calls:
+                answer.say(Text(""), "")
             if citation is None or type(answer.part) is not Text:
                 answer.rest.setdefault("annotations", []).append(note)
                 step = Opaque(DIALECT, {"delta": {"annotations": [note]}})
                 self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=step))
                 continue
             answer.spoken += 1
-            answer.part = replace(answer.part, citations=[*(answer.part.citations or ()), citation])
+            cite(answer, citation)
             self.events.append(CitationDelta(answer.key, citation, opaque=self._take_step()))
         if type(refusal) is str and refusal:
             answer.refused = True
-            answer.say(
-                Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"})), refusal, self._take_step()
-            )
+            answer.say(REFUSED, refusal, self._take_step())
 
     def _read_block(self, block: Any, answer: Answer) -> None:
         """Read a block of the servers that stream the list form of the content (Mistral)."""
         part: Any = decode_part(block)
         if type(part) is Thinking:
             opaque = Opaque(DIALECT, part.opaque.value, {"key": "content"})  # type: ignore[union-attr]
-            answer.say(replace(part, text="", opaque=opaque), part.text, self._take_step())
+            shell = replace(part, text="", opaque=opaque)
+            answer.say(shell, part.text, self._take_step())
+            answer.part = shell
         elif type(part) is Text:
             answer.say(replace(part, text=""), part.text, self._take_step())
         else:
@@ -266,8 +263,9 @@ class Decoder(StreamDecoder):
         entries, legacy = delta.get("tool_calls"), delta.get("function_call")
         for entry in entries if type(entries) is list else ():
             if type(entry) is dict:
-                self._read_call(entry, "custom" if "custom" in entry else "function", answer)
-        if type(legacy) is dict and legacy:
+                custom = "custom" in entry and "function" not in entry
+                self._read_call(entry, "custom" if custom else "function", answer)
+        if type(legacy) is dict and any(legacy.values()):
             self._read_call({"function_call": legacy}, "function_call", answer)
 
     def _read_call(self, entry: dict[str, Any], key: str, answer: Answer) -> None:
@@ -281,7 +279,7 @@ class Decoder(StreamDecoder):
         call = calls.find(call_id, index_of(entry.pop("index", None)), name, text)
         if len(calls.calls) > count:
             answer.close()
-            if count and (before := calls.calls[-2]).is_whole():
+            if count and not (before := calls.calls[-2]).closed and before.is_whole():
                 self._close_call(before, answer)
         if type(text) is str:
             del inner[field]
@@ -306,7 +304,7 @@ class Decoder(StreamDecoder):
         answer.spoken += 2
         known = self._build(call, "")
         call_id, name = (known.id, known.name) if type(known) is ToolCall else (call.id, call.name)
-        opaque, custom = known.opaque if type(known) is ToolCall else None, "custom" in call.entry
+        opaque, custom = (known.opaque, known.custom) if type(known) is ToolCall else (None, False)
         self._say_step(answer)
         self.events.append(
             CallStart(call.key, call_id, name, call.index, custom, answer.choice, opaque=opaque)
@@ -316,7 +314,8 @@ class Decoder(StreamDecoder):
 
     def _build(self, call: CallText, text: str) -> Any:
         entry = dict(call.entry)
-        key = next(key for key in ("function_call", "custom", "function") if key in entry)
+        keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
+        key = next(key for key in keys if key in entry)
         entry[key] = dict(entry[key])
         field = "input" if key == "custom" else "arguments"
         if text or field not in entry[key]:

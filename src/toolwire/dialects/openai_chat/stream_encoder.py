@@ -6,11 +6,12 @@ Rules of this file:
   and not at all if something went wrong.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from toolwire.arguments import argument_text
 from toolwire.dialects.openai_chat.error import encode_error
-from toolwire.dialects.openai_chat.messages import encode_thinking_key
+from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
 from toolwire.dialects.openai_chat.response import COUNTS, encode_response, finish_word
 from toolwire.framing import write_event
@@ -22,6 +23,7 @@ from toolwire.types import (
     CallEnd,
     CallStart,
     ChoiceEnd,
+    Citation,
     CitationDelta,
     ErrorEnd,
     MessageDelta,
@@ -55,6 +57,8 @@ class Encoder(StreamEncoder):
         self._spoken: set[int] = set()
         self._called: set[int] = set()
         self._refused: set[int] = set()
+        self._noted: dict[int, int] = {}
+        self._said: set[tuple[int, str]] = set()
         self._endings: list[bytes] = []
         self._usage: Any = None
         self._mine = False
@@ -69,10 +73,17 @@ class Encoder(StreamEncoder):
         entry = {"index": choice, "delta": delta, "finish_reason": word}
         for key, value in left_at_step(opaque, DIALECT).items():
             if key == "delta":
+                self._said.update((choice, inner) for inner in value)
                 entry["delta"] = {**value, **delta}
             else:
+                self._said.add((choice, key))
                 entry.setdefault(key, value)
         return write_event(self._head + encode_json(entry) + b"]}")
+
+    def _unsaid(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
+        """Give what this wire said of a value and no step has said: a response has no steps."""
+        left = left_at_step(opaque, DIALECT)
+        return {key: left[key] for key in left if left[key] is not None and (choice, key) not in self._said}
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
@@ -143,8 +154,18 @@ class Encoder(StreamEncoder):
             return b""
         part.told += 1
         self._stand(part)
-        note = encode_citation(event.citation, self.ledger)
-        return b"" if note is None else self._chunk(part.choice, {"annotations": [note]}, event.opaque)
+        notes = self._encode_notes([event.citation], part.choice)
+        return self._chunk(part.choice, {"annotations": notes}, event.opaque) if notes else b""
+
+    def _encode_notes(self, citations: Iterable[Citation], choice: int) -> list[Any]:
+        """Write annotations. Those from elsewhere get a number, without which clients cannot join them."""
+        notes = []
+        for citation in citations:
+            if (note := encode_citation(citation, self.ledger)) is not None:
+                place = self._noted.get(choice, 0)
+                self._noted[choice] = place + 1
+                notes.append(note if made_by(citation.opaque, DIALECT) else {"index": place, **note})
+        return notes
 
     def _stand(self, part: "_Written") -> None:
         self.ledger.at, self.ledger.part = ("choices", part.choice, "message"), part.place
@@ -160,20 +181,29 @@ class Encoder(StreamEncoder):
         match part:
             case Text():
                 finish({}, part, self.ledger)
-                notes = [
-                    encode_citation(note, self.ledger) for note in (part.citations or ())[written.told :]
-                ]
-                delta = {"annotations": [note for note in notes if note is not None]}
+                notes = (part.citations or [])[written.told :]
+                delta = {"annotations": self._encode_notes(notes, written.choice)}
             case Thinking():
                 encode_thinking_key(part, {}, [], self.ledger)
+                delta = self._end_thinking(written, part)
             case Refusal():
                 finish({}, part, self.ledger)
             case Audio() if form_of(part.opaque, DIALECT):
-                pass
+                if (written.choice, "audio") not in self._said:
+                    encode_audio_answer(part, delta, self.ledger, as_string=True)
             case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
                 delta = {"content": [block]}
         self.keep_losses()
         return self._chunk(written.choice, delta, event.opaque) if any(delta.values()) else b""
+
+    def _end_thinking(self, written: "_Written", part: Thinking) -> dict[str, Any]:
+        """Give what is left to say of a thought, without words."""
+        left = self._unsaid(written.choice, part.opaque)
+        if not left or written.key == "reasoning_details":
+            return left
+        if written.in_blocks:
+            return {"content": [{"type": "thinking", "thinking": [], **left}]}
+        return {written.key: "", **left}
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Write the name and the id of a call."""
@@ -265,7 +295,9 @@ class Encoder(StreamEncoder):
             self.ledger.lose_opaque(choice.opaque)
             self.ledger.lose_opaque(choice.message.opaque)
         if word is not None:
-            self._endings.append(self._chunk(place, {}, event.opaque, word))
+            delta, left = self._unsaid(place, choice.message.opaque), self._unsaid(place, choice.opaque)
+            beside = Opaque(DIALECT, {**left, **left_at_step(event.opaque, DIALECT)})
+            self._endings.append(self._chunk(place, delta, beside, word))
         return b""
 
     def write_error(self, event: ErrorEnd) -> bytes:

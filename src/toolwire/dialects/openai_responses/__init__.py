@@ -4,6 +4,8 @@ from toolwire.dialects.openai_responses.error import decode_error, encode_error
 from toolwire.dialects.openai_responses.parts import DIALECT
 from toolwire.dialects.openai_responses.request import SETTING_PATHS, decode_request, encode_request
 from toolwire.dialects.openai_responses.response import decode_response, encode_response
+from toolwire.dialects.openai_responses.stream_decoder import decode_stream
+from toolwire.dialects.openai_responses.stream_encoder import encode_stream
 
 __all__ = [
     "DIALECT",
@@ -11,7 +13,9 @@ __all__ = [
     "decode_error",
     "decode_request",
     "decode_response",
+    "decode_stream",
     "encode_error",
     "encode_request",
     "encode_response",
+    "encode_stream",
 ]

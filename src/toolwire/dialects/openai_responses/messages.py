@@ -120,15 +120,12 @@ def _decode_words(item: dict[str, Any], role: Any) -> Message:
         return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
-    said = take_said(rest)
-    form = {"said": said} if said else None
-    if type(content) is str:
+    form = {"said": said} if (said := take_said(rest)) else None
+    words: Any = []
+    if type(content) is str or (type(content) is list and content):
+        words = decode_inputs(content) if type(content) is list else content
         del rest["content"]
-        return Message(role, content, None, None, WIRE.own(rest, form))
-    if type(content) is list and content:
-        del rest["content"]
-        return Message(role, decode_inputs(content), None, None, WIRE.own(rest, form))
-    return Message(role, [], None, None, WIRE.own(rest, form))
+    return Message(role, words, None, None, WIRE.own(rest, form))
 
 
 def _decode_turn(items: list[Any], place: int) -> Message:

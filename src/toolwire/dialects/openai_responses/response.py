@@ -1,25 +1,46 @@
 """Responses of Responses.
 
-Rule: a response ends with a status, and why it is incomplete stands beside it; the wire's word is the reason
-where there is one.
+Rules of this file:
+- A response ends with a status, and why it is incomplete stands beside it; the wire's word is the reason
+  where there is one.
+- In a stream, the last body of an item says what it is. What it said on the way is told on the way; what it
+  never said is told before its end.
 """
 
 from math import isfinite
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.accumulation import WORDS
+from toolwire.arguments import parse_arguments
 from toolwire.counts import Counts
-from toolwire.dialects.openai_responses.calls import Items
+from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, decode_reasoning
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
-from toolwire.endings import CUT, asks, settle_calls, wants_calls
-from toolwire.errors import InvalidBody
+from toolwire.endings import CUT, asks, cut_off, settle_calls, wants_calls
+from toolwire.errors import FrameTooLarge, InvalidBody
+from toolwire.framing import LIMIT
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.settings import NUMBER
-from toolwire.types import Choice, Encoded, Message, Refusal, Response
+from toolwire.slots import Item
+from toolwire.types import (
+    CallDelta,
+    Choice,
+    Encoded,
+    Event,
+    Message,
+    Opaque,
+    PartEnd,
+    Refusal,
+    Response,
+    SignatureDelta,
+    ThinkingDelta,
+    ToolCall,
+)
 
 COUNTS = Counts("input_tokens", "output_tokens", complete=True)
 STATUSES = {
@@ -90,10 +111,10 @@ def _decode_finish(message: Message, rest: dict[str, Any]) -> Choice:
 
 def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
     refused = any(type(part) is Refusal for part in message.parts)
-    return read_finish(raw, incomplete=incomplete, called=asks(message.parts), refused=refused)
+    return read_finish(raw, incomplete, called=asks(message.parts), refused=refused)
 
 
-def read_finish(raw: str | None, *, incomplete: bool, called: bool, refused: bool) -> Any:
+def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:
     """Say in canonical words why an answer ended."""
     if incomplete:
         return REASONS.get(raw or "", "incomplete")
@@ -199,3 +220,132 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
     if reason is not None and reason not in EXACT and not refused:
         ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+
+
+class Grows(Struct, frozen=True):
+    """What grows in a stream: in which item, in events of which names, at which place, and as which field."""
+
+    item: str
+    part: str
+    words: str
+    places: str
+    field: str
+
+
+GROWS = {
+    "output_text": Grows("message", "content_part", "output_text", "content_index", "text"),
+    "refusal": Grows("message", "content_part", "refusal", "content_index", "refusal"),
+    "summary": Grows(
+        "reasoning", "reasoning_summary_part", "reasoning_summary_text", "summary_index", "text"
+    ),
+    "content": Grows("reasoning", "content_part", "reasoning_text", "content_index", "text"),
+    "function_call": Grows(
+        "function_call", "output_item", "function_call_arguments", "output_index", "arguments"
+    ),
+    "custom_tool_call": Grows(
+        "custom_tool_call", "output_item", "custom_tool_call_input", "output_index", "input"
+    ),
+}
+
+
+class Said:
+    """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
+
+    `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations.
+    """
+
+    __slots__ = ("block", "key", "notes", "part", "problem", "shown", "size", "step", "tells", "texts")
+
+    def __init__(self, key: int | None, part: Any, block: dict[str, Any]) -> None:
+        self.key: Any = key
+        self.part = part
+        self.block = block
+        self.tells: Any = CallDelta if part is None else WORDS.get(type(part))
+        self.texts: list[list[str]] = [[]]
+        self.size = 0
+        self.shown: str | None = None
+        self.step: int | None = None
+        self.notes: list[Any] = []
+        self.problem: str | None = None
+
+    def add(self, words: str) -> None:
+        """Add words; too many of them are an error."""
+        self.texts[-1].append(words)
+        self.size += len(words)
+        if self.size > LIMIT:
+            raise FrameTooLarge(LIMIT)
+
+    @property
+    def text(self) -> str:
+        """The present text so far."""
+        return "".join(self.texts[-1])
+
+    def say(self, words: str, left: dict[str, Any]) -> list[Event]:
+        """Tell words, with what else the wire said at that step; a call that has not begun waits."""
+        step = self._mark(left)
+        self.add(words)
+        return [] if self.key is None else [self.tells(self.key, words, opaque=step)]
+
+    def _mark(self, left: dict[str, Any]) -> Opaque | None:
+        """Say which text of reasoning begins."""
+        begins = self.shown is not None and not self.texts[-1]
+        form = {"key": self.shown, "text": len(self.texts) - 1} if begins else None
+        return Opaque(DIALECT, left, form) if left or form else None
+
+    def catch_up(self, text: Any) -> list[Event]:
+        """Tell the words of a text that were not told on the way."""
+        told = self.text
+        new = type(text) is str and text != told and text.startswith(told)
+        return self.say(text[len(told) :], {}) if new else []
+
+    def go_to(self, shown: str, step: int | None) -> list[Event]:
+        """Go to a text of reasoning: after a blank line, if it is not the first that is told."""
+        if self.shown is None:
+            self.shown, self.step = shown, step
+        elif self.shown == shown and step not in (None, self.step):
+            self.step = step
+            self.texts.append([])
+            return [ThinkingDelta(self.key, BLANK_LINE, opaque=self._mark({}))]
+        return []
+
+    def end(self, part: Any) -> list[Event]:
+        """End the part as its last body says that it is, if it is of the same kind."""
+        part = part if type(part) is type(self.part) else self.part
+        if self.tells is None:
+            return [PartEnd(self.key, part)]
+        return [*self.catch_up(part.text), PartEnd(self.key, replace(part, text=""))]
+
+    def end_thinking(self, body: dict[str, Any]) -> list[Event]:
+        """End reasoning; of its two kinds of words, those count that were told."""
+        part, events = decode_reasoning(body, self.shown or "summary"), []
+        form = form_of(part.opaque, DIALECT)
+        for place, text in enumerate(form.get("texts", ())):
+            if place >= len(self.texts) - 1 and self.shown in (None, form["key"]):
+                events += self.go_to(form["key"], self.step if place < len(self.texts) else -1 - place)
+                events += self.catch_up(text)
+        if part.signature is not None:
+            events.append(SignatureDelta(self.key, part.signature))
+        return [*events, PartEnd(self.key, replace(part, text=""))]
+
+    def settle(self, call: ToolCall, problem: str | None, *, whole: bool | None) -> ToolCall:
+        """Give a call as it may be used; where nothing says whether it is whole, an object of text is."""
+        if problem is not None:
+            return cut_off(replace(call, error=problem))
+        if whole is None:
+            whole = bool(self.text.strip()) and parse_arguments(self.text)[1] is None
+        return call if whole else cut_off(call)
+
+
+def so_far(item: Item) -> dict[str, Any]:
+    """Give the body of an item that nothing ended."""
+    if item.kind == "message":
+        blocks = [
+            {**said.block, "annotations": said.notes} if said.notes else said.block
+            for said in item.said.values()
+        ]
+        return {"role": "assistant", **item.body, "content": blocks}
+    said = item.said[0]
+    if said.shown is None:
+        return item.body
+    texts = [{"type": TEXTS[said.shown], "text": "".join(text)} for text in said.texts]
+    return {**item.body, said.shown: texts}

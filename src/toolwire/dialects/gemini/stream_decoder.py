@@ -1,0 +1,403 @@
+"""Streams of generateContent, read: chunks that are responses, each with the next parts of its candidates.
+
+Rules of this file:
+- Words of one kind in a row are one part. A part that is signed, or that says anything beside its words, is a
+  part of its own. An empty text that says nothing beside is none: servers end answers with one.
+- A call comes whole, or in pieces by path; then the piece that does not say `willContinue` closes it.
+- Nothing but the end of the stream ends an answer: calls and counts may follow the finish reason. A `STOP`
+  never takes the place of another reason.
+- Each chunk repeats what stands beside the parts; only news are told. The first id and model count, and the
+  latest of everything else; counts without a total are added to those before.
+- Candidates are numbered in the order in which they come, as in a response; their index tells them apart.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.accumulation import WORDS
+from toolwire.arguments import format_arguments
+from toolwire.dialects.gemini.calls import Links
+from toolwire.dialects.gemini.error import decode_error
+from toolwire.dialects.gemini.messages import read_part
+from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
+from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
+from toolwire.endings import cut_off, wants_calls
+from toolwire.names import fingerprint
+from toolwire.paths import Pieces
+from toolwire.slots import index_of
+from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, repair
+from toolwire.types import (
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    MessageDelta,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    UsageDelta,
+)
+
+ABSENT: Any = object()
+TEXT = Text("", opaque=WIRE.plain)
+THOUGHT = Thinking("", opaque=WIRE.plain)
+NAMED_ONCE = frozenset({"responseId", "response_id", "modelVersion", "model_version"})
+TOTALS = frozenset({"totalTokenCount", "total_token_count"})
+REASONS = ("finishReason", "finish_reason")
+UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
+WEAK = ("STOP", 1, *UNSAID)
+TWICE = "its arguments give a key twice"
+CALL = frozenset({"functionCall", "function_call"})
+VALUES: dict[str, tuple[type, ...]] = {
+    "": (str,),
+    "stringValue": (str,),
+    "numberValue": (int, float),
+    "boolValue": (bool,),
+    "nullValue": (type(None),),
+}
+OF_PIECE = frozenset({"partialArgs", "willContinue"})
+
+
+class Answer(Speech):
+    """One candidate as it arrives: its words, its calls, and what else was said of it."""
+
+    __slots__ = (
+        "around",
+        "beside",
+        "called",
+        "content",
+        "empty",
+        "ended",
+        "entry",
+        "index",
+        "partial",
+        "spoken",
+    )
+
+    def __init__(self, decoder: StreamDecoder, choice: int) -> None:
+        super().__init__(decoder, choice)
+        self.beside: dict[str, Any] = {}
+        self.around: Any = None
+        self.entry: dict[str, Any] = {}
+        self.content: dict[str, Any] | None = None
+        self.partial: Partial | None = None
+        self.index = 0
+        self.spoken = 0
+        self.called = False
+        self.empty = False
+        self.ended = False
+
+    def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
+        """Tell words of a part like this one, or of a new one."""
+        if not words:
+            self.empty = True
+            return
+        if self.part is not shell and self.part != shell:
+            self.open(shell)
+        self._decoder.events.append(WORDS[type(shell)](self.key, words, opaque=opaque))
+
+    def open(self, shell: Any) -> None:
+        """Begin a part; an answer of one text that says nothing beside is one string."""
+        self.spoken += 1 if shell is TEXT else 2
+        super().open(shell)
+
+    def note(self, entry: dict[str, Any], content: dict[str, Any] | None) -> dict[str, Any]:
+        """Note what a chunk says beside the parts; give what is new of it, but for the finish reason."""
+        self.beside, self.around = entry, content
+        news = _news(self.entry, entry)
+        for key in (key for key in REASONS if key in news):
+            if news[key] in WEAK and self.ended:
+                del news[key]
+            self.ended |= entry[key] not in UNSAID
+        self.entry.update(news)
+        told = {key: value for key, value in news.items() if key not in REASONS}
+        if content is not None:
+            new = _news(self.content or {}, content)
+            if new or self.content is None:
+                told["content"] = new
+            self.content = {**(self.content or {}), **new}
+        return told
+
+
+class Partial:
+    """A call that comes in pieces."""
+
+    __slots__ = ("body", "inner", "key", "pieces", "problem", "start")
+
+    def __init__(self, key: int, start: ToolCall) -> None:
+        self.key = key
+        self.start = start
+        self.body: dict[str, Any] = {}
+        self.inner: dict[str, Any] = {}
+        self.pieces = Pieces()
+        self.problem: str | None = None
+
+    def add(self, part: dict[str, Any], call: dict[str, Any]) -> None:
+        """Add a piece of the call."""
+        self.body.update(part)
+        for key, value in call.items():
+            match CAMEL.get(key, key), value:
+                case "args", dict():
+                    self.pieces.told.update(value)
+                case "partialArgs", list():
+                    for piece in value:
+                        self._add_piece(piece)
+                case str(name), _ if name not in OF_PIECE and value is not None:
+                    self.inner.setdefault(key, value)
+
+    def _add_piece(self, piece: Any) -> None:
+        given: dict[Any, Any] = dict(piece) if type(piece) is dict else {}
+        given = {CAMEL.get(key, key): value for key, value in given.items()}
+        path, more = given.pop("jsonPath", None), given.pop("willContinue", None) is True
+        kind, value = next(iter(given.items())) if len(given) == 1 else ("", None if given else "")
+        kinds = VALUES.get(kind, ())
+        value = None if type(None) in kinds else value
+        if type(value) not in kinds or type(path) is not str or not self.pieces.add(path, value, more=more):
+            self.problem = self.problem or f"a piece of its arguments is not understood: {str(piece)[:200]}"
+
+    def build(self, *, whole: bool) -> ToolCall:
+        """Give the call; one that is not whole has no arguments, but what came of their text."""
+        arguments = self.pieces.value()
+        inner = {**self.inner, "args": arguments} if arguments else self.inner
+        made = read_part({key: inner if key in CALL else self.body[key] for key in self.body}, Links(()))
+        known = made if type(made) is ToolCall else self.start
+        call = replace(known, id=self.start.id, index=self.start.index)
+        problem = self.problem or ("a text in them was to be continued" if self.pieces.open else None)
+        if whole and problem is None and known is made:
+            return call
+        return cut_off(replace(call, raw=format_arguments(arguments), error=problem))
+
+
+class Decoder(StreamDecoder):
+    """Reads chunks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shell: dict[str, Any] | None = None
+        self._beside: dict[str, Any] | None = None
+        self._usage: Any = None
+        self._counts: dict[str, Any] = {}
+        self._answers: dict[int, Answer] = {}
+        self._links: Links | None = None
+        self._name: Any = None
+
+    def read(self, body: dict[str, Any], name: bytes) -> None:
+        """Read one chunk."""
+        del name
+        entries, usage, error = body.get("candidates"), body.get("usageMetadata"), None
+        if self._shell is None:
+            self._name = _name_of(body) or fingerprint(body)
+        if type(entries) is list and all([type(entry) is dict for entry in entries]):  # noqa: C419 - a list is faster
+            del body["candidates"]
+        else:
+            entries = ()
+        if type(usage) is dict:
+            del body["usageMetadata"]
+        if body != self._beside:
+            if type(body.get("usage_metadata")) is dict:
+                usage, body["usage_metadata"] = body["usage_metadata"], {}
+            error = body.pop("error", None)
+            if error is None or entries:
+                self._read_beside(body)
+        if type(usage) is dict and usage != self._usage:
+            self._usage = usage
+            self._counts = {**self._counts, **usage} if TOTALS.isdisjoint(usage) else usage
+            self.events.append(UsageDelta(decode_usage(self._counts)))
+        for entry in entries:
+            self._read_candidate(entry)
+        if error is not None:
+            self.fail(decode_error(None, {**body, "error": error}))
+
+    def _read_beside(self, body: dict[str, Any]) -> None:
+        """Read what stands beside the candidates: the shell of the answer, or news of it."""
+        shell, self._beside = self._shell, body
+        if shell is None:
+            self._shell = body
+            self.events.append(MessageStart(self._read_shell()))
+        elif news := {
+            key: value
+            for key, value in _news(shell, body).items()
+            if not (key in NAMED_ONCE and shell.get(key))
+        }:
+            self._shell = {**shell, **news}
+            self.events.append(MessageDelta(self._read_shell()))
+
+    def _read_shell(self) -> Response:
+        return replace(decode_response(self._shell or {}), choices=[], usage=None)
+
+    def _read_candidate(self, entry: dict[str, Any]) -> None:
+        index = entry.get("index")
+        if type(index) is not int:
+            index = index_of(index) or 0
+        answer = self._answers.get(index)
+        if answer is None:
+            answer = self._answers[index] = Answer(self, len(self._answers))
+        content, parts = entry.get("content"), None
+        if type(content) is dict:
+            del entry["content"]
+            parts = content.get("parts")
+            if type(parts) is list or type(parts) is dict:
+                del content["parts"]
+        else:
+            content = None
+        if entry != answer.beside or content != answer.around:
+            told = answer.note(entry, content)
+            if told:
+                step = Opaque(DIALECT, told)
+                self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=step))
+        for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
+            self._read_part(part, answer)
+
+    def _read_part(self, part: Any, answer: Answer) -> None:
+        """Read a part: words go a short way."""
+        if type(part) is dict:
+            text, call = part.get("text"), part.get("functionCall", part.get("function_call"))
+            if type(text) is str and len(part) == 1:
+                answer.say(TEXT, text)
+                return
+            if type(text) is str and len(part) == 2 and part.get("thought") is True:
+                answer.say(THOUGHT, text)
+                return
+            if type(call) is dict and self._read_piece_of_call(part, call, answer):
+                return
+        made = self._build(part, answer)
+        if type(made) is ToolCall:
+            self._tell_call(made, answer)
+        elif type(made) not in WORDS:
+            answer.add(made)
+        elif not made.opaque.value and not (type(made) is Thinking and made.signature):
+            answer.say(replace(made, text=""), made.text)
+        else:
+            answer.open(replace(made, text=""))
+            if made.text:
+                self.events.append(WORDS[type(made)](answer.key, made.text))
+            answer.close()
+
+    def _build(self, part: Any, answer: Answer) -> Any:
+        if self._links is None:
+            self._links = Links((), {"responseId": _name_of(self._shell or {}) or self._name})
+        self._links.index = answer.index
+        made = read_part(part, self._links)
+        answer.index = self._links.index
+        return made
+
+    def _tell_call(self, call: ToolCall, answer: Answer) -> None:
+        """Tell a call that came whole."""
+        self._start_call(call, answer)
+        problem = self._damage() if call.arguments else None
+        if problem is not None:
+            call = cut_off(replace(call, raw=format_arguments(call.arguments), error=problem))
+        self._end_call(answer.key, call, answer)
+
+    def _start_call(self, call: ToolCall, answer: Answer) -> None:
+        self._drop_partial(answer)
+        answer.close()
+        answer.key, answer.spoken = self.new_key(), answer.spoken + 2
+        start = CallStart(
+            answer.key, call.id, call.name, call.index, choice=answer.choice, opaque=call.opaque
+        )
+        self.events.append(start)
+
+    def _end_call(self, key: int, call: ToolCall, answer: Answer) -> None:
+        answer.called |= call.complete
+        self.events.append(CallEnd(key, call))
+
+    def _damage(self) -> str | None:
+        """Say what is wrong with the present chunk, so that no arguments can be taken from it."""
+        return NOT_UTF8 if self.damaged else TWICE if self.repeats_a_key() else None
+
+    def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: Answer) -> bool:
+        """Read a piece of a call; whether it is one. A name begins one, unless the id is the open one's."""
+        more = call.get("willContinue", call.get("will_continue")) is True
+        partial = answer.partial
+        if partial is None or (call.get("name") and call.get("id", ABSENT) != partial.inner.get("id")):
+            if not (call.get("name") and (more or "partialArgs" in call or "partial_args" in call)):
+                return False
+            known = {key: value for key, value in call.items() if CAMEL.get(key, key) not in OF_PIECE}
+            known["args"] = {}
+            start = self._build({key: known if key in CALL else part[key] for key in part}, answer)
+            if type(start) is not ToolCall:
+                return False
+            self._start_call(start, answer)
+            answer.partial = partial = Partial(answer.key, start)
+        partial.problem = partial.problem or self._damage()
+        partial.add(part, call)
+        step = Opaque(DIALECT, part)
+        self.events.append(OpaqueDelta(partial.key, answer.choice, repeated=True, opaque=step))
+        if not more:
+            answer.partial = None
+            self._end_call(partial.key, partial.build(whole=True), answer)
+        return True
+
+    def _drop_partial(self, answer: Answer) -> None:
+        """End a call that nothing closed."""
+        partial, answer.partial = answer.partial, None
+        if partial is not None:
+            self._end_call(partial.key, partial.build(whole=False), answer)
+
+    def settle(self, reason: str | None) -> None:
+        """End what is open, and every answer; one that the wire did not end is incomplete."""
+        if self._shell is None:
+            return
+        for answer in self._answers.values():
+            answer.close()
+            self._drop_partial(answer)
+            self.events.append(ChoiceEnd(answer.choice, _end(answer, reason)))
+        if not self._answers:
+            silent = replace(decode_choice({}, Links(())), finish_reason=reason)
+            blocked = decode_response(self._shell).choices
+            self.events += [ChoiceEnd(0, choice) for choice in blocked or [silent]]
+
+    def end(self, *, complete: bool) -> None:
+        """End the stream; whether it is whole, the finish reasons say, or that the prompt was blocked."""
+        del complete
+        if self._answers:
+            super().end(complete=all(answer.ended for answer in self._answers.values()))
+        else:
+            super().end(complete=bool(decode_response(self._shell or {}).choices))
+
+    def _refuse(self, frame: bytes) -> None:
+        """Read a list of chunks, or of an error; anything else that is no object is an error."""
+        bodies = repair(frame)
+        if type(bodies) is not list or not all(type(body) is dict for body in bodies):
+            super()._refuse(frame)
+            return
+        for body in bodies:
+            if not self.over:
+                self._begun = True
+                self.read(body, b"")
+
+
+def _end(answer: Answer, reason: str | None) -> Choice:
+    """Give the shell of an answer, from what was said beside its parts."""
+    entry = answer.entry if answer.content is None else {**answer.entry, "content": answer.content}
+    choice = decode_choice(entry, Links(()))
+    finish: Any = wants_calls(choice.finish_reason, called=answer.called)
+    if reason is not None and (reason == "error" or not answer.ended):
+        finish = reason
+    text = answer.spoken == 1 or (answer.empty and not answer.spoken)
+    message = replace(choice.message, content="" if text else [])
+    return replace(choice, message=message, finish_reason=finish)
+
+
+def _news(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Give what is said otherwise than before; null says nothing new."""
+    return {
+        key: value
+        for key, value in given.items()
+        if (value is not None or key not in before) and before.get(key, ABSENT) != value
+    }
+
+
+def _name_of(body: dict[str, Any]) -> Any:
+    return body.get("responseId") or body.get("response_id")
+
+
+def decode_stream() -> Decoder:
+    """Read a stream."""
+    return Decoder()

@@ -1,0 +1,335 @@
+"""Streams of generateContent, written: chunks that are responses, each with the next part of one candidate.
+
+Rules of this file:
+- Words go out as they come, each in a part of the kind that they belong to. A part that is signed, or is
+  anything but words, goes out whole; so does a call. Half a call is not written.
+- Each chunk says which answer it belongs to. The counts go with the next chunk, and again with the last.
+- Of a chunk of words all but the words and the counts is prepared.
+- Why the answers ended is said when the stream is over, and not at all if something went wrong.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.dialects.gemini.calls import encode_call
+from toolwire.dialects.gemini.error import encode_error
+from toolwire.dialects.gemini.messages import HALF, encode_parts
+from toolwire.dialects.gemini.parts import DIALECT, Conversation
+from toolwire.dialects.gemini.response import (
+    FINISH_REASONS,
+    encode_choice,
+    encode_response,
+    encode_usage,
+    is_blocked,
+)
+from toolwire.framing import JsonArray
+from toolwire.ledger import PLAIN, Quirks, form_of, made_by, tuned
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json
+from toolwire.types import (
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    ErrorEnd,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    Refusal,
+    RefusalDelta,
+    Response,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    Usage,
+    UsageDelta,
+)
+
+BODIES: dict[type, dict[str, Any]] = {
+    Text: {"text": ""},
+    Refusal: {"text": ""},
+    Thinking: {"text": "", "thought": True},
+}
+COUNTS = ("usageMetadata", "usage_metadata")
+OF_ENTRY = frozenset({"content", "index"})
+
+
+class Written:
+    """A part that is being written: of which answer, and its body for words, or the words that wait."""
+
+    __slots__ = ("body", "choice", "key", "mine", "told", "waiting")
+
+    def __init__(self, key: int, choice: int, *, mine: bool) -> None:
+        self.key = key
+        self.choice = choice
+        self.mine = mine
+        self.body: dict[str, Any] | None = None
+        self.waiting: list[str] = []
+        self.told = False
+
+
+class Candidate:
+    """What the chunks of an answer say beside its parts, again in each and once, and how it spoke last."""
+
+    __slots__ = ("body", "content", "entry", "news", "said")
+
+    def __init__(self, content: dict[str, Any], entry: dict[str, Any]) -> None:
+        self.content = content
+        self.entry = entry
+        self.news: dict[str, Any] = {}
+        self.said: dict[str, Any] = {}
+        self.body: dict[str, Any] | None = None
+
+    def write(self, parts: list[Any]) -> dict[str, Any]:
+        """Write the candidate of a chunk."""
+        body = {"content": {"parts": parts, **self.content}, **self.news, **self.entry}
+        self.said.update(self.news)
+        self.news = {}
+        return body
+
+
+class Encoder(SequentialEncoder):
+    """Writes chunks. `_unsaid` and `_counted`: the next one has news beside its parts, or new counts."""
+
+    one_answer = False
+
+    def __init__(self, quirks: Quirks) -> None:
+        super().__init__(Conversation(quirks, answers=True))
+        self.ledger: Conversation
+        self._array = JsonArray() if quirks.stream_array else None
+        self._mine = False
+        self._tail = b"}"
+        self._counts = b""
+        self._usage: Usage | None = None
+        self._unsaid = False
+        self._counted = False
+        self._candidates: dict[int, Candidate] = {}
+        self._parts: dict[int, Written] = {}
+        self._ready: dict[int, tuple[bytes, bytes, bytes]] = {}
+        self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
+
+    def write_message_start(self, event: MessageStart) -> bytes:
+        """Keep what every chunk says."""
+        self._mine = made_by(event.response.opaque, DIALECT)
+        return self._keep_shell(event.response)
+
+    def write_message_delta(self, event: MessageDelta) -> bytes:
+        """Keep what every chunk says from here on."""
+        return self._keep_shell(event.response)
+
+    def _keep_shell(self, response: Response) -> bytes:
+        encoded = encode_response(response, self.ledger.quirks)
+        self.ledger.losses += encoded.losses
+        self.keep_losses()
+        shell = {
+            key: value for key, value in encoded.body.items() if key != "candidates" and key not in COUNTS
+        }
+        self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
+        spelled = COUNTS[COUNTS[1] in form_of(response.opaque, DIALECT).get("snake", ())]
+        self._counts = encode_json(spelled) + b":"
+        if response.usage is not None:
+            self._usage, self._counted = response.usage, True
+        return self._wait()
+
+    def _wait(self) -> bytes:
+        self._unsaid = True
+        self._ready.clear()
+        return b""
+
+    def _candidate(self, choice: int) -> Candidate:
+        known = self._candidates.get(choice)
+        if known is None:
+            usual = Candidate({}, {}) if self._mine else Candidate({"role": "model"}, {"index": choice})
+            known = self._candidates[choice] = usual
+        return known
+
+    def _chunk(self, entries: list[dict[str, Any]] | None, *, counted: bool) -> bytes:
+        said = [] if entries is None else [b'"candidates":' + encode_json(entries)]
+        if counted and self._usage is not None:
+            said.append(self._write_counts())
+        self._unsaid = self._counted = False
+        return self._frame(b"{" + b",".join(said) + (self._tail if said else self._tail.removeprefix(b",")))
+
+    def _write_counts(self) -> bytes:
+        self._counted = False
+        self.ledger.at, self.ledger.part = (), None
+        counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]
+        self.keep_losses()
+        return self._counts + counts
+
+    def _frame(self, data: bytes) -> bytes:
+        return b"data: " + data + b"\n\n" if self._array is None else self._array.write(data)
+
+    def _say(self, choice: int, parts: list[Any], body: dict[str, Any] | None = None) -> bytes:
+        if not parts:
+            return b""
+        candidate = self._candidate(choice)
+        candidate.body = body
+        return self._chunk([candidate.write(parts)], counted=self._counted)
+
+    def write_part_start(self, event: PartStart) -> bytes:
+        """Begin a part: words that bring nothing but themselves can go out as they come."""
+        part: Any = event.part
+        mine = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+        self._parts[event.key] = written = Written(event.key, event.choice, mine=mine)
+        body = BODIES.get(type(part))
+        if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
+            return b""
+        if body is not None and mine and part.opaque.form:
+            self._stand(written)
+            [body] = encode_parts([part], self.ledger, "assistant", event.key)
+        written.body = body
+        return b""
+
+    def _stand(self, written: Written) -> None:
+        self.ledger.at, self.ledger.own = ("choices", written.choice, "message"), written.mine
+        self.ledger.part = written.key
+
+    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+        """Write words."""
+        ready = self._ready.get(event.key)
+        if ready is not None:
+            counts = b"," + self._write_counts() if self._counted else b""
+            return ready[0] + encode_json(event.text) + ready[1] + counts + ready[2]
+        part = self._parts.get(event.key)
+        if part is None or not event.text:
+            return b""
+        if part.body is None:
+            part.waiting.append(event.text)
+            return b""
+        if not part.told and self._candidate(part.choice).body == part.body:
+            self._stand(part)
+            self.ledger.lose("", "parts", "words that follow each other are one part", "merged", "minor")
+        part.told = True
+        data = self._say(part.choice, [{**part.body, "text": event.text}], part.body)
+        self._ready[event.key] = self._prepare(part.choice, part.body)
+        return data
+
+    def _prepare(self, choice: int, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
+        """Give what stands before the words of a chunk, what stands after them, and what after the counts."""
+        begin, end = encode_json([self._candidate(choice).write([body])]).split(b'"text":""', 1)
+        before, after = (b"data: ", b"\n\n") if self._array is None else (b",\r\n", b"")
+        return before + b'{"candidates":' + begin + b'"text":', end, self._tail + after
+
+    def write_part_end(self, event: PartEnd) -> bytes:
+        """Write a part that waited to be whole; of words that went out, lose what could not be said."""
+        part: Any = event.part
+        written = self._parts.pop(event.key, None)
+        self._ready.pop(event.key, None)
+        if written is None:
+            return b""
+        self._stand(written)
+        if written.body is not None and not written.mine:
+            whole = replace(part, text=part.text or ("." if written.told else ""))
+            encode_parts([whole], self.ledger, "assistant", event.key)
+        parts = []
+        if written.body is None:
+            words = "".join(written.waiting)
+            whole = replace(part, text=part.text + words) if words else part
+            parts = encode_parts([whole], self.ledger, "assistant", event.key)
+        self.keep_losses()
+        return self._say(written.choice, parts)
+
+    def write_call_start(self, event: CallStart) -> bytes:
+        """Begin a call; it is said when it is whole."""
+        mine = made_by(event.opaque, DIALECT)
+        self._parts[event.key] = Written(event.key, event.choice, mine=mine)
+        return b""
+
+    def write_call_end(self, event: CallEnd) -> bytes:
+        """Write a call that is whole, if its pieces were not."""
+        written, call = self._parts.pop(event.key, None), event.call
+        if written is None or written.told:
+            return b""
+        self._stand(written)
+        self.ledger.part = event.key
+        parts = []
+        if call.complete:
+            parts = [encode_call(call, self.ledger)]
+        else:
+            self.ledger.lose("", "incomplete_call", HALF)
+        self.keep_losses()
+        return self._say(written.choice, parts)
+
+    def write_opaque(self, event: OpaqueDelta) -> bytes:
+        """Say again what this wire said: a piece of a call at once, all else with the next chunk."""
+        if not made_by(event.opaque, DIALECT):
+            self.lose_step(event)
+            return b""
+        value: Any = event.opaque.value  # type: ignore[union-attr]
+        if event.key is not None:
+            written = self._parts.get(event.key)
+            if written is None:
+                return b""
+            written.told = True
+            return self._say(written.choice, [value])
+        candidate = self._candidate(event.choice)
+        candidate.content |= {key: word for key, word in value.get("content", {}).items() if key != "parts"}
+        if "index" in value:
+            candidate.entry = {"index": value["index"]}
+        candidate.news.update({key: value[key] for key in value if key not in OF_ENTRY})
+        return self._wait()
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts for the next chunk."""
+        self._usage, self._counted = event.usage, True
+        return b""
+
+    def write_choice_end(self, event: ChoiceEnd) -> bytes:
+        """Keep the end of an answer until it is sure that nothing went wrong."""
+        choice, place = event.choice, event.index
+        if is_blocked(choice):
+            return b""
+        mine = made_by(choice.opaque, DIALECT)
+        raw, reason = choice.raw_finish_reason, choice.finish_reason
+        if mine and (reason == "error" or (reason == "incomplete" and raw is None)):
+            known: Any = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+            choice = replace(choice, finish_reason=known)
+        entry = encode_choice(choice, place, self.ledger)
+        if not mine:
+            entry["content"] = {"role": "model", "parts": [{"text": ""}]}
+        self.keep_losses()
+        self._endings.append((place, choice, entry))
+        return b""
+
+    def write_error(self, event: ErrorEnd) -> bytes:
+        """Say an error; nothing follows it. What this wire had said of the end before stays."""
+        before = self._write_endings(complete=False) if self._mine else b""
+        self.ended = True
+        reply = encode_error(event.error)
+        self.ledger.losses += reply.losses
+        if self._array is None:
+            return before + self._frame(encode_json(reply.body))
+        body = reply.body[0] if type(reply.body) is list else reply.body
+        return before + self._frame(encode_json(body)) + self._array.close()
+
+    def write_message_end(self, event: MessageEnd) -> bytes:
+        """Say how the answers ended, and what they cost."""
+        if not event.complete and not self._mine:
+            return self.write_error(ErrorEnd(BROKEN_OFF))
+        self.ended = True
+        data = self._write_endings(complete=event.complete)
+        return data + self._array.close() if self._array is not None and event.complete else data
+
+    def _write_endings(self, *, complete: bool) -> bytes:
+        """Write the last chunk: of answers that did not end, only what nothing has said yet."""
+        entries = []
+        for place, choice, entry in self._endings:
+            candidate = self._candidate(place)
+            said = candidate.said
+            left = {key: entry[key] for key in entry if key in OF_ENTRY or said.get(key) != entry[key]}
+            if complete or choice.raw_finish_reason is not None or not OF_ENTRY.issuperset(left):
+                entries.append(left)
+        if not (complete or entries or self._unsaid or self._counted):
+            return b""
+        return self._chunk(entries or None, counted=complete or self._counted)
+
+
+def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
+    """Write a stream's bytes."""
+    return Encoder(tuned(quirks, settings) if settings else quirks)

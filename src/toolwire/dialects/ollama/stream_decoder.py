@@ -1,0 +1,287 @@
+"""Streams of Ollama's chat, read: lines that each say the next piece of one message.
+
+Rules of this file:
+- Words of one kind in a row are one part. Parts stand in the order in which they came; a response has them in
+  the order of the wire's keys.
+- A call comes whole. One that came before under the same id is not told again; calls without an id are never
+  taken for the same.
+- The answer is dated by its first line, and so are the ids that are made for its calls. Of the times that the
+  other lines say, only that of the last is kept, for the last line.
+- The line that says `done` ends the answer. What stands beside the message there is the shell of the answer.
+- Lines that differ in nothing but their time and their words are read by what differs.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from toolwire.accumulation import WORDS
+from toolwire.arguments import format_arguments
+from toolwire.dialects.ollama.calls import decode_calls
+from toolwire.dialects.ollama.error import decode_error
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
+from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
+from toolwire.endings import cut_off
+from toolwire.framing import LIMIT, JsonLines
+from toolwire.names import number_of
+from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, encode_json
+from toolwire.types import (
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    Event,
+    Message,
+    MessageDelta,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    UsageDelta,
+)
+
+_decode_text = msgspec.json.Decoder(str).decode
+ABSENT: Any = object()
+OF_TIME = b"0123456789-:.TZ+"
+TEXT = Text("", opaque=WIRE.plain)
+THOUGHT = Thinking("", opaque=WIRE.plain)
+LINE = {"role": "assistant", "content": ""}
+OF_END = frozenset({"done", "done_reason", *COUNTS})
+JOINED = "logprobs"
+TWICE = "its arguments give a key twice"
+PLACEHOLDERS: dict[str, Any] = {
+    "content": "x",
+    "thinking": "x",
+    "tool_calls": [{"function": {"name": "x", "arguments": {}}}],
+    "images": ["x"],
+}
+
+
+class Decoder(StreamDecoder):
+    """Reads lines. `_said` holds the keys of the message under which there was something, or only nothing."""
+
+    framing = JsonLines
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._top: dict[str, Any] | None = None
+        self._beside: dict[str, Any] | None = None
+        self._around: dict[str, Any] | None = None
+        self._message: dict[str, Any] = {}
+        self._said: dict[str, bool] = {}
+        self._speech = Speech(self)
+        self._told: Response | None = None
+        self._began: Any = None
+        self._time: Any = None
+        self._calls = 0
+        self._called = False
+        self._ids: dict[str, Any] = {}
+        self._alike: tuple[bytes, int, bytes, bytes, Any, int] | None = None
+        self._idle = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Give the events that these bytes tell."""
+        if self._alike is not None and self._idle and (event := self._read_alike_line(data)) is not None:
+            return [event]
+        events = super().feed(data)
+        self._idle = data[-1:] == b"\n" and not (self._inside or self.over)
+        return events
+
+    def _read_alike_line(self, data: bytes) -> Any:
+        """Read a line that differs in its time and its words alone from those before."""
+        before, place, middle, after, kind, key = self._alike  # type: ignore[misc]
+        if not (data.startswith(before) and data.endswith(after)):
+            return None
+        if middle:
+            quote = data.find(b'"', place)
+            if not data.startswith(middle, quote) or data[place:quote].strip(OF_TIME):
+                return None
+            place = quote + len(middle)
+        try:
+            words = _decode_text(data[place : -len(after)])
+        except msgspec.DecodeError:
+            return None
+        return kind(key, words) if words and len(words) < LIMIT else None
+
+    def _learn_line(self, kind: Any, words: str) -> None:
+        """Learn how the next line may look: what a line without escapes says once, is where it was found."""
+        text = encode_json(words)
+        if b"\\" in self.frame or self.frame.count(text) != 1:
+            return
+        before, _, after = self.frame.partition(text)
+        middle = b""
+        if type(self._time) is str:
+            time = encode_json(self._time)
+            if before.count(time) != 1 or time.strip(b'"').strip(OF_TIME):
+                return
+            before, _, middle = before.partition(time)
+            before, middle = before + b'"', b'"' + middle
+        self._alike = before, len(before), middle, after + b"\n", kind, self._speech.key
+
+    def read(self, body: dict[str, Any], name: bytes) -> None:
+        """Read one line."""
+        del name
+        message, self._time = body.get("message"), body.pop("created_at", None)
+        if type(message) is dict:
+            del body["message"]
+        elif body.get("error") is not None:
+            self.fail(decode_error(None, body))
+            return
+        pieces = body.pop(JOINED, None)
+        if body != self._beside:
+            self._read_beside(body)
+        if pieces is not None:
+            self._join(pieces)
+        if type(message) is dict:
+            self._read_message(message)
+        if body.get("error") is not None:
+            self.fail(decode_error(None, body))
+        elif body.get("done") is True:
+            self.end(complete=True)
+
+    def _read_beside(self, body: dict[str, Any]) -> None:
+        """Read what stands beside the message: the shell of the answer, or news of it."""
+        self._beside, before, self._alike = body, self._top, None
+        said = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
+        top = self._top = {**(before or {}), **said}
+        if before is None:
+            self._began = self._time
+            known = {key: value for key, value in self._dated().items() if key not in OF_END}
+            self._told = decode_response(known)
+            self.events.append(MessageStart(self._told))
+        elif body.get("done") is not True:
+            news = {
+                key: said[key] for key in said if key not in OF_END and before.get(key, ABSENT) != top[key]
+            }
+            self._tell_step(news)
+
+    def _dated(self) -> dict[str, Any]:
+        """Give what is known beside the message, with the time of the first line."""
+        top = self._top or {}
+        return top if self._began is None else {**top, "created_at": self._began}
+
+    def _join(self, pieces: Any) -> None:
+        """Join what each line has for its own words: a response has all of it."""
+        top: dict[str, Any] = self._top or {}
+        if type(pieces) is list and type(before := top.get(JOINED)) is list:
+            before += pieces
+        else:
+            top[JOINED] = pieces.copy() if type(pieces) is list else pieces
+        self._tell_step({JOINED: pieces})
+
+    def _tell_step(self, news: dict[str, Any], form: dict[str, Any] | None = None) -> None:
+        if news or form:
+            self.events.append(OpaqueDelta(repeated=True, opaque=Opaque(DIALECT, news, form)))
+
+    def _read_message(self, message: dict[str, Any]) -> None:
+        thinking, content = message.pop("thinking", ABSENT), message.pop("content", ABSENT)
+        shell, words = (TEXT, content) if thinking is ABSENT else (THOUGHT, thinking)
+        alone = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._said)
+        if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
+            kind = WORDS[type(shell)]
+            self.events.append(kind(self._speech.key, words))
+            if self._alike is None:
+                self._learn_line(kind, words)
+            return
+        for key, given in (("thinking", thinking), ("content", content)):
+            if type(given) is not str and given is not ABSENT:
+                message[key] = given  # noqa: PERF403 - it goes back to where it was
+        self._read_odd_message(message, thinking, content)
+
+    def _read_odd_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
+        self._alike = None
+        given = message.get("tool_calls")
+        calls = message.pop("tool_calls") if type(given) is list and given else []
+        images = take_images(message)
+        if message != self._around:
+            self._read_around(message, content)
+        for key, words, shell in (("thinking", thinking, THOUGHT), ("content", content, TEXT)):
+            if type(words) is str:
+                self._said[key] = self._said.get(key, False) or words != ""
+                if words:
+                    self._speech.say(shell, words)
+        for image in images:
+            self._said["images"] = True
+            self._speech.add(image)
+        for entry in calls:
+            self._read_call(entry)
+
+    def _read_around(self, message: dict[str, Any], content: Any) -> None:
+        """Read what a message says beside its words and calls: who speaks, first of all."""
+        first, self._around = self._around is None, message
+        news = {key: message[key] for key in message if self._message.get(key, ABSENT) != message[key]}
+        self._message.update(news)
+        form = None
+        if first:
+            role = {"role": news.pop("role")} if "role" in news else {}
+            line = role | ({} if content is ABSENT else {"content": ""})
+            form = None if line == LINE else {"line": line}
+        self._tell_step({"message": news} if news else {}, form)
+
+    def _read_call(self, entry: Any) -> None:
+        """Read a call, unless it is one that came before."""
+        call_id = entry.get("id") if type(entry) is dict else None
+        if type(call_id) is str and call_id:
+            inner = entry.get("function")
+            said = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
+            if self._ids.get(call_id, ABSENT) == said:
+                return
+            self._ids[call_id] = said
+        [call] = decode_calls([entry], number_of(self._began), self._calls)
+        self._calls += 1
+        self._said["tool_calls"] = True
+        if type(call) is not ToolCall:
+            self._speech.add(call)
+            return
+        problem = NOT_UTF8 if self.damaged else TWICE if call.arguments and self.repeats_a_key() else None
+        if problem is not None:
+            call = cut_off(replace(call, raw=call.raw or format_arguments(call.arguments), error=problem))
+        self._called |= call.complete
+        self._speech.close()
+        key = self.new_key()
+        self.events += (
+            CallStart(key, call.id, call.name, call.index, opaque=call.opaque),
+            CallEnd(key, call),
+        )
+
+    def settle(self, reason: str | None) -> None:
+        """End what is open, and tell what the last line, or what came of one, says of the answer."""
+        if self._top is None:
+            return
+        self._speech.close()
+        body = self._dated()
+        if self._around is not None:
+            said = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
+            body = {**body, "message": {**self._message, **said}}
+        response = decode_response(body)
+        if response.usage is not None:
+            self.events.append(UsageDelta(response.usage))
+        shell = replace(response, choices=[], usage=None)
+        if shell != self._told:
+            late = body.get("done") is True and self._time not in (None, self._began)
+            step = Opaque(DIALECT, {}, {"created_at": self._time}) if late else None
+            self.events.append(MessageDelta(shell, opaque=step))
+        for choice in response.choices or ([SILENT] if reason is not None else []):
+            finish = read_finish(choice.raw_finish_reason, called=self._called)
+            if reason is not None and (reason == "error" or body.get("done") is not True):
+                finish = reason
+            content: Any = "" if type(choice.message.content) is str else []
+            message = replace(choice.message, content=content)
+            self.events.append(ChoiceEnd(0, replace(choice, message=message, finish_reason=finish)))
+
+    def end(self, *, complete: bool) -> None:
+        """End the stream; only the line that says `done` makes it whole."""
+        del complete
+        super().end(complete=(self._top or {}).get("done") is True)
+
+
+SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.plain)
+
+
+def decode_stream() -> Decoder:
+    """Read a stream."""
+    return Decoder()

@@ -1,0 +1,236 @@
+"""Streams of Ollama's chat, written: lines that each say the next piece of one message.
+
+Rules of this file:
+- Words go out as they come; a call goes out when it is whole. Half a call is not written.
+- Every line says the model and the time, which is that of the answer. No clock is read.
+- What a reader may take for the end of a line is escaped, as the server does: some split at any of Unicode's.
+- Parts of one kind are one for who reads the lines: thoughts from elsewhere are set apart by a line break, as
+  in a response.
+- Why the answer ended and what it cost is on the last line, and nowhere if something went wrong.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.dialects.ollama.calls import encode_call
+from toolwire.dialects.ollama.error import encode_error
+from toolwire.dialects.ollama.messages import HALF
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part
+from toolwire.dialects.ollama.response import COUNTS, encode_body
+from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json
+from toolwire.types import (
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    ErrorEnd,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    Refusal,
+    RefusalDelta,
+    Response,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    Usage,
+    UsageDelta,
+)
+
+KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
+OF_LAST = frozenset(
+    {"message", "done", "done_reason", JOINED, *COUNTS}
+    | {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration"}
+)
+
+
+class Encoder(SequentialEncoder):
+    """Writes lines. `_news` go with the next one; `_unsaid`: there are any, or there was no line yet."""
+
+    def __init__(self, quirks: Quirks) -> None:
+        super().__init__(Ledger(WIRE, quirks))
+        self._mine = False
+        self._response = Response()
+        self._choice: Choice | None = None
+        self._usage: Usage | None = None
+        self._shell: dict[str, Any] = {}
+        self._line: dict[str, Any] = LINE
+        self._last: dict[str, Any] = {}
+        self._news: dict[str, Any] = {}
+        self._unsaid = True
+        self._joins = False
+        self._part: Any = None
+        self._mine_part = False
+        self._glue = ""
+        self._told = False
+        self._kinds: set[str] = set()
+        self._calls = 0
+        self._ready: tuple[bytes, bytes] | None = None
+
+    def write_message_start(self, event: MessageStart) -> bytes:
+        """Keep what every line says."""
+        self._mine = made_by(event.response.opaque, DIALECT)
+        return self._keep_shell(event.response)
+
+    def write_message_delta(self, event: MessageDelta) -> bytes:
+        """Keep what the lines say from here on."""
+        self._last = dict(form_of(event.opaque, DIALECT))
+        return self._keep_shell(event.response)
+
+    def _keep_shell(self, response: Response) -> bytes:
+        self._response, self._ready = response, None
+        self._usage = response.usage or self._usage
+        self._stand()
+        body = encode_body(replace(response, usage=None), self.ledger)
+        self.keep_losses()
+        self._shell = {key: value for key, value in body.items() if key not in OF_LAST}
+        return b""
+
+    def _stand(self, *steps: str | int) -> None:
+        self.ledger.at, self.ledger.part = steps, None
+
+    def _say(self, message: dict[str, Any]) -> bytes:
+        """Write a line, with the news that waited for one."""
+        news, self._news, self._unsaid = self._news, {}, False
+        beside = news.get("message", {})
+        body = {**self._shell, **news, "message": {**self._line, **beside, **message}, "done": False}
+        return _write_line(body)
+
+    def write_part_start(self, event: PartStart) -> bytes:
+        """Begin a part."""
+        part: Any = event.part
+        self._part, self._told, self._ready, self._glue = part, False, None, ""
+        self._mine_part = self.ledger.own = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+        key = KEYS.get(type(part), "")
+        if key in self._kinds and not self._mine_part:
+            self._stand("choices", 0, "message")
+            concept, self._glue = ("thinking", "\n") if key == "thinking" else ("parts", "")
+            self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged", "minor")
+        self._kinds.add(key)
+        return b""
+
+    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+        """Write words."""
+        ready = self._ready
+        if ready is not None:
+            words = encode_json(event.text)
+            return ready[0] + (words if words.isascii() else _escape(words)) + ready[1]
+        key = KEYS.get(type(self._part))
+        if key is None or not event.text:
+            return b""
+        data = self._say({key: self._glue + event.text})
+        self._told, self._glue = True, ""
+        begin, _, end = self._say({key: ""}).rpartition(b'"' + key.encode() + b'":""')
+        self._ready = begin + b'"' + key.encode() + b'":', end
+        return data
+
+    def write_part_end(self, event: PartEnd) -> bytes:
+        """Write a part that came whole; of words that went out, lose what could not be said."""
+        part: Any = event.part
+        self._stand("choices", 0, "message")
+        self.ledger.part, self.ledger.own, self._ready = event.key, self._mine_part, None
+        if type(part) is Opaque and self._mine_part:
+            return self._say_call(part.value) if part.form else b""
+        said = Said()
+        encode_part(part, said, self.ledger, "assistant")
+        self.keep_losses()
+        if type(part) in KEYS:
+            return b""
+        data = self._say({"images": said.pictures}) if said.pictures else b""
+        return data + (self._say({"content": said.words[0]}) if said.words else b"")
+
+    def write_call_start(self, event: CallStart) -> bytes:
+        """Begin a call; it is said when it is whole."""
+        self._mine_part = made_by(event.opaque, DIALECT)
+        return b""
+
+    def write_call_end(self, event: CallEnd) -> bytes:
+        """Write a call that is whole."""
+        self._stand("choices", 0, "message")
+        self.ledger.part, self.ledger.own = event.key, self._mine_part
+        entry = None
+        if event.call.complete:
+            entry = encode_call(event.call, self._calls, self.ledger)
+        else:
+            self.ledger.lose("", "incomplete_call", HALF)
+        self.keep_losses()
+        return b"" if entry is None else self._say_call(entry)
+
+    def _say_call(self, entry: Any) -> bytes:
+        self._calls += 1
+        return self._say({"tool_calls": [entry]})
+
+    def write_opaque(self, event: OpaqueDelta) -> bytes:
+        """Say again what this wire said, with the next line."""
+        if not made_by(event.opaque, DIALECT):
+            self.lose_step(event)
+            return b""
+        news: Any = event.opaque.value  # type: ignore[union-attr]
+        self._line = form_of(event.opaque, DIALECT).get("line", self._line)
+        self._news.update(news)
+        self._joins = self._joins or JOINED in news
+        self._unsaid, self._ready = True, None
+        return b""
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts for the last line."""
+        self._usage = event.usage
+        return b""
+
+    def write_choice_end(self, event: ChoiceEnd) -> bytes:
+        """Keep why the answer ended until it is sure that nothing went wrong."""
+        self._choice = event.choice
+        return b""
+
+    def write_error(self, event: ErrorEnd) -> bytes:
+        """Say an error; nothing follows it."""
+        before = self._say({}) if self._mine and self._unsaid and self._response.opaque else b""
+        self.ended = True
+        reply = encode_error(event.error)
+        self.ledger.losses += reply.losses
+        return before + _write_line(reply.body)
+
+    def write_message_end(self, event: MessageEnd) -> bytes:
+        """Write the last line."""
+        if not event.complete and not self._mine:
+            return self.write_error(ErrorEnd(BROKEN_OFF))
+        self.ended = True
+        if not event.complete:
+            return self._say({}) if self._unsaid else b""
+        self._stand()
+        choices = [] if self._choice is None else [self._choice]
+        whole = replace(self._response, choices=choices, usage=self._usage)
+        body = encode_body(whole, self.ledger, called=self._calls > 0)
+        self.keep_losses()
+        if self._joins:
+            del body[JOINED]
+        beside = self._news.pop("message", {})
+        if "message" in body:
+            body["message"] = {**self._line, **beside, **body["message"]}
+        return _write_line({**body, **self._last, **self._news, "done": True})
+
+
+ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
+
+
+def _escape(data: bytes) -> bytes:
+    for end, escaped in ENDS.items():
+        data = data.replace(end, escaped)
+    return data
+
+
+def _write_line(body: Any) -> bytes:
+    return _escape(encode_json(body)) + b"\n"
+
+
+def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
+    """Write a stream's bytes."""
+    return Encoder(tuned(quirks, settings) if settings else quirks)

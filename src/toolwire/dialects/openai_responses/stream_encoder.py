@@ -1,0 +1,396 @@
+"""Streams of Responses, written: items that are added, grow and are done.
+
+Rules of this file:
+- An item is written by the same functions as in a response: once to begin it, and again to end it, then in
+  full. What was written last is the output of the response that ends the stream.
+- A message stays open until a part comes that does not join it. Words from elsewhere begin with the first of
+  them: an empty text has no item of its own.
+- Steps are numbered from 0; items have the places that they get in the output.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.arguments import format_arguments
+from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, write_call
+from toolwire.dialects.openai_responses.error import encode_error
+from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
+from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation, lose_part
+from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
+from toolwire.faults import TYPE_OF_KIND
+from toolwire.framing import write_event
+from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.names import Ids
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, left_at_step
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    CitationDelta,
+    ErrorEnd,
+    Message,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    Refusal,
+    RefusalDelta,
+    Response,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    UsageDelta,
+)
+
+NO_RESPONSE = Response()
+WORDS = frozenset({Text, Refusal, Thinking})
+ENDINGS = frozenset({"completed", "incomplete", "failed", "cancelled"})
+CODES = {"rate_limit": "rate_limit_exceeded", "invalid_request": "invalid_prompt"}
+
+
+class Encoder(SequentialEncoder):
+    """Writes the events of a stream.
+
+    The present part: `_before` is what the items were before it began. Its block that grows: `_grows` says
+    how its events are called, `_step` where it is, `_words` what it said; `_texts` are those of reasoning
+    before it. `_ready` stands before the new words of a delta. `_message` is the place of an open message.
+    """
+
+    def __init__(self, quirks: Quirks) -> None:
+        super().__init__(Ledger(WIRE, quirks))
+        self._response: Response | None = None
+        self._id: Any = None
+        self._usage: Any = None
+        self._choice = Choice(Message("assistant", []))
+        self._ended: list[Any] = []
+        self._items = Items(self.ledger, NO_RESPONSE)
+        self._message: int | None = None
+        self._number = -1
+        self._part: Any = None
+        self._before: Any = None
+        self._place: dict[str, Any] = {}
+        self._step: dict[str, Any] = {}
+        self._grows: Grows | None = None
+        self._words: list[str] = []
+        self._texts: list[str] = []
+        self._notes = self._cited = 0
+        self._ready: bytes | None = None
+
+    def _event(self, kind: str, body: dict[str, Any]) -> bytes:
+        self._number += 1
+        data = encode_json({"type": kind, **body, "sequence_number": self._number})
+        return write_event(data, kind.encode())
+
+    def write_message_start(self, event: MessageStart) -> bytes:
+        """Begin the response; what it will hold and how it will end is not known yet."""
+        self._response = self._items.response = event.response
+        body = {**self._shell(), "status": "in_progress", "output": []}
+        self._id = body.get("id")
+        begun = self._event("response.created", {"response": body})
+        return begun + self._event("response.in_progress", {"response": body})
+
+    def _shell(self) -> dict[str, Any]:
+        response = self._response or NO_RESPONSE
+        usage = response.usage if self._usage is None else self._usage
+        encoded = encode_response(replace(response, usage=usage), self.ledger.quirks)
+        self.ledger.losses += encoded.losses
+        return encoded.body if self._id is None else {**encoded.body, "id": self._id}
+
+    def write_message_delta(self, event: MessageDelta) -> bytes:
+        """Keep what is new about the response; it is said at its end."""
+        self._response = event.response
+        return b""
+
+    def _announce(self, key: int, part: Any) -> None:
+        self.ledger.at, self.ledger.part = ("choices", 0, "message"), key
+        self._part, self._before, self._ready, self._grows = part, None, None, None
+        self._words, self._texts, self._notes, self._cited = [], [], 0, 0
+
+    def write_part_start(self, event: PartStart) -> bytes:
+        """Begin a part that was read here; words from elsewhere begin with the first of them."""
+        part: Any = event.part
+        self._announce(event.key, part)
+        return self._begin(part) if made_by(part if type(part) is Opaque else part.opaque, DIALECT) else b""
+
+    def _write(self, part: Any) -> None:
+        if type(part) in WRITERS:
+            WRITERS[type(part)](part, self._items)
+        else:
+            lose_part(part, self.ledger, ASSISTANT)
+
+    def _begin(self, part: Any) -> bytes:
+        """Write a part as far as it is known, to say what begins with it."""
+        items, losses, count = self._items, len(self.ledger.losses), len(self._items.bodies)
+        before, size = items.open, len(items.open or ())
+        self._before = count, before, size
+        self._write(part)
+        del self.ledger.losses[losses:]
+        data = self._begin_item(count) if len(items.bodies) > count else b""
+        if items.open and (items.open is not before or len(items.open) > size):
+            self._grows = GROWS.get(items.open[-1]["type"]) if type(part) in WORDS else None
+            data += self._begin_block(items.open[-1], len(items.open) - 1)
+        return data
+
+    def _begin_item(self, place: int) -> bytes:
+        body, closed = self._items.bodies[place], self._close_message()
+        self._message = place if self._items.open is not None else None
+        self._place = {"item_id": body.get("id", "") if type(body) is dict else "", "output_index": place}
+        added = {"output_index": place, "item": _begun(body)}
+        return closed + self._event("response.output_item.added", added)
+
+    def _close_message(self) -> bytes:
+        place, self._message = self._message, None
+        return b"" if place is None else self._end_item(place)
+
+    def _end_item(self, place: int) -> bytes:
+        done = {"output_index": place, "item": self._items.bodies[place]}
+        return self._event("response.output_item.done", done)
+
+    def _begin_block(self, block: Any, place: int) -> bytes:
+        grows = self._grows or GROWS["output_text"]
+        self._step, self._words, self._ready = {**self._place, grows.places: place}, [], None
+        begun = {**block, grows.field: ""} if self._grows is not None else block
+        if self._grows is not None:
+            begun |= {key: [] for key in ("annotations", "logprobs") if key in block}
+        return self._event(f"response.{grows.part}.added", {**self._step, "part": begun})
+
+    def _end_block(self, block: Any) -> bytes:
+        grows, data, self._ready = self._grows, b"", None
+        if grows is not None:
+            said = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
+            data = self._event(f"response.{grows.words}.done", {**self._step, **said})
+        part = "content_part" if grows is None else grows.part
+        return data + self._event(f"response.{part}.done", {**self._step, "part": block})
+
+    def _say(self, words: str, left: dict[str, Any]) -> bytes:
+        """Say words, and keep what stands before them in a delta."""
+        self._words.append(words)
+        grows = self._grows
+        if grows is None or not (words or left):
+            return b""
+        kind = f"response.{grows.words}.delta"
+        if not left:
+            prepared = {"type": kind, **self._step, **_logprobs(grows, None), "delta": ""}
+            self._ready = write_event(encode_json(prepared), kind.encode())[:-5]
+        return self._event(kind, {**self._step, **_logprobs(grows, None), **left, "delta": words})
+
+    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+        """Write words."""
+        if self._ready is not None and event.opaque is None:
+            self._words.append(event.text)
+            self._number += 1
+            return b'%b%b,"sequence_number":%d}\n\n' % (self._ready, encode_json(event.text), self._number)
+        data, words = b"", event.text
+        if self._before is None and words:
+            data = self._begin(replace(self._part, text=words))
+        if type(event) is not ThinkingDelta:
+            return data + self._say(words, left_at_step(event.opaque, DIALECT))
+        form = form_of(self._part.opaque, DIALECT)
+        if "texts" in form or self._before is None:
+            self._words.append(words)
+            return data
+        mark = form_of(event.opaque, DIALECT)
+        for _ in range(len(self._texts) + (self._grows is not None), mark.get("text", 0) + 1):
+            data += self._begin_text(mark.get("key", "summary"))
+        words = words.removeprefix(BLANK_LINE) if mark.get("text") else words
+        return data + self._say(words, left_at_step(event.opaque, DIALECT))
+
+    def _begin_text(self, key: str) -> bytes:
+        """Begin a text of reasoning, after the end of the one before."""
+        ended, place = b"", 0
+        if self._grows is not None:
+            self._texts.append("".join(self._words))
+            ended, place = self._end_block({"type": TEXTS[key], "text": self._texts[-1]}), len(self._texts)
+        self._grows = GROWS[key]
+        return ended + self._begin_block({"type": TEXTS[key], "text": ""}, place)
+
+    def write_citation(self, event: CitationDelta) -> bytes:
+        """Write an annotation."""
+        data = self._begin(self._part) if self._before is None and type(self._part) is Text else b""
+        self._cited += 1
+        note = encode_citation(event.citation, self.ledger)
+        if note is None or self._grows is None:
+            return data
+        self._notes += 1
+        said = {**self._step, "annotation_index": self._notes - 1, "annotation": note}
+        return data + self._event("response.output_text.annotation.added", said)
+
+    def write_opaque(self, event: OpaqueDelta) -> bytes:
+        """Say again what this wire said; elsewhere it is lost, if nothing repeats it."""
+        self.lose_step(event)
+        said = left_at_step(event.opaque, DIALECT)
+        if type(said.get("type")) is not str:
+            return b""
+        if event.key is not None and "output_index" in said:
+            said = {**said, "output_index": self._place.get("output_index", 0)}
+        return self._event(said["type"], said)
+
+    def write_part_end(self, event: PartEnd) -> bytes:
+        """End a part: write it whole in the place of what it was so far."""
+        part: Any = event.part
+        if type(part) in WORDS:
+            part = replace(part, text=part.text + BLANK_LINE.join([*self._texts, "".join(self._words)]))
+        if self._before is None:
+            if type(part) not in (Text, Refusal):
+                self._write(part)
+            self.keep_losses()
+            return b""
+        place, before, size = self._before
+        del self._items.bodies[place:]
+        if before is not None:
+            del before[size:]
+        self._items.open = before
+        self._write(part)
+        data = self._end_part(part, place)
+        self._ended.append(part)
+        self.keep_losses()
+        return data
+
+    def _end_part(self, part: Any, place: int) -> bytes:
+        items = self._items
+        if type(part) is Thinking:
+            return self._end_texts(items.bodies[place]) + self._end_item(place)
+        if not items.open:
+            return self._end_item(place) if len(items.bodies) > place else b""
+        data = b""
+        for citation in (getattr(part, "citations", None) or ())[self._cited :]:
+            data += self.write_citation(CitationDelta(0, citation))
+        return data + self._end_block(items.open[-1])
+
+    def _end_texts(self, body: dict[str, Any]) -> bytes:
+        """End the texts of reasoning, and say those that nobody said."""
+        data = b""
+        key = next((key for key in TEXTS if type(body.get(key)) is list and body[key]), "summary")
+        blocks = body.get(key) or []
+        for place, block in enumerate(blocks):
+            begun = len(self._texts) + (self._grows is not None)
+            text = block.get("text") if type(block) is dict and place >= begun - 1 else None
+            if type(text) is str:
+                data += self._begin_text(key) if place >= begun else b""
+                told = "".join(self._words)
+                data += self._say(text[len(told) :], {}) if text.startswith(told) else b""
+        if self._grows is not None:
+            block = {"type": TEXTS[key], "text": "".join(self._words)}
+            data += self._end_block(block)
+        return data
+
+    def write_call_start(self, event: CallStart) -> bytes:
+        """Begin a call."""
+        self._announce(event.key, None)
+        fields: Any = {"raw": "", "custom": event.custom, "opaque": event.opaque}
+        place = len(self._items.bodies)
+        write_call(ToolCall(event.id, event.name, {}, event.index, **fields), self._items)
+        self._before = place, self._items.bodies[place]
+        data = self._begin_item(place)
+        self._grows, self._step = GROWS[self._items.bodies[place]["type"]], self._place
+        self.keep_losses()
+        return data
+
+    def write_call_delta(self, event: CallDelta) -> bytes:
+        """Write a fragment of a call's text."""
+        if self._ready is None or event.opaque is not None:
+            return self._say(event.fragment, left_at_step(event.opaque, DIALECT))
+        self._words.append(event.fragment)
+        self._number += 1
+        return b'%b%b,"sequence_number":%d}\n\n' % (self._ready, encode_json(event.fragment), self._number)
+
+    def write_call_end(self, event: CallEnd) -> bytes:
+        """End a call: write it whole, under the id that it began with."""
+        (place, begun), ids, grows = self._before, self.ledger.ids, self._grows or GROWS["function_call"]
+        del self._items.bodies[place:]
+        self.ledger.ids = Ids(None)
+        write_call(event.call, self._items)
+        self.ledger.ids = ids
+        body = self._items.bodies[place]
+        body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
+        given, told = body.get(grows.field), "".join(self._words)
+        text = given if type(given) is str else format_arguments(given or {})
+        data = self._say(text[len(told) :], {}) if text.startswith(told) else b""
+        self._ended.append(event.call)
+        self.keep_losses()
+        data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})
+        return data + self._end_item(place)
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts; the last ones are said at the end."""
+        self._usage = event.usage
+        return b""
+
+    def write_choice_end(self, event: ChoiceEnd) -> bytes:
+        """Keep why the answer ended; it is said with all of it."""
+        self._choice = event.choice
+        return b""
+
+    def _whole(self) -> dict[str, Any]:
+        """Give the response as it is at its end."""
+        self.ledger.at, self.ledger.part = (), None
+        body = {**self._shell(), "output": self._items.bodies}
+        choice = replace(self._choice, message=replace(self._choice.message, content=self._ended))
+        encode_ending(choice, body, self.ledger)
+        self.keep_losses()
+        return body
+
+    def write_error(self, event: ErrorEnd) -> bytes:
+        """Say an error: of the response if it has begun, else alone. Nothing follows it."""
+        self.ended = True
+        error, reply = event.error, encode_error(event.error)
+        self.ledger.losses += reply.losses
+        if made_by(error.opaque, DIALECT) and reply.body.get("type") == "error":
+            return self._event("error", reply.body)
+        said: Any = reply.body.get("error")
+        said = said if type(said) is dict else {"code": error.code, "message": error.message}
+        if self._response is None:
+            return self._event("error", {key: said.get(key) for key in ("code", "message", "param")})
+        if said.get("code") is None:
+            code = CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
+            said = {**said, "code": code}
+        closed = self._close_message()
+        failed = {**self._whole(), "status": "failed", "error": said}
+        return closed + self._event("response.failed", {"response": failed})
+
+    def write_message_end(self, event: MessageEnd) -> bytes:
+        """End the response, with all that it holds."""
+        if not event.complete and not (self._response and made_by(self._response.opaque, DIALECT)):
+            return self.write_error(ErrorEnd(BROKEN_OFF))
+        self.ended = True
+        closed = self._close_message()
+        if not event.complete:
+            return closed
+        body = self._whole()
+        status = body.get("status")
+        ending = f"response.{status if status in ENDINGS else 'completed'}"
+        return closed + self._event(ending, {"response": body})
+
+
+def _begun(body: Any) -> Any:
+    """Give an item as it is before anything is said in it."""
+    if type(body) is not dict or body.get("type", "message") not in EMPTY:
+        return body
+    emptied = {key: empty for key, empty in EMPTY[body.get("type", "message")].items() if key in body}
+    status = {"status": "in_progress"} if "status" in body else {}
+    return {**body, **emptied, **status}
+
+
+EMPTY: dict[str, dict[str, Any]] = {
+    "message": {"content": []},
+    "reasoning": {"summary": [], "content": []},
+    "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
+}
+
+
+def _logprobs(grows: Grows, known: Any) -> dict[str, Any]:
+    return {"logprobs": known or []} if grows.words == "output_text" else {}
+
+
+def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
+    """Write a stream's bytes."""
+    return Encoder(tuned(quirks, settings) if settings else quirks)

@@ -1,0 +1,84 @@
+"""Recorded streams that a vendor's own client misreads: which fields of what it tells are wrong, and why.
+
+A stream that its client begins to read right is a failure of the law, and leaves this table.
+"""
+
+FORGETS = "a later chunk says no usage, and the client forgets what an earlier one said"
+EMPTY = "the finish reason is an empty text, and beside it stands an empty call"
+BLOCKS = "the content is a list of blocks, which the client takes for text, or joins by what it is not"
+MISREAD: dict[str, tuple[set[str], str]] = {
+    "openai-chat/datadog-dd-trace-py__completion_stream_multiple_choices_proxy-0": ({"usage"}, FORGETS),
+    "openai-chat/pydantic-pydantic-ai__test_openai-test_openai_moderation_stream-0": ({"usage"}, FORGETS),
+    "openai-chat/pydantic-pydantic-ai__test_openrouter-test_openrouter_stream_error-0": (
+        {"usage"},
+        "the chunk that has the usage also has an error, at which the client stops",
+    ),
+    "openai-chat/pydantic-pydantic-ai__test_openrouter-test_openrouter_web_search_annotations_stream-0": (
+        {"text", "finish", "usage", "error"},
+        "annotations come without an index, and the client raises at the second",
+    ),
+    "mistral-chat/crmne-ruby_llm__chat_mistral_hybrid_reasoning_streams_thinking_separately_from_content-0": (
+        {"text", "thinking"},
+        BLOCKS,
+    ),
+    "mistral-chat/pydantic-pydantic-ai__test_mistral-test_mistral_model_thinking_part_iter-0": (
+        {"thinking"},
+        BLOCKS,
+    ),
+    "mistral-chat/vercel-ai__mistral-tool-call-0": (
+        {"usage", "error"},
+        "a call comes without an index, and the client raises",
+    ),
+}
+TURNS = "thoughts and words take turns, and a response of this wire has one place for each"
+MESSAGE = "a chunk has a message beside its delta, which is the place of the answer in a response"
+# Streams that tell what a response of their dialect cannot say.
+NO_RESPONSE = {
+    "openai-chat/charmbracelet-fantasy__avian-kimi-multi_tool_streaming-0": TURNS,
+    "openai-chat/charmbracelet-fantasy__avian-kimi-thinking-streaming-0": TURNS,
+    "openai-chat/charmbracelet-fantasy__gemini-3-pro-preview-thinking-streaming-0": TURNS,
+    "openai-chat/charmbracelet-fantasy__gemini-3-pro-preview-thinking-streaming-1": TURNS,
+    "openai-chat/tmc-langchaingo__testtool_integration-0": MESSAGE,
+}
+DELTA = "a delta stands beside the message, which is the place of the answer in a chunk"
+# Recorded responses that a stream of their dialect cannot say, or not so that the client reads it.
+NO_STREAM: dict[str, str] = {
+    f"{folder}{name}": reason
+    for folder, reason, names in (
+        (
+            "openai-chat/crmne-ruby_llm__chat_",
+            DELTA,
+            (
+                "document_models_perplexity_sonar-pro_understands_docx_documents-0",
+                "with_extended_thinking_perplexity_s-ing_signatures_between_turns_when_provided-11368-0",
+                "with_params_perplexity_sonar_supports_json_schema_response_format_param-0",
+            ),
+        ),
+        (
+            "openai-chat/pydantic-pydantic-ai__test_snowflake-test_snowflake_",
+            EMPTY,
+            ("llama-0", "native_output-0", "openai_model-0", "thinking-0", "thinking-1", "tool_calling-0"),
+        ),
+        (
+            "mistral-chat/",
+            BLOCKS,
+            (
+                "crmne-ruby_llm__chat_mistral_hybrid_reasoning_replays_thinking_chunks_across_turns-1",
+                (
+                    "crmne-ruby_llm__chat_with_extended_thinking_mistral_mist"
+                    "-ing_signatures_between_turns_when_provided-fc510-1"
+                ),
+                (
+                    "crmne-ruby_llm__chat_with_extended_thinking_mistral_mistral-small-latest"
+                    "_returns_thinking_when_available-0"
+                ),
+                "pydantic-pydantic-ai__test_mistral-test_mistral_model_thinking_part-1",
+                (
+                    "pydantic-pydantic-ai__test_thinking_wire_contract"
+                    "-test_reasoning_wire_contract-mistral-small-thinking-high-0"
+                ),
+            ),
+        ),
+    )
+    for name in names
+}

@@ -1,0 +1,112 @@
+"""The table of nasty streams: a row tells what it should however it is cut, and misleads a naive reader."""
+
+import time
+
+import pytest
+
+from tests import nasty_anthropic as messages
+from tests import nasty_chat as chat
+from tests import nasty_gemini as gemini
+from tests import nasty_ollama as ollama
+from tests import nasty_responses as items
+from tests.naive import READERS
+from tests.nasty import TABLE
+from tests.nasty_row import Row, Told, decode, tell
+from toolwire import MessageEnd
+from toolwire.dialects import NAMES
+from toolwire.types import ErrorEnd
+
+IDS = [f"{row.dialect}: {row.name}" for row in TABLE]
+each_row = pytest.mark.parametrize("row", TABLE, ids=IDS)
+
+
+def test_each_row_has_a_name_of_its_own() -> None:
+    assert len(set(IDS)) == len(IDS)
+
+
+@each_row
+def test_what_a_nasty_stream_tells(row: Row) -> None:
+    events = decode(row.dialect, row.frames)
+    assert tell(events) == row.told
+    assert [type(event) for event in events].count(MessageEnd) == 1
+    assert events[-1] == MessageEnd(complete=row.ended)
+    assert any(type(event) is ErrorEnd for event in events) is (row.told.finish == "error")
+
+
+@each_row
+def test_the_same_however_it_is_cut(row: Row) -> None:
+    data = row.data
+    events = decode(row.dialect, row.frames)
+    assert decode(row.dialect, [data]) == events
+    assert decode(row.dialect, [data[place : place + 1] for place in range(len(data))]) == events
+    for place in range(0, len(data), 7):
+        assert decode(row.dialect, [data[:place], data[place:]]) == events
+
+
+def naively(row: Row) -> Told | Exception:
+    """Say what a naive reader makes of a row."""
+    try:
+        return READERS[row.dialect](row.frames)
+    except (LookupError, TypeError, AttributeError, ValueError) as problem:
+        return problem
+
+
+@each_row
+def test_a_naive_reader_is_right_only_where_nothing_is_nasty(row: Row) -> None:
+    assert (naively(row) == row.told) is not row.nasty
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_control_is_a_fair_one(name: str) -> None:
+    rows = [row for row in TABLE if row.dialect == name]
+    assert len([row for row in rows if not row.nasty and row.told.calls]) > 3
+    assert len([row for row in rows if row.nasty]) > 20
+
+
+NOTE = {"type": "url_citation", "url_citation": {"url": "u", "title": "t", "start_index": 0, "end_index": 1}}
+CITED = {"type": "citations_delta", "citation": {"type": "char_location", "cited_text": "x"}}
+# What a stream begins with, and what comes again and again.
+LONG: dict[str, tuple[str, tuple[bytes, ...], bytes]] = {
+    "words": ("openai-chat", (chat.ROLE,), chat.say("x")),
+    "fragments": ("openai-chat", (chat.ask(0, "a", "f", '{"x":"'),), chat.ask(0, text="}")),
+    "fragments with names": ("openai-chat", (chat.ask(0, "a", "f", '{"x":"'),), chat.ask(0, "a", "f", "}")),
+    "calls": ("openai-chat", (chat.ROLE,), chat.ask(0, name="f", text=chat.X)),
+    "notes": ("openai-chat", (chat.say("x"),), chat.chunk({"annotations": [NOTE]})),
+    "words in a block": ("anthropic", (messages.START, messages.TEXT), messages.say(0, "x")),
+    "input": ("anthropic", (messages.START, messages.tool(0, "a", "f")), messages.fill(0, "}")),
+    "citations": (
+        "anthropic",
+        (messages.START, messages.TEXT),
+        messages.named("content_block_delta", index=0, delta=CITED),
+    ),
+    "what nobody knows": (
+        "anthropic",
+        (messages.START, messages.begin(0, type="odd", odd="")),
+        messages.delta(0, "odd_delta", "odd", "x" * 20),
+    ),
+    "words in an item": ("openai-responses", (items.START, items.WORDS[0]), items.say(0, "x")),
+    "arguments": ("openai-responses", (items.START, items.BEGUN), items.fill(0, "}")),
+    "parts": ("gemini", (), gemini.say("x")),
+    "whole calls": ("gemini", (), gemini.FIRST),
+    "pieces of a call": ("gemini", (gemini.BEGUN,), gemini.piece("$.x", more=True, stringValue="x")),
+    "lines": ("ollama", (), ollama.piece("x")),
+    "calls in lines": ("ollama", (), ollama.ask(ollama.call("f", {"x": 1}))),
+    "pieces of a line": ("ollama", (b'{"message":{"content":"',), b"x" * 20),
+}
+
+
+def seconds(name: str, begin: tuple[bytes, ...], again: bytes, times: int) -> float:
+    """Measure the reading of a long stream: the least of two times."""
+    spent = []
+    for _ in range(2):
+        started = time.perf_counter()
+        decode(name, [*begin, *([again] * times)])
+        spent.append(time.perf_counter() - started)
+    return min(spent)
+
+
+@pytest.mark.parametrize(("name", "begin", "again"), LONG.values(), ids=LONG)
+def test_the_time_grows_with_the_frames_alone(name: str, begin: tuple[bytes, ...], again: bytes) -> None:
+    """Eight times the frames take about eight times as long; 64 times is what copying them would take."""
+    allowed = 24 * seconds(name, begin, again, 1_250) + 0.1
+    assert seconds(name, begin, again, 10_000) < allowed
