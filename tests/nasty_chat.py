@@ -147,6 +147,13 @@ IDENTITY = (
         calls=((MADE, "f", {"x": 1}), (MADE, "g", {"y": 2}), (MADE, "f", {})),
     ),
     row(
+        "one index, one name, two calls in fragments",
+        *(ask(0, name="f", text=text) for text in ("{", " ", "}", "{", " ", "}")),
+        end(),
+        DONE,
+        calls=((MADE, "f", {}), (MADE, "f", {})),
+    ),
+    row(
         "one id, one index, two calls",
         *(ask(0, "a", "f", X), ask(0, "a", "g", Y), end(), DONE),
         calls=(CALL_A, ("a", "g", {"y": 2})),
@@ -182,6 +189,18 @@ VALUES = (
         ),
         *(ask(0, text=X), ask(0, text=None), end(), DONE),
         calls=A,
+    ),
+    row(
+        "values that change their kind",
+        *(
+            event({"choices": [{"delta": {"content": "x", "odd": odd}, "finish_reason": None, "odd": odd}]})
+            for odd in ("x", {"y": [1]}, {"y": {"z": 1}}, [1], None, {"y": None})
+        ),
+        end("stop"),
+        DONE,
+        text="xxxxxx",
+        finish="stop",
+        nasty=False,
     ),
     row("arguments as an object", ask(0, "a", "f", {"x": 1}), *SECOND, end(), DONE, calls=AB),
     row("text as blocks", say([{"type": "text", "text": "Hi"}]), end("stop"), DONE, text="Hi", finish="stop"),
@@ -300,6 +319,14 @@ FRAMES = (
         *(*FIRST, end(), DONE),
         calls=A,
     ),
+    row(
+        "a field that nobody knows",
+        *(FIRST[0], b'meta: {"error":{"message":"x"}}\n\n', *FIRST[1:], b'x {"choices":[]}\n\n'),
+        *(end(), DONE),
+        calls=A,
+        nasty=False,
+    ),
+    row("a comment in the end", *FIRST, end(), b': {"error":{"message":"x"}}', calls=A, nasty=False),
     row("the last word twice", *FIRST, end(), b"data:  [DONE] \n\n", DONE, say("x"), calls=A),
     row(
         "no space after the colon",

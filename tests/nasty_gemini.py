@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tests.nasty_row import MADE, Body, Call, Row, Told, cut, event, spoil
+from tests.nasty_row import MADE, SOME, Body, Call, Row, Told, cut, event, spoil
 
 CALL_A: Call = ("a", "f", {"x": 1})
 CALL_B: Call = ("b", "g", {"y": 2})
@@ -92,15 +92,15 @@ PARTS = (
         STOP,
         calls=(("a", "f", {}), ("b", "g", {})),
     ),
-    row("a list for arguments", ask(call("f", [1], "a"), G), STOP, calls=B, broken=("",)),
-    row("text for arguments", ask(call("f", '{"x":1}', "a"), G), STOP, calls=B, broken=("",)),
+    row("a list for arguments", ask(call("f", [1], "a"), G), STOP, calls=B, broken=(SOME,)),
+    row("text for arguments", ask(call("f", '{"x":1}', "a"), G), STOP, calls=B, broken=(SOME,)),
     row(
         "a key twice",
         FIRST.replace(msgspec.json.encode(F), TWICE.encode()),
         SECOND,
         STOP,
         calls=B,
-        broken=('{"x":2}',),
+        broken=(SOME,),
     ),
     row(
         "no UTF-8 in arguments",
@@ -108,7 +108,7 @@ PARTS = (
         SECOND,
         STOP,
         calls=B,
-        broken=('{"x":"\ufffd"}',),
+        broken=(SOME,),
     ),
     row(
         "a thought",
@@ -132,7 +132,7 @@ PARTS = (
         "a call that begins while another is open",
         *(BEGUN, piece("$.x", more=True, numberValue=1), SECOND, STOP),
         calls=B,
-        broken=('{"x":1}',),
+        broken=(SOME,),
     ),
     row(
         "two answers in turn",
@@ -157,7 +157,7 @@ ENDINGS = (
         BEGUN,
         piece("$.x", more=True, numberValue=1),
         say("", "MAX_TOKENS"),
-        broken=('{"x":1}',),
+        broken=(SOME,),
         finish="length",
     ),
     row(
@@ -189,7 +189,7 @@ ENDINGS = (
         "lost in a call in pieces",
         BEGUN,
         piece("$.x", more=True, numberValue=1),
-        broken=('{"x":1}',),
+        broken=(SOME,),
         finish="incomplete",
         ended=False,
     ),

@@ -202,7 +202,8 @@ ITEMS = (
         done(0, call(0, X, name="h")),
         *SECOND,
         END,
-        calls=(("a", "h", {"x": 1}), CALL_B),
+        calls=B,
+        broken=(X,),
     ),
     row(
         "no id of the call",

@@ -4,20 +4,24 @@ Rules of this file:
 - A row is what a reader gets, read by read, and what there is to know at the end: the text, the calls that
   can be run, the text of those that cannot, and why the answer ended.
 - `MADE` stands for the id of a call that came without one: it was made here, and no other call has it.
+- `SOME` stands for any text of a call that cannot be run, where its wire says arguments that are no text.
 - Where `nasty` is false, a reader as many write it is right too. Such rows show that it is a fair control.
 """
 
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire import Event, Thinking, accumulate, dialect
 from toolwire.names import was_made
 from toolwire.types import ErrorEnd
 
 MADE = "(made)"
+SOME = "(some)"
 Call = tuple[str | None, str, dict[str, Any]]
 Body = dict[str, Any]
 
@@ -30,6 +34,12 @@ class Told(Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...] = ()
     broken: tuple[str, ...] = ()
     finish: str | None = "tool_calls"
+
+    def like(self, other: "Told") -> "Told":
+        """The same, with any text where the other has any."""
+        pairs = zip_longest(self.broken, other.broken)
+        broken = [SOME if None is not text and there == SOME else text for text, there in pairs]
+        return replace(self, broken=tuple(text for text in broken if text is not None))
 
 
 class Row(Struct, frozen=True, kw_only=True):

@@ -114,6 +114,18 @@ def _consume(stream: Any) -> str | None:
     return None
 
 
+def _collect(stream: Any) -> tuple[list[Any], str | None]:
+    """Read to the end; give all that came, and what the SDK raised on the way."""
+    chunks: list[Any] = []
+
+    def each() -> Iterator[None]:
+        for chunk in stream:
+            chunks.append(chunk)
+            yield
+
+    return chunks, _consume(each())
+
+
 def _message(raised: Exception) -> str:
     """Give the provider's words; the order of keys of its body is none of them."""
     body = getattr(raised, "body", None)
@@ -244,11 +256,13 @@ def _told_items(items: Any) -> Told:
         for item in items
         if item.type in {"function_call", "custom_tool_call"}
     ]
-    summaries = [text for item in thoughts for text in (*(item.summary or ()), *(item.content or ()))]
+    summaries = [
+        "\n\n".join(text.text for text in (*(item.summary or ()), *(item.content or ()))) for item in thoughts
+    ]
     return Told(
         text="".join(block.text for block in contents if block.type == "output_text"),
         refusal="".join(block.refusal for block in contents if block.type == "refusal"),
-        thinking="".join(text.text for text in summaries),
+        thinking="".join(summaries),
         calls=tuple(calls),
     )
 
@@ -256,9 +270,8 @@ def _told_items(items: Any) -> Told:
 def read_gemini(data: bytes) -> Told:
     """Read chunks with google-genai, and join what it gives."""
     SERVER.data = data
-    chunks: list[Any] = []
     stream = _google().models.generate_content_stream(model=MODEL, contents="?")
-    error = _consume(chunks.append(chunk) for chunk in stream)
+    chunks, error = _collect(stream)
     parts: dict[int, list[Any]] = {}
     finish: dict[int, str] = {}
     usage = (0, 0)
@@ -326,9 +339,7 @@ def _put(place: Any, path: str, value: Any, *, grows: bool) -> None:
 def read_ollama(data: bytes) -> Told:
     """Read lines with the Ollama client, and join what it gives; it knows no ids."""
     SERVER.data = data
-    chunks: list[Any] = []
-    stream = _ollama().chat(model=MODEL, messages=ASKED, stream=True)
-    error = _consume(chunks.append(chunk) for chunk in stream)
+    chunks, error = _collect(_ollama().chat(model=MODEL, messages=ASKED, stream=True))
     messages = [chunk.message for chunk in chunks]
     calls = [call.function for message in messages for call in message.tool_calls or ()]
     last = chunks[-1] if chunks else None

@@ -93,11 +93,13 @@ def seconds(make: Callable[[], Any], data: bytes, step: int, times: int) -> floa
     return min(spent)
 
 
-def takes_its_time(make: Callable[[], Any], write: Callable[[int], bytes], size: int, step: int) -> bool:
+def takes_its_time(
+    make: Callable[[], Any], write: Callable[[int], bytes], size: int, step: int, tries: int = 3
+) -> bool:
     """Whether eight times the bytes take about eight times as long, and not 64 times; clocks are rough."""
     small = seconds(make, write(size // 8), step, 3)
     allowed = 24 * small + 0.2
-    return any(seconds(make, write(size), step, 1) < allowed for _ in range(2))
+    return any(seconds(make, write(size), step, 1) < allowed for _ in range(tries))
 
 
 @pytest.mark.parametrize("step", [1024, 1], ids=["1 KB", "1 byte"])
@@ -120,4 +122,4 @@ class Copying:
 
 def test_a_copy_of_all_bytes_with_each_read_is_too_slow() -> None:
     """A control: the measure can fail, for a frame of a tenth of the size."""
-    assert not takes_its_time(Copying, LARGE["an event"][1], 1_200_000, 1024)
+    assert not takes_its_time(Copying, LARGE["an event"][1], 1_200_000, 1024, tries=1)

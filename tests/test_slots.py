@@ -97,6 +97,10 @@ FRAGMENTS: dict[str, tuple[list[str], list[str]]] = {
         ['a 0 f {"x":1}', 'a 1 g {"y":2}'],
         ['a f {"x":1}', 'a g {"y":2}'],
     ),
+    "one id, two indexes, interleaved": (
+        ["a 0 f", "a 1 g", '- 0 - {"x":1}', "- 1 - {}"],
+        ['a f {"x":1}', "a g {}"],
+    ),
     "one id, two indexes, in fragments": (
         ["a 0 f", '- 0 - {"x":1}', "a 1 g", "- 1 - {}"],
         ['a f {"x":1}', "a g {}"],

@@ -1,19 +1,21 @@
 """Streams that are damaged: a decoder tells something of any bytes, an encoder writes it, nothing raises."""
 
+import contextlib
+import json
 import random
 import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.stream_cases import all_cases, cases, decode, disorder, encode
 from tests.wires import DIALECTS
-from toolwire import accumulate
+from toolwire import CallDelta, CallEnd, Event, accumulate
 from toolwire.dialects import NAMES
 from toolwire.framing import EventStream, JsonLines, JsonObjects
+from toolwire.streams import encode_json
 
 TIMES = [pytest.param(150, id="few"), pytest.param(6_000, id="many", marks=pytest.mark.slow)]
 FRAME = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
@@ -138,9 +140,42 @@ def noise(data: bytes, chance: Chance) -> bytes:
     return b"".join(chance.choices((*pieces, chance.randbytes(3)), k=chance.randint(0, 60)))
 
 
+def damaged(data: bytes, chance: Chance) -> bytes:
+    """Damage a stream in one to three ways."""
+    for _ in range(chance.randint(1, 3)):
+        data = chance.choice(DAMAGES)(data, chance) or b" "
+    return data
+
+
 DAMAGES: tuple[Callable[[bytes, Chance], bytes], ...] = (
     *(flip, drop, insert, cut, repeat, swap, miss, other_value, other_value, other_value, mix, noise),
 )
+
+
+def runnable(events: list[Event]) -> set[bytes]:
+    """Give the calls that a stream offers: what would be run."""
+    calls = [event.call for event in events if isinstance(event, CallEnd) and event.call.runs]
+    return {encode_json([call.name, call.raw if call.custom else call.arguments]) for call in calls}
+
+
+def told_whole(events: list[Event]) -> set[bytes]:
+    """Give the calls whose text begins with a whole object, as it was told or as it was corrected last.
+
+    A reader of Chat Completions takes the next call for the end of such a call.
+    """
+    texts: dict[int, str] = {}
+    found = set()
+    for event in events:
+        if isinstance(event, CallDelta):
+            texts[event.key] = texts.get(event.key, "") + event.fragment
+        elif isinstance(event, CallEnd):
+            for text in (texts.get(event.key, ""), event.call.raw or ""):
+                with contextlib.suppress(ValueError, RecursionError):
+                    found.add(encode_json([event.call.name, DECODER.raw_decode(text.lstrip())[0]]))
+    return found
+
+
+DECODER = json.JSONDecoder()
 
 
 @pytest.mark.parametrize("times", TIMES)
@@ -149,18 +184,35 @@ def test_a_damaged_stream_raises_nothing(name: str, times: int, tally: Counter[s
     chance = random.Random(76)  # noqa: S311 - the same every time
     streams = [case.data for case in cases(name, 20_000)]
     for _ in range(times):
-        data = chance.choice(streams)
-        for _ in range(chance.randint(1, 3)):
-            data = chance.choice(DAMAGES)(data, chance) or b" "
-        middle = chance.randrange(len(data))
-        events = decode(name, data, (middle,))
+        data = damaged(chance.choice(streams), chance)
+        events = decode(name, data, (chance.randrange(len(data)),))
         assert disorder(events) == "", data
-        response = accumulate(events)
+        DIALECTS[name].encode_response(accumulate(events))
         for target in {name, chance.choice(NAMES)}:
-            encoded, _ = encode(target, events)
-            assert disorder(decode(target, encoded)) == "", data
-        DIALECTS[name].encode_response(response)
+            again = decode(target, encode(target, events)[0])
+            assert disorder(again) == "", (target, data)
         tally["damaged streams"] += 1
+
+
+@pytest.mark.parametrize("times", TIMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_stream_offers_no_call_elsewhere_that_it_does_not_offer(
+    name: str, times: int, tally: Counter[str]
+) -> None:
+    chance = random.Random(78)  # noqa: S311 - the same every time
+    streams = [case.data for case in cases(name, 20_000) if b"{" in case.data and CALLS.search(case.data)]
+    for _ in range(times // 2):
+        data = damaged(chance.choice(streams), chance)
+        events = decode(name, data)
+        if any(isinstance(event, CallEnd) and event.call.custom for event in events):
+            continue
+        offered = runnable(events) | told_whole(events)
+        for target in {name, chance.choice(NAMES)}:
+            assert runnable(decode(target, encode(target, events)[0])) <= offered, (target, data)
+        tally["damaged streams with calls"] += 1
+
+
+CALLS = re.compile(rb"tool_calls|tool_use|function_call|functionCall")
 
 
 @pytest.mark.parametrize("times", TIMES)
@@ -179,4 +231,3 @@ def test_damaged_bytes_are_framed_alike_in_any_pieces(framing: Any, times: int, 
         ]
         assert [*found, *pieces.unfinished()] == expected, data
         tally["noises framed"] += 1
-    assert msgspec.json.decode(b"1") == 1

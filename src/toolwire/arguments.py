@@ -94,6 +94,8 @@ def argument_text(call: Any) -> str:
     raw: str | None = call.raw
     if raw is None:
         return format_arguments(call.arguments)
+    if not call.complete and not call.arguments:
+        return raw
     if call.error is None:
         try:
             same = _decode(raw) == call.arguments

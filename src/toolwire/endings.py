@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.arguments import format_arguments, parse_arguments
 from toolwire.types import ToolCall
 
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
@@ -42,6 +43,29 @@ def settle_calls(parts: Any, reason: Any) -> Any:
     ]
 
 
+def refuse(call: ToolCall, problem: str | None) -> ToolCall:
+    """Mark a call whose arguments came as an object as not to be used; its text is left open, so that none is."""
+    return cut_off(replace(call, raw=format_arguments(call.arguments)[:-1], error=problem))
+
+
 def cut_off(call: ToolCall) -> ToolCall:
     """Mark a call as half a call; its text stays, and its arguments are not to be used."""
     return replace(call, arguments={}, complete=False, error=call.error or "cut off before it was whole")
+
+
+BROKEN = " (cut off)"
+"""What is added to the text of a call that is not to be run, where it would be read as a whole one."""
+
+
+def says_all(text: str, call: ToolCall) -> bool:
+    """Whether the text that a stream told of a call says what the call does; some wires correct it last."""
+    if call.raw is None or text == call.raw:
+        return True
+    return not call.custom and parse_arguments(text) == (call.arguments, None)
+
+
+def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool:
+    """Whether a reader of a stream would take the text of a call for all of it."""
+    if not text.strip():
+        return not (last and reason in CUT)
+    return parse_arguments(text)[1] is None

@@ -113,7 +113,11 @@ def number_of(text: object) -> int:
 
 def fingerprint(value: object) -> str:
     """Derive an id from a whole value, for a wire that wants one where there is none."""
-    return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()[:24]
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "nested too deeply"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 class Names:

@@ -13,6 +13,8 @@ Rules of this file, in order:
 
 from typing import Any
 
+import msgspec
+
 from toolwire.arguments import parse_arguments
 from toolwire.errors import FrameTooLarge
 from toolwire.framing import LIMIT, JsonObjects
@@ -146,15 +148,23 @@ class Steps:
         self._first = 0
         self._next: Any = NEVER
         self._kinds: bytearray | None = bytearray()
-        self._last: dict[str, Any] = {}
+        self._last: Any = None
+
+    def may_follow(self, number: int | None) -> bool:
+        """Whether this number is the next one, or none."""
+        return number is None or number == self._next
+
+    def follow(self, number: int | None, kind: str, step: Any) -> None:
+        """Go to the step that follows, given as its body or as bytes; the length of its kind is kept."""
+        if number is not None:
+            self._kinds.append(len(kind) & 255)  # type: ignore[union-attr]
+            self._next, self._last = number + 1, step
 
     def came_before(self, body: dict[str, Any], kind: str) -> bool:
-        """Whether a step was there before; of its kind the length is remembered."""
+        """Whether a step was there before."""
         number = body.get("sequence_number")
         if number == self._next:
-            self._kinds.append(len(kind) & 255)  # type: ignore[union-attr]
-            self._next += 1
-            self._last = body
+            self.follow(number, kind, body)
             return False
         return type(number) is int and self._kinds is not None and self._repeats(number, body, kind)
 
@@ -163,8 +173,8 @@ class Steps:
         self._first = self._first if kinds else number
         place, size = number - self._first, len(kinds)
         if size <= place < size + GAP:
-            kinds += bytes(place - size) + bytes([len(kind) & 255])
-            self._next, self._last = number + 1, body
+            kinds += bytes(place - size)
+            self.follow(number, kind, body)
             return False
         again = 0 <= place < size and kinds[place] == len(kind) & 255
         if again and (place < size - 1 or _is_same(body, self._last)):
@@ -177,8 +187,10 @@ GAP = 1024
 NEVER = object()
 
 
-def _is_same(body: dict[str, Any], other: dict[str, Any]) -> bool:
-    return {**body, "obfuscation": None} == {**other, "obfuscation": None}
+def _is_same(body: dict[str, Any], step: Any) -> bool:
+    other = step if type(step) is dict else msgspec.json.decode(step[step.index(b"{") :])
+    alike = {"obfuscation": None, "sequence_number": None}
+    return {**body, **alike} == {**other, **alike}
 
 
 class Item:
@@ -231,7 +243,7 @@ class Arrival:
         item = Item(body, place, self.leader, self._count)
         self.items.append(item)
         if type(body.get("id")) is str:
-            self._by_id.setdefault(body["id"], item)
+            self._by_id[body["id"]] = item
         if place is not None:
             self._by_place[place] = item
         if item.kind in self._counted:
@@ -240,9 +252,9 @@ class Arrival:
             self.leader = item
         return item
 
-    def knows(self, item_id: Any) -> bool:
-        """Whether an item of this id has arrived."""
-        return type(item_id) is str and item_id in self._by_id
+    def knows(self, item_id: Any, kind: Any) -> bool:
+        """Whether an item of this id and kind has arrived."""
+        return type(item_id) is str and item_id in self._by_id and self._by_id[item_id].kind == kind
 
     def named(self, item_id: Any, place: int | None = None) -> Item | None:
         """Find an item by its id, or by its place if it has none."""
@@ -258,10 +270,14 @@ class Arrival:
                 return item
         return None
 
-    def match(self, output: list[Any]) -> list[Item | None]:
-        """Find what arrived of each final item: the one of its id, else the next one of its kind."""
+    def match(self, output: list[Any]) -> list[tuple[Any, Item | None]]:
+        """Give each final item with what arrived of it: the one of its id, else the next one of its kind."""
         bodies = [body if type(body) is dict else {} for body in output]
         found = [self.named(body.get("id", "")) for body in bodies]
+        found = [
+            item if item is not None and item.kind == body.get("type", "message") else None
+            for item, body in zip(found, bodies, strict=True)
+        ]
         left = [item for item in self.items if item not in found]
         for place, body in enumerate(bodies):
             if found[place] is None and body:
@@ -269,7 +285,12 @@ class Arrival:
                 fitting = (item for item in left if item.body.get("call_id") in (None, call_id))
                 found[place] = same = next((item for item in fitting if item.kind == kind), None)
                 left = [item for item in left if item is not same]
-        return found
+        return list(zip(output, found, strict=True))
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is text that says something."""
+    return type(value) is str and value != ""
 
 
 def index_of(value: object) -> int | None:

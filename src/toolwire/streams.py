@@ -254,8 +254,12 @@ class StreamDecoder:
         if not self._inside and line.lstrip()[:1] not in (b"{", b"["):
             return
         for _, frame in self._pieces.feed(line + b"\n"):
-            if not self.over:
+            if self.over:
+                return
+            if is_json(frame) or type(repair(frame)) is dict:
                 self._read_frame(frame, b"")
+            else:
+                self._refuse(frame)
         self._inside = self._pieces.is_open()
 
     def _refuse(self, frame: bytes) -> None:

@@ -197,8 +197,8 @@ class Decoder(StreamDecoder):
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
             return
         self._release(None)
-        if index in self._blocks:
-            self._stop_block(body)
+        if (before := self._blocks.get(index)) is not None:
+            self._stop_block(body, whole=before.call.is_whole())
         made = Block(self.new_key(), dict(block), CallText(index=self._calls))
         self._blocks[index] = made
         if made.is_call:
@@ -210,8 +210,9 @@ class Decoder(StreamDecoder):
             self.events.append(start)
             return
         words = ""
-        if made.grows is not None and type(block.get(made.grows)) is str:
-            words, made.body[made.grows] = block[made.grows], ""
+        if made.grows is not None:
+            given = block.get(made.grows)
+            words, made.body[made.grows] = given if type(given) is str else "", ""
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
@@ -294,7 +295,8 @@ class Decoder(StreamDecoder):
         """End what is open, and the answer."""
         self._stop_all(whole=None if reason is None else False)
         if self._held is not None and (reason is not None or self._held[1].error is not None):
-            self._held = self._held[0], cut_off(self._held[1])
+            block, call = self._held
+            self._held = block, cut_off(replace(call, raw=block.call.text))
         self._release(None)
         if not self._started:
             return

@@ -14,7 +14,8 @@ from toolwire.dialects.anthropic.calls import encode_call
 from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
-from toolwire.dialects.anthropic.response import encode_response, encode_usage, finish_word
+from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
+from toolwire.endings import BROKEN, reads_as_whole, says_all
 from toolwire.framing import write_event
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, tuned
 from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, left_at_step
@@ -43,6 +44,7 @@ from toolwire.types import (
     UsageDelta,
 )
 
+OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
 OF_DELTA = frozenset({"container", "stop_details"})
 LAZY: dict[type, dict[str, Any]] = {kind: {"type": "text", "text": ""} for kind in (Text, Refusal)}
 WORDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
@@ -64,6 +66,9 @@ class Encoder(SequentialEncoder):
         self._ready: bytes | None = None
         self._mine_part = False
         self._waits = False
+        self._pieces: list[str] = []
+        self._doubtful: str | None = None
+        self._reason: Any = None
         self._delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
         self._beside: dict[str, Any] = {}
         self._usage: Usage | None = None
@@ -88,11 +93,12 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
         part: Any = event.part
+        before = self._stop_doubtful()
         self._mine_part = mine = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
         self._announce(event.key, None if mine else LAZY.get(type(part)))
         if mine or type(part) not in LAZY:
             self._block = self._encode_part(part)
-        return b"" if self._block is None or (not mine and type(part) in LAZY) else self._begin()
+        return before if self._block is None or (not mine and type(part) in LAZY) else before + self._begin()
 
     def _encode_part(self, part: Any) -> Any:
         self.ledger.own = self._mine_part
@@ -147,7 +153,13 @@ class Encoder(SequentialEncoder):
         said = left_at_step(event.opaque, DIALECT)
         if event.key is None:
             self.lose_step(event)
-            return _event(said["type"], said) if type(said.get("type")) is str else b""
+            kind = said.get("type")
+            if kind in OF_BLOCKS:
+                self.ledger.at, self.ledger.part = (), None
+                self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there")
+                self.keep_losses()
+                return b""
+            return _event(kind, said) if type(kind) is str else b""
         return self._say(said) if said else b""
 
     def write_part_end(self, event: PartEnd) -> bytes:
@@ -166,16 +178,19 @@ class Encoder(SequentialEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call."""
+        before = self._stop_doubtful()
         self._mine_part = made_by(event.opaque, DIALECT)
         call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
         self._announce(event.key, encode_call(call, self.ledger))
         self._waits = event.custom
-        return self._begin()
+        self._pieces = []
+        return before + self._begin()
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's input."""
         if self._waits:
             return b""
+        self._pieces.append(event.fragment)
         if self._ready is None:
             said = self._say({"type": "input_json_delta", "partial_json": event.fragment})
             self._ready = self._prepare({"type": "input_json_delta", "partial_json": ""})
@@ -187,7 +202,7 @@ class Encoder(SequentialEncoder):
         call, said = event.call, b""
         if call.custom:
             self.ledger.lose("custom", "custom_tool", FREE_TEXT, "approximated", "minor")
-            said = self._say(_fragment({"input": call.raw or ""}))
+            said = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
         elif not self._told and call.arguments:
             said = self._say(_fragment(call.arguments))
         if call.error is not None and call.complete:
@@ -195,7 +210,21 @@ class Encoder(SequentialEncoder):
         if not self._mine_part:
             self.ledger.lose_opaque(call.opaque)
         self.keep_losses()
-        return said + self._stop()
+        text = "".join(self._pieces)
+        if call.runs and (not self._pieces or call.custom or says_all(text, call)):
+            return said + self._stop()
+        self._doubtful = text
+        return said
+
+    def _stop_doubtful(self, reason: Any = None, *, last: bool = False) -> bytes:
+        """Stop the block of a call that is not to be run; it must not be read as one that is."""
+        text, self._doubtful = self._doubtful, None
+        if text is None:
+            return b""
+        broken = b""
+        if reads_as_whole(text, reason, last=last):
+            broken = self._say({"type": "input_json_delta", "partial_json": BROKEN})
+        return broken + self._stop()
 
     def write_usage(self, event: UsageDelta) -> bytes:
         """Keep the counts; the last ones are said at the end."""
@@ -206,7 +235,8 @@ class Encoder(SequentialEncoder):
         """Keep why the answer ended until it is sure that nothing went wrong."""
         self.ledger.at, self.ledger.part = ("choices", 0), None
         choice = event.choice
-        self._delta["stop_reason"] = finish_word(choice, self.ledger)
+        self._delta["stop_reason"] = word = finish_word(choice, self.ledger)
+        self._reason = FINISH_REASONS.get(word or "")
         self._delta["stop_sequence"] = choice.stop_sequence
         self.ledger.lose_opaque(choice.opaque)
         self.ledger.lose_opaque(choice.message.opaque)
@@ -228,9 +258,10 @@ class Encoder(SequentialEncoder):
         self.ledger.at, self.ledger.part = (), None
         usage = encode_usage(self._usage or Usage(), self.ledger)
         known = event.complete or self._delta["stop_reason"] is not None
-        ending = (
-            _event("message_delta", {"delta": self._delta, "usage": usage, **self._beside}) if known else b""
-        )
+        ending = b""
+        if known:
+            ending = self._stop_doubtful(self._reason, last=True)
+            ending += _event("message_delta", {"delta": self._delta, "usage": usage, **self._beside})
         return ending + (_event("message_stop", {}) if event.complete else b"")
 
 

@@ -138,22 +138,20 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
-    error = None
-    given = left.get("args")
-    arguments = given if type(given) is dict else {}
-    if type(given) is dict:
-        del left["args"]
-    else:
-        form["no_args"] = True
-        error = None if given is None else f"an object was expected, not {kind_of(given)}"
+    raw = error = None
+    arguments, given = take(left, "args", dict), left.get("args")
+    if arguments is None:
+        arguments, form["no_args"] = {}, True
+        if given is not None:
+            raw, error = format_arguments(given), f"an object was expected, not {kind_of(given)}"
     if call_id is None:
         form["no_id"] = True
     made = links.make_id() if call_id is None else call_id
     if left:
         rest["functionCall"] = left
     complete = left.get("willContinue", left.get("will_continue")) is not True
-    opaque = WIRE.own(rest, form)
-    call = ToolCall(made, name, arguments, links.index, complete=complete, error=error, opaque=opaque)
+    fields: Any = {"raw": raw, "error": error, "opaque": WIRE.own(rest, form)}
+    call = ToolCall(made, name, arguments, links.index, complete=complete, **fields)
     links.add(made, name, given=call_id is not None)
     return call
 

@@ -13,21 +13,22 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
-from toolwire.arguments import format_arguments
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.error import decode_error
 from toolwire.dialects.gemini.messages import read_part
 from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
 from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
-from toolwire.endings import cut_off, wants_calls
+from toolwire.endings import refuse, wants_calls
 from toolwire.names import fingerprint
 from toolwire.paths import Pieces
 from toolwire.slots import index_of
 from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, repair
 from toolwire.types import (
+    CallDelta,
     CallEnd,
     CallStart,
     Choice,
@@ -52,6 +53,7 @@ REASONS = ("finishReason", "finish_reason")
 UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
 WEAK = ("STOP", 1, *UNSAID)
 TWICE = "its arguments give a key twice"
+UNENDED = "a text in its arguments was to be continued"
 CALL = frozenset({"functionCall", "function_call"})
 VALUES: dict[str, tuple[type, ...]] = {
     "": (str,),
@@ -124,18 +126,16 @@ class Answer(Speech):
         return told
 
 
-class Partial:
-    """A call that comes in pieces."""
+class Partial(Struct):
+    """A call that comes in pieces; after a damaged one, whatever comes is not to be used."""
 
-    __slots__ = ("body", "inner", "key", "pieces", "problem", "start")
-
-    def __init__(self, key: int, start: ToolCall) -> None:
-        self.key = key
-        self.start = start
-        self.body: dict[str, Any] = {}
-        self.inner: dict[str, Any] = {}
-        self.pieces = Pieces()
-        self.problem: str | None = None
+    key: int
+    start: ToolCall
+    pieces: Pieces
+    body: dict[str, Any] = {}
+    inner: dict[str, Any] = {}
+    damage: str | None = None
+    problem: str | None = None
 
     def add(self, part: dict[str, Any], call: dict[str, Any]) -> None:
         """Add a piece of the call."""
@@ -167,10 +167,9 @@ class Partial:
         made = read_part({key: inner if key in CALL else self.body[key] for key in self.body}, Links(()))
         known = made if type(made) is ToolCall else self.start
         call = replace(known, id=self.start.id, index=self.start.index)
-        problem = self.problem or ("a text in them was to be continued" if self.pieces.open else None)
-        if whole and problem is None and known is made:
-            return call
-        return cut_off(replace(call, raw=format_arguments(arguments), error=problem))
+        problem = self.damage or self.problem or (UNENDED if self.pieces.open else None)
+        whole = whole and problem is None and known is made
+        return call if whole else refuse(replace(call, arguments=arguments), problem)
 
 
 class Decoder(StreamDecoder):
@@ -183,32 +182,34 @@ class Decoder(StreamDecoder):
         self._usage: Any = None
         self._counts: dict[str, Any] = {}
         self._answers: dict[int, Answer] = {}
-        self._links: Links | None = None
-        self._name: Any = None
+        self._links = Links(())
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
         del name
         entries, usage, error = body.get("candidates"), body.get("usageMetadata"), None
         if self._shell is None:
-            self._name = _name_of(body) or fingerprint(body)
-        if type(entries) is list and all([type(entry) is dict for entry in entries]):  # noqa: C419 - a list is faster
-            del body["candidates"]
+            named = body.get("responseId") or body.get("response_id") or fingerprint(body)
+            self._links = Links((), {"responseId": named})
+        if entries is None or (type(entries) is list and {type(entry) for entry in entries} <= {dict}):
+            body.pop("candidates", None)
         else:
-            entries = ()
-        if type(usage) is dict:
-            del body["usageMetadata"]
+            entries = None
+        if usage is None or type(usage) is dict:
+            body.pop("usageMetadata", None)
         if body != self._beside:
             if type(body.get("usage_metadata")) is dict:
                 usage, body["usage_metadata"] = body["usage_metadata"], {}
-            error = body.pop("error", None)
-            if error is None or entries:
-                self._read_beside(body)
+            error = body.pop("error") if body.get("error") else None
+            if error is not None and not entries:
+                self.fail(decode_error(None, {**body, "error": error}))
+                return
+            self._read_beside(body)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
             self._counts = {**self._counts, **usage} if TOTALS.isdisjoint(usage) else usage
             self.events.append(UsageDelta(decode_usage(self._counts)))
-        for entry in entries:
+        for entry in entries or ():
             self._read_candidate(entry)
         if error is not None:
             self.fail(decode_error(None, {**body, "error": error}))
@@ -279,8 +280,6 @@ class Decoder(StreamDecoder):
             answer.close()
 
     def _build(self, part: Any, answer: Answer) -> Any:
-        if self._links is None:
-            self._links = Links((), {"responseId": _name_of(self._shell or {}) or self._name})
         self._links.index = answer.index
         made = read_part(part, self._links)
         answer.index = self._links.index
@@ -290,9 +289,7 @@ class Decoder(StreamDecoder):
         """Tell a call that came whole."""
         self._start_call(call, answer)
         problem = self._damage() if call.arguments else None
-        if problem is not None:
-            call = cut_off(replace(call, raw=format_arguments(call.arguments), error=problem))
-        self._end_call(answer.key, call, answer)
+        self._end_call(answer.key, call if problem is None else refuse(call, problem), answer)
 
     def _start_call(self, call: ToolCall, answer: Answer) -> None:
         self._drop_partial(answer)
@@ -305,6 +302,8 @@ class Decoder(StreamDecoder):
 
     def _end_call(self, key: int, call: ToolCall, answer: Answer) -> None:
         answer.called |= call.complete
+        if not call.complete:
+            self.events.append(CallDelta(key, call.raw or ""))
         self.events.append(CallEnd(key, call))
 
     def _damage(self) -> str | None:
@@ -324,12 +323,13 @@ class Decoder(StreamDecoder):
             if type(start) is not ToolCall:
                 return False
             self._start_call(start, answer)
-            answer.partial = partial = Partial(answer.key, start)
-        partial.problem = partial.problem or self._damage()
+            answer.partial = partial = Partial(answer.key, start, Pieces())
+        partial.damage = partial.damage or self._damage()
         partial.add(part, call)
-        step = Opaque(DIALECT, part)
-        self.events.append(OpaqueDelta(partial.key, answer.choice, repeated=True, opaque=step))
-        if not more:
+        if partial.damage is None:
+            step = Opaque(DIALECT, part)
+            self.events.append(OpaqueDelta(partial.key, answer.choice, repeated=True, opaque=step))
+        if not more and partial.damage is None:
             answer.partial = None
             self._end_call(partial.key, partial.build(whole=True), answer)
         return True
@@ -347,8 +347,9 @@ class Decoder(StreamDecoder):
         for answer in self._answers.values():
             answer.close()
             self._drop_partial(answer)
-            self.events.append(ChoiceEnd(answer.choice, _end(answer, reason)))
-        if not self._answers:
+        answers = self._answers.values()
+        self.events += [ChoiceEnd(answer.choice, _end(answer, reason)) for answer in answers]
+        if not answers:
             silent = replace(decode_choice({}, Links(())), finish_reason=reason)
             blocked = decode_response(self._shell).choices
             self.events += [ChoiceEnd(0, choice) for choice in blocked or [silent]]
@@ -392,10 +393,6 @@ def _news(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         for key, value in given.items()
         if (value is not None or key not in before) and before.get(key, ABSENT) != value
     }
-
-
-def _name_of(body: dict[str, Any]) -> Any:
-    return body.get("responseId") or body.get("response_id")
 
 
 def decode_stream() -> Decoder:

@@ -56,6 +56,7 @@ BODIES: dict[type, dict[str, Any]] = {
     Thinking: {"text": "", "thought": True},
 }
 COUNTS = ("usageMetadata", "usage_metadata")
+OF_CHUNK = frozenset({"candidates", *COUNTS})
 OF_ENTRY = frozenset({"content", "index"})
 
 
@@ -76,7 +77,7 @@ class Written:
 class Candidate:
     """What the chunks of an answer say beside its parts, again in each and once, and how it spoke last."""
 
-    __slots__ = ("body", "content", "entry", "news", "said")
+    __slots__ = ("body", "content", "entry", "news", "said", "written")
 
     def __init__(self, content: dict[str, Any], entry: dict[str, Any]) -> None:
         self.content = content
@@ -84,12 +85,13 @@ class Candidate:
         self.news: dict[str, Any] = {}
         self.said: dict[str, Any] = {}
         self.body: dict[str, Any] | None = None
+        self.written = False
 
     def write(self, parts: list[Any]) -> dict[str, Any]:
         """Write the candidate of a chunk."""
         body = {"content": {"parts": parts, **self.content}, **self.news, **self.entry}
         self.said.update(self.news)
-        self.news = {}
+        self.news, self.written = {}, True
         return body
 
 
@@ -126,15 +128,14 @@ class Encoder(SequentialEncoder):
         encoded = encode_response(response, self.ledger.quirks)
         self.ledger.losses += encoded.losses
         self.keep_losses()
-        shell = {
-            key: value for key, value in encoded.body.items() if key != "candidates" and key not in COUNTS
-        }
+        odd = OF_CHUNK.intersection(encoded.body) if self._mine else ()
+        shell = {key: value for key, value in encoded.body.items() if key not in OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
         spelled = COUNTS[COUNTS[1] in form_of(response.opaque, DIALECT).get("snake", ())]
         self._counts = encode_json(spelled) + b":"
         if response.usage is not None:
             self._usage, self._counted = response.usage, True
-        return self._wait()
+        return self._wait() + (self._frame(encode_json(encoded.body)) if odd else b"")
 
     def _wait(self) -> bytes:
         self._unsaid = True
@@ -170,7 +171,9 @@ class Encoder(SequentialEncoder):
             return b""
         candidate = self._candidate(choice)
         candidate.body = body
-        return self._chunk([candidate.write(parts)], counted=self._counted)
+        known = [self._candidates[place] for place in sorted(self._candidates) if place < choice]
+        entries = [other.write([]) for other in known if not other.written]
+        return self._chunk([*entries, candidate.write(parts)], counted=self._counted)
 
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: words that bring nothing but themselves can go out as they come."""
@@ -269,10 +272,13 @@ class Encoder(SequentialEncoder):
             written.told = True
             return self._say(written.choice, [value])
         candidate = self._candidate(event.choice)
-        candidate.content |= {key: word for key, word in value.get("content", {}).items() if key != "parts"}
+        content = value.get("content")
+        if type(content) is dict:
+            candidate.content |= {key: content[key] for key in content if key != "parts"}
         if "index" in value:
             candidate.entry = {"index": value["index"]}
         candidate.news.update({key: value[key] for key in value if key not in OF_ENTRY})
+        candidate.written = candidate.written and OF_ENTRY.isdisjoint(value)
         return self._wait()
 
     def write_usage(self, event: UsageDelta) -> bytes:
@@ -322,8 +328,9 @@ class Encoder(SequentialEncoder):
         for place, choice, entry in self._endings:
             candidate = self._candidate(place)
             said = candidate.said
-            left = {key: entry[key] for key in entry if key in OF_ENTRY or said.get(key) != entry[key]}
-            if complete or choice.raw_finish_reason is not None or not OF_ENTRY.issuperset(left):
+            left = {key: entry[key] for key in entry if key not in said or said[key] != entry[key]}
+            new = not candidate.written or not OF_ENTRY.issuperset(left)
+            if complete or new or choice.raw_finish_reason is not None:
                 entries.append(left)
         if not (complete or entries or self._unsaid or self._counted):
             return b""

@@ -8,7 +8,7 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.arguments import argument_text, kind_of, parse_arguments
+from toolwire.arguments import argument_text, format_arguments, kind_of, parse_arguments
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, is_bare, take_images
 from toolwire.ledger import Ledger, form_of, made_by, take
 from toolwire.names import made_id, was_made
@@ -79,7 +79,9 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
             arguments, error = parse_arguments(given)
             return {"arguments": arguments, "raw": given, "error": error}
     form["no_arguments"] = True
-    return {} if given is None else {"error": f"an object was expected, not {kind_of(given)}"}
+    if given is None:
+        return {}
+    return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
 
 
 def encode_bare_calls(

@@ -17,16 +17,16 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
-from toolwire.arguments import format_arguments
 from toolwire.dialects.ollama.calls import decode_calls
 from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
-from toolwire.endings import cut_off
+from toolwire.endings import refuse
 from toolwire.framing import LIMIT, JsonLines
 from toolwire.names import number_of
 from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, encode_json
 from toolwire.types import (
+    CallDelta,
     CallEnd,
     CallStart,
     Choice,
@@ -50,7 +50,7 @@ OF_TIME = b"0123456789-:.TZ+"
 TEXT = Text("", opaque=WIRE.plain)
 THOUGHT = Thinking("", opaque=WIRE.plain)
 LINE = {"role": "assistant", "content": ""}
-OF_END = frozenset({"done", "done_reason", *COUNTS})
+OF_END = frozenset({"message", "done", "done_reason", *COUNTS})
 JOINED = "logprobs"
 TWICE = "its arguments give a key twice"
 PLACEHOLDERS: dict[str, Any] = {
@@ -103,7 +103,7 @@ class Decoder(StreamDecoder):
             place = quote + len(middle)
         try:
             words = _decode_text(data[place : -len(after)])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeError):
             return None
         return kind(key, words) if words and len(words) < LIMIT else None
 
@@ -137,7 +137,7 @@ class Decoder(StreamDecoder):
         if pieces is not None:
             self._join(pieces)
         if type(message) is dict:
-            self._read_message(message)
+            self._read_message(message, learns=pieces is None)
         if body.get("error") is not None:
             self.fail(decode_error(None, body))
         elif body.get("done") is True:
@@ -177,14 +177,14 @@ class Decoder(StreamDecoder):
         if news or form:
             self.events.append(OpaqueDelta(repeated=True, opaque=Opaque(DIALECT, news, form)))
 
-    def _read_message(self, message: dict[str, Any]) -> None:
+    def _read_message(self, message: dict[str, Any], *, learns: bool) -> None:
         thinking, content = message.pop("thinking", ABSENT), message.pop("content", ABSENT)
         shell, words = (TEXT, content) if thinking is ABSENT else (THOUGHT, thinking)
         alone = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._said)
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
             kind = WORDS[type(shell)]
             self.events.append(kind(self._speech.key, words))
-            if self._alike is None:
+            if learns and self._alike is None:
                 self._learn_line(kind, words)
             return
         for key, given in (("thinking", thinking), ("content", content)):
@@ -239,21 +239,21 @@ class Decoder(StreamDecoder):
             return
         problem = NOT_UTF8 if self.damaged else TWICE if call.arguments and self.repeats_a_key() else None
         if problem is not None:
-            call = cut_off(replace(call, raw=call.raw or format_arguments(call.arguments), error=problem))
+            call = refuse(call, problem)
         self._called |= call.complete
         self._speech.close()
         key = self.new_key()
-        self.events += (
-            CallStart(key, call.id, call.name, call.index, opaque=call.opaque),
-            CallEnd(key, call),
-        )
+        self.events.append(CallStart(key, call.id, call.name, call.index, opaque=call.opaque))
+        if not call.complete:
+            self.events.append(CallDelta(key, call.raw or ""))
+        self.events.append(CallEnd(key, call))
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and tell what the last line, or what came of one, says of the answer."""
         if self._top is None:
             return
         self._speech.close()
-        body = self._dated()
+        body = {key: value for key, value in self._dated().items() if key != "done" or reason is None}
         if self._around is not None:
             said = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
             body = {**body, "message": {**self._message, **said}}
@@ -266,9 +266,7 @@ class Decoder(StreamDecoder):
             step = Opaque(DIALECT, {}, {"created_at": self._time}) if late else None
             self.events.append(MessageDelta(shell, opaque=step))
         for choice in response.choices or ([SILENT] if reason is not None else []):
-            finish = read_finish(choice.raw_finish_reason, called=self._called)
-            if reason is not None and (reason == "error" or body.get("done") is not True):
-                finish = reason
+            finish = reason or read_finish(choice.raw_finish_reason, called=self._called)
             content: Any = "" if type(choice.message.content) is str else []
             message = replace(choice.message, content=content)
             self.events.append(ChoiceEnd(0, replace(choice, message=message, finish_reason=finish)))
@@ -279,7 +277,7 @@ class Decoder(StreamDecoder):
         super().end(complete=(self._top or {}).get("done") is True)
 
 
-SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.plain)
+SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}, {"silent": True}))
 
 
 def decode_stream() -> Decoder:

@@ -17,7 +17,7 @@ from toolwire.dialects.ollama.calls import encode_call
 from toolwire.dialects.ollama.error import encode_error
 from toolwire.dialects.ollama.messages import HALF
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part
-from toolwire.dialects.ollama.response import COUNTS, encode_body
+from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json
@@ -64,6 +64,8 @@ class Encoder(SequentialEncoder):
         self._shell: dict[str, Any] = {}
         self._line: dict[str, Any] = LINE
         self._last: dict[str, Any] = {}
+        self._changed = False
+        self._begun = False
         self._news: dict[str, Any] = {}
         self._unsaid = True
         self._joins = False
@@ -82,7 +84,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what the lines say from here on."""
-        self._last = dict(form_of(event.opaque, DIALECT))
+        self._last, self._changed = dict(form_of(event.opaque, DIALECT)), True
         return self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
@@ -99,9 +101,8 @@ class Encoder(SequentialEncoder):
 
     def _say(self, message: dict[str, Any]) -> bytes:
         """Write a line, with the news that waited for one."""
-        news, self._news, self._unsaid = self._news, {}, False
-        beside = news.get("message", {})
-        body = {**self._shell, **news, "message": {**self._line, **beside, **message}, "done": False}
+        news, self._news, self._unsaid, self._begun = self._news, {}, False, True
+        body = {**self._shell, **news, "message": {**self._line, **message}, "done": False}
         return _write_line(body)
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -173,8 +174,9 @@ class Encoder(SequentialEncoder):
         if not made_by(event.opaque, DIALECT):
             self.lose_step(event)
             return b""
-        news: Any = event.opaque.value  # type: ignore[union-attr]
-        self._line = form_of(event.opaque, DIALECT).get("line", self._line)
+        news: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
+        line = form_of(event.opaque, DIALECT).get("line", self._line)
+        self._line = {**line, **news.pop("message", {})}
         self._news.update(news)
         self._joins = self._joins or JOINED in news
         self._unsaid, self._ready = True, None
@@ -191,8 +193,8 @@ class Encoder(SequentialEncoder):
         return b""
 
     def write_error(self, event: ErrorEnd) -> bytes:
-        """Say an error; nothing follows it."""
-        before = self._say({}) if self._mine and self._unsaid and self._response.opaque else b""
+        """Say an error; nothing follows it. What this wire had said before stays."""
+        before = self._write_last(complete=False) if self._mine else b""
         self.ended = True
         reply = encode_error(event.error)
         self.ledger.losses += reply.losses
@@ -203,19 +205,28 @@ class Encoder(SequentialEncoder):
         if not event.complete and not self._mine:
             return self.write_error(ErrorEnd(BROKEN_OFF))
         self.ended = True
-        if not event.complete:
-            return self._say({}) if self._unsaid else b""
+        return self._write_last(complete=event.complete)
+
+    def _write_last(self, *, complete: bool) -> bytes:
+        """Write the last line; of an answer that did not end, what no line has said."""
+        choice = self._choice
+        raw = None if choice is None else choice.raw_finish_reason
+        if choice is not None and self._mine and choice.finish_reason in {"error", "incomplete"}:
+            choice = replace(choice, finish_reason=read_finish(raw, called=False))
         self._stand()
-        choices = [] if self._choice is None else [self._choice]
+        choices = [] if choice is None or "silent" in form_of(choice.opaque, DIALECT) else [choice]
         whole = replace(self._response, choices=choices, usage=self._usage)
         body = encode_body(whole, self.ledger, called=self._calls > 0)
         self.keep_losses()
         if self._joins:
-            del body[JOINED]
-        beside = self._news.pop("message", {})
-        if "message" in body:
-            body["message"] = {**self._line, **beside, **body["message"]}
-        return _write_line({**body, **self._last, **self._news, "done": True})
+            body.pop(JOINED, None)
+        if choices:
+            body["message"] = {**self._line, **body["message"]}
+        if not complete and raw is None and not (self._unsaid or self._changed or self._usage):
+            return b""
+        if complete or body.get("done") in (None, True):
+            body["done"] = complete
+        return _write_line({**self._news, **body, **(self._last if self._begun else {})})
 
 
 ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}

@@ -348,7 +348,8 @@ def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:
         elif type(value) is list:
             whole[key] = value.copy()
         elif type(value) is dict:
-            join_pieces(whole.setdefault(key, {}), value)
+            whole[key] = {}
+            join_pieces(whole[key], value)
         elif value is not None or key not in whole:
             whole[key] = value
 

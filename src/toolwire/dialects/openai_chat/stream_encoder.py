@@ -13,7 +13,8 @@ from toolwire.arguments import argument_text
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
-from toolwire.dialects.openai_chat.response import COUNTS, encode_response, finish_word
+from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word
+from toolwire.endings import BROKEN, reads_as_whole, says_all
 from toolwire.framing import write_event
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, DONE, StreamEncoder, encode_json, left_at_step
@@ -58,6 +59,9 @@ class Encoder(StreamEncoder):
         self._called: set[int] = set()
         self._refused: set[int] = set()
         self._noted: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self._reasons: dict[int, Any] = {}
+        self._doubtful: list[_Written] = []
         self._said: set[tuple[int, str]] = set()
         self._endings: list[bytes] = []
         self._usage: Any = None
@@ -218,11 +222,13 @@ class Encoder(StreamEncoder):
             if form.get("key") == "function_call"
             else "function"
         )
+        before = self._break_all(event.choice)
         self._open[event.key] = _Written(event.key, event.choice, key, event.index)
         self._called.add(event.choice)
+        self._last[event.choice] = event.key
         field = "input" if event.custom else "arguments"
         if key == "function_call":
-            return self._chunk(event.choice, {key: {"name": name, field: ""}}, None)
+            return before + self._chunk(event.choice, {key: {"name": name, field: ""}}, None)
         entry: dict[str, Any] = {"index": event.index, "id": ledger.ids.call(event.id, own=verbatim)}
         if "no_id" in form:
             del entry["id"]
@@ -233,23 +239,26 @@ class Encoder(StreamEncoder):
         for extra, value in left.items():
             entry[extra] = {**value, **entry[key]} if extra == key and isinstance(value, dict) else value
         delta: dict[str, Any] = {} if mine or event.choice in self._spoken else {"content": None}
-        return self._chunk(event.choice, {**delta, "tool_calls": [entry]}, None)
+        return before + self._chunk(event.choice, {**delta, "tool_calls": [entry]}, None)
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's text."""
         call = self._open.get(event.key)
         if call is None:
             return b""
-        call.told += 1
+        call.pieces.append(event.fragment)
+        if event.opaque is not None:
+            return self._write_text(call, event.fragment, event.opaque)
         ready = self._ready.get(event.key)
-        if ready is None or event.opaque is not None:
-            field = "input" if call.key == "custom" else "arguments"
-            inner: dict[str, Any] = {call.key: {field: ""}}
-            delta = inner if call.key == "function_call" else {"tool_calls": [{"index": call.index, **inner}]}
-            frame = self._chunk(call.choice, delta, event.opaque)
-            begin, _, end = frame.rpartition(b'""')
+        if ready is None:
+            begin, _, end = self._write_text(call, "", None).rpartition(b'""')
             ready = self._ready[event.key] = begin, end
         return ready[0] + encode_json(event.fragment) + ready[1]
+
+    def _write_text(self, call: "_Written", text: str, opaque: Opaque | None) -> bytes:
+        inner: dict[str, Any] = {call.key: {"input" if call.key == "custom" else "arguments": text}}
+        delta = inner if call.key == "function_call" else {"tool_calls": [{"index": call.index, **inner}]}
+        return self._chunk(call.choice, delta, opaque)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: what came without fragments is said whole."""
@@ -260,8 +269,10 @@ class Encoder(StreamEncoder):
         self._stand(written)
         finish({}, call, self.ledger)
         self.keep_losses()
+        if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
+            self._doubtful.append(written)
         text = (call.raw or "") if call.custom else argument_text(call)
-        if written.told or not call.complete or (call.raw == "" and made_by(call.opaque, DIALECT)):
+        if written.pieces or not call.complete or (call.raw == "" and made_by(call.opaque, DIALECT)):
             return b""
         self._open[event.key] = written
         data = self.write_call_delta(CallDelta(event.key, text))
@@ -294,6 +305,7 @@ class Encoder(StreamEncoder):
         if not mine:
             self.ledger.lose_opaque(choice.opaque)
             self.ledger.lose_opaque(choice.message.opaque)
+        self._reasons[place] = FINISH_REASONS.get(word or "")
         if word is not None:
             delta, left = self._unsaid(place, choice.message.opaque), self._unsaid(place, choice.opaque)
             beside = Opaque(DIALECT, {**left, **left_at_step(event.opaque, DIALECT)})
@@ -303,7 +315,7 @@ class Encoder(StreamEncoder):
     def write_error(self, event: ErrorEnd) -> bytes:
         """Say an error; nothing follows it. What this wire had said of the end before stays."""
         self.ended = True
-        before = b"".join(self._endings) + self._counts() if self._mine else b""
+        before = self._end_choices() + self._counts() if self._mine and self._endings else b""
         reply = encode_error(event.error)
         self.ledger.losses += reply.losses
         return before + write_event(encode_json(reply.body))
@@ -313,7 +325,28 @@ class Encoder(StreamEncoder):
         if not event.complete and not self._mine:
             return self.write_error(ErrorEnd(BROKEN_OFF))
         self.ended = True
-        return b"".join(self._endings) + self._counts() + (write_event(DONE) if event.complete else b"")
+        return self._end_choices() + self._counts() + (write_event(DONE) if event.complete else b"")
+
+    def _end_choices(self) -> bytes:
+        """Say how the answers ended, and before that of each call that it is not to be run."""
+        broken = [self._break_all(choice, ended=True) for choice in self._last]
+        return b"".join(broken + self._endings)
+
+    def _break_all(self, choice: int, *, ended: bool = False) -> bytes:
+        """Add to the text of each call that is not to be run, so that it is not read as one that is.
+
+        The next call closes a call, and so does the reason of an end.
+        """
+        data, reason = b"", self._reasons.get(choice)
+        if ended and reason is None:
+            return data
+        for call in self._doubtful:
+            last = ended and self._last[choice] == call.place
+            text = "".join(call.pieces)
+            if call.choice == choice and call.key != "custom" and reads_as_whole(text, reason, last=last):
+                call.pieces.append(BROKEN)
+                data += self._write_text(call, BROKEN, None)
+        return data
 
     def _counts(self) -> bytes:
         if self._usage is None or not self.ledger.quirks.stream_usage:
@@ -326,7 +359,7 @@ class Encoder(StreamEncoder):
 class _Written:
     """A part that is being written: where, under which key, and how much of it was told."""
 
-    __slots__ = ("choice", "in_blocks", "index", "key", "place", "told")
+    __slots__ = ("choice", "in_blocks", "index", "key", "pieces", "place", "told")
 
     def __init__(self, place: int, choice: int, key: str, index: int = 0) -> None:
         self.place = place
@@ -335,6 +368,7 @@ class _Written:
         self.index = index
         self.in_blocks = False
         self.told = 0
+        self.pieces: list[str] = []
 
 
 def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:

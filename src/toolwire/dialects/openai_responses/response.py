@@ -8,9 +8,10 @@ Rules of this file:
 """
 
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
@@ -189,9 +190,9 @@ def encode_ending(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     message = choice.message
     ledger.at = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
-    for field in ("name", "tool_call_id"):
-        if getattr(message, field) is not None:
-            ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
+    for left in ("name", "tool_call_id"):
+        if getattr(message, left) is not None:
+            ledger.lose(left, left, f"{DIALECT} has no place for it in a message")
     ledger.at = ("choices", 0)
     _encode_finish(choice, body, ledger)
     if choice.stop_sequence is not None:
@@ -248,6 +249,35 @@ GROWS = {
 }
 
 
+class Step(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An event that adds words to a part, and says nothing else."""
+
+    kind: str = field(name="type")
+    delta: Annotated[str, Meta(min_length=1)]
+    number: int | None = field(name="sequence_number", default=None)
+    item_id: str | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    logprobs: Annotated[list[Any], Meta(max_length=0)] | None = None
+    obfuscation: str | None = None
+
+    def where(self) -> tuple[Any, ...]:
+        """Say of what kind the words are, and of which part."""
+        return self.kind, self.item_id, self.output_index, self.content_index, self.summary_index
+
+
+_decode_step = msgspec.json.Decoder(Step).decode
+
+
+def read_step(data: bytes) -> Step | None:
+    """Read an event that only adds words; None if it is another one."""
+    try:
+        return _decode_step(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 class Said:
     """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
 
@@ -269,11 +299,17 @@ class Said:
         self.problem: str | None = None
 
     def add(self, words: str) -> None:
-        """Add words; too many of them are an error."""
-        self.texts[-1].append(words)
-        self.size += len(words)
-        if self.size > LIMIT:
+        """Add words; too much text of a call is an error."""
+        if not self.grow(words):
             raise FrameTooLarge(LIMIT)
+
+    def grow(self, words: str) -> bool:
+        """Add words, unless they are too much text of a call; whether they were added."""
+        self.size += len(words)
+        if self.size > LIMIT and self.part is None:
+            return False
+        self.texts[-1].append(words)
+        return True
 
     @property
     def text(self) -> str:

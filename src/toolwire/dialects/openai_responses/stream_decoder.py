@@ -16,18 +16,26 @@ from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, is_annotation
-from toolwire.dialects.openai_responses.response import GROWS, Said, decode_response, read_finish, so_far
+from toolwire.dialects.openai_responses.response import (
+    GROWS,
+    Said,
+    decode_response,
+    read_finish,
+    read_step,
+    so_far,
+)
 from toolwire.endings import CUT, cut_off, is_half
-from toolwire.framing import EventStream, Framing
+from toolwire.framing import EventStream
 from toolwire.ledger import form_of
 from toolwire.names import number_of
-from toolwire.slots import Arrival, Item, Steps, index_of
+from toolwire.slots import Arrival, Item, Steps, index_of, is_text
 from toolwire.streams import NOT_UTF8, StreamDecoder
 from toolwire.types import (
     CallEnd,
     CallStart,
     ChoiceEnd,
     CitationDelta,
+    Event,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -41,20 +49,17 @@ from toolwire.types import (
     UsageDelta,
 )
 
-PLACES = ("output_index", "content_index", "summary_index")
-USUAL = frozenset({"type", "sequence_number", "item_id", *PLACES, "delta", "logprobs", "obfuscation"})
+WHERE = ("item_id", "output_index", "content_index", "summary_index")
+USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})
 OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
-NOTHING: tuple[Any, ...] = (None,) * 7
-SAYS_NOTHING = frozenset({"keepalive", "ping"})
-NAMES = ("name", "call_id")
 KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
 FAILED = {"code": "server_error", "message": "the response failed"}
 
 
 class Decoder(StreamDecoder):
-    """Reads the events of a stream; `_usual` is how the next one looks if it only adds words to a part."""
+    """Reads the events of a stream; `_adds` says what a `_usual` one tells, `_lead` what stands before it."""
 
     learns = False
 
@@ -67,88 +72,94 @@ class Decoder(StreamDecoder):
         self._held: list[tuple[int, ToolCall]] = []
         self._called = self._refused = False
         self._steps = Steps()
-        self._usual = NOTHING
+        self._usual: tuple[Any, ...] = ()
+        self._adds: Any = None
         self._name = self._lead = b""
 
-    def _read_bytes(self, data: bytes, frames: Framing) -> None:
-        """Read bytes; one event that is named like the one before, and nothing else, needs no framing."""
+    def feed(self, data: bytes) -> list[Event]:
+        """Give the events that these bytes tell; a usual one that comes alone takes a short way."""
         lead, end = self._lead, len(data) - 2
-        if lead and data.startswith(lead) and data.find(b"\n", len(lead)) == end and data[-2:] == b"\n\n":
-            self._read_frame(data[len(lead) : end], self._name)
-            return
-        super()._read_bytes(data, frames)
-        usual = self._usual is not NOTHING and type(frames) is EventStream and frames.is_idle()
+        if lead and data.startswith(lead) and data.find(10, len(lead)) == end and data[-2:] == b"\n\n":
+            step = read_step(data[len(lead) : end]) if 13 not in data else None
+            if step is not None and step.where() == self._usual and self._steps.may_follow(step.number):
+                key, tells, add = self._adds
+                if add(step.delta) is not False:
+                    self._steps.follow(step.number, step.kind, data)
+                    self.events = [tells(key, step.delta)]
+                    return self.events
+        events, frames = super().feed(data), self._frames
+        idle = type(frames) is EventStream and frames.is_idle() and not (self._inside or self.over)
         named = b"event: " + self._name + b"\n" if self._name else b""
-        self._lead = named + b"data: " if usual and not self._inside else b""
+        self._lead = named + b"data: " if self._usual and idle else b""
+        return events
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
-        """Read one event; one that says nothing but more words takes a short way."""
-        kind = body.get("type")
+        """Read one event; a usual one takes a short way."""
+        kind, words = body.get("type"), body.get("delta")
         if type(kind) is not str:
             kind = name.decode(errors="replace")
         self._name = name
         if self._steps.came_before(body, kind):
             return
-        usual, item_id, places, place, key, event, add = self._usual
-        if (
-            kind == usual
-            and body.get("item_id") == item_id
-            and body.get(places) == place
-            and type(words := body.get("delta")) is str
-            and words
-            and USUAL.issuperset(body)
-            and not (body.get("logprobs") or self.damaged)
-        ):
-            add(words)
-            self.events.append(event(key, words))
-            return
+        usual = self._usual == (kind, *map(body.get, WHERE)) and USUAL.issuperset(body)
+        if usual and type(words) is str and words and not (body.get("logprobs") or self.damaged):
+            key, tells, add = self._adds
+            if add(words) is not False:
+                self.events.append(tells(key, words))
+                return
         reader = self.READERS.get(kind)
         if reader is None:
             self._read_odd_body(body, kind)
         elif not reader[0](self, body, *reader[1:]):
-            self._keep(body)
+            self._keep(body, known=True)
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
             self._read_ending({"response": body})
         elif type(body.get("error")) is dict:
             self._read_error(body)
-        elif kind not in SAYS_NOTHING:
+        elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
 
     def _read_error(self, body: dict[str, Any]) -> bool:
-        self.fail(decode_error(None, _without(body, "sequence_number")))
+        body.pop("sequence_number", None)
+        self.fail(decode_error(None, body))
         return True
 
-    def _keep(self, body: dict[str, Any]) -> None:
-        """Keep what nobody understands, with the part that it is about."""
+    def _keep(self, body: dict[str, Any], *, known: bool = False) -> None:
+        """Keep what nobody understands, with the part that it is about; of what is over all was said."""
         if self._answer is None:
             self._early.append(body)
             return
-        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
-        key = item.said[max(item.said)].key if item is not None and item.said and not item.ended else None
-        step = Opaque(DIALECT, _without(body, "sequence_number"))
-        self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=step))
+        item, key = self._items.named(body.get("item_id"), index_of(body.get("output_index"))), None
+        if item is not None and item.ended and known:
+            return
+        if item is not None and item.said and not item.ended:
+            key = item.said[max(item.said)].key
+        body.pop("sequence_number", None)
+        self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=Opaque(DIALECT, body)))
 
-    def _read_response(self, body: dict[str, Any]) -> bool:
-        """Tell what is known of the answer; later, what is new of it."""
-        news, before = body.get("response"), self._answer
+    def _read_response(self, body: dict[str, Any], *, last: bool = False) -> bool:
+        """Tell what is known of the answer; later, what is new of it, with its status until the last step."""
+        news, before, known = body.get("response"), self._answer, self._response.pop("status", None)
         self._response = {**self._response, **(news if type(news) is dict else {}), "output": []}
         self._answer = decode_response(self._response)
-        shell = replace(self._answer, choices=[])
+        shell, status = replace(self._answer, choices=[]), self._response.get("status")
+        usual = last or (before is None and status == "in_progress")
+        step = None if usual else Opaque(DIALECT, {"status": status})
         if before is None:
-            self.events.append(MessageStart(shell))
+            self.events.append(MessageStart(shell, opaque=step))
             for early in self._early:
                 self._keep(early)
-        elif shell != replace(before, choices=[]):
-            self.events.append(MessageDelta(shell))
+        elif shell != replace(before, choices=[]) or not (last or status == known):
+            self.events.append(MessageDelta(shell, opaque=step))
         return True
 
     def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> Item | None:
         """Find the open item of a kind that an event is about; it may begin, unless it is over."""
         item_id, place = body.get("item_id"), index_of(body.get("output_index"))
         item = self._items.find(kind, item_id, place)
-        if item is None and begin and not self._items.knows(item_id):
+        if item is None and begin and not self._items.knows(item_id, kind):
             made = {"type": kind, "status": "in_progress", **BEGUN.get(kind, {})}
             item = self._add({"id": item_id, **made} if type(item_id) is str else made, place)
         return item
@@ -160,7 +171,7 @@ class Decoder(StreamDecoder):
         item = self._items.add(body, place)
         if item.kind in CALLS:
             item.said[0] = Said(None, None, body)
-            if body.get("name") and body.get("call_id"):
+            if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
             self._open(item, 0, replace(decode_reasoning(body), text=""), body)
@@ -188,27 +199,25 @@ class Decoder(StreamDecoder):
         call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
         if said.key is None and type(call) is ToolCall:
             said.key = self.new_key()
-            start = CallStart(said.key, call.id, call.name, call.index, call.custom, opaque=call.opaque)
-            self.events.append(start)
+            said.texts = [[]]
+            named = call.id, call.name, call.index, call.custom
+            self.events.append(CallStart(said.key, *named, opaque=call.opaque))
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
         given = body.get("item")
-        if type(given) is dict and not self._items.knows(given.get("id")):
+        if type(given) is dict and not self._items.knows(given.get("id"), given.get("type", "message")):
             self._add(given, index_of(body.get("output_index")))
         return type(given) is dict
 
     def _add_block(self, body: dict[str, Any]) -> bool:
         block, place = body.get("part"), index_of(body.get("content_index"))
         if type(block) is not dict or block.get("type") == "reasoning_text":
-            return type(block) is dict and self._add_text(body, "content")
+            return type(block) is dict and self._read_whole(body, "content", True)
         item = self._find(body, "message", begin=True)
         if item is not None and (place is None or place not in item.said):
             self._open_block(item, place, block)
         return item is not None
-
-    def _add_text(self, body: dict[str, Any], name: str) -> bool:
-        return self._part_of(body, name, begin=True) is not None
 
     def _part_of(self, body: dict[str, Any], name: str, *, begin: bool) -> Said | None:
         """Find the part that an event is about."""
@@ -226,7 +235,7 @@ class Decoder(StreamDecoder):
         return said if said is not None and type(said.part) is KINDS[name] else None
 
     def _read_delta(self, body: dict[str, Any], name: str) -> bool:
-        words, places = body.get("delta"), GROWS[name].places
+        words = body.get("delta")
         said = self._part_of(body, name, begin=True) if type(words) is str else None
         if said is None:
             return False
@@ -234,12 +243,12 @@ class Decoder(StreamDecoder):
         if words or left:
             self.events += said.say(words, left)  # type: ignore[arg-type]
         if said.key is not None:
-            told = body.get("item_id"), places, body.get(places), said.key, said.tells, said.add
-            self._usual = body.get("type"), *told
+            self._usual = body.get("type"), *map(body.get, WHERE)
+            self._adds = said.key, said.tells, said.texts[-1].append if said.part else said.grow
         return True
 
-    def _read_whole(self, body: dict[str, Any], name: str) -> bool:
-        said = self._part_of(body, name, begin=False)
+    def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:
+        said = self._part_of(body, name, begin=begin)
         if said is not None:
             self.events += said.catch_up(body.get(GROWS[name].field))
         return said is not None
@@ -256,8 +265,9 @@ class Decoder(StreamDecoder):
         given, place = body.get("item"), index_of(body.get("output_index"))
         if type(given) is not dict:
             return False
-        item = self._items.find(given.get("type", "message"), given.get("id"), place)
-        if item is None and not self._items.knows(given.get("id")):
+        kind, item_id = given.get("type", "message"), given.get("id")
+        item = self._items.find(kind, item_id, place)
+        if item is None and not self._items.knows(item_id, kind):
             item = self._add(given, place)
         if item is not None:
             self._close(item, given)
@@ -265,7 +275,7 @@ class Decoder(StreamDecoder):
 
     def _close(self, item: Item, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
-        before, item.body, item.ended, self._usual = item.body, body, True, NOTHING
+        before, item.body, item.ended, self._usual = item.body, body, True, ()
         if item.kind in CALLS:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":
@@ -292,20 +302,21 @@ class Decoder(StreamDecoder):
     def _close_call(self, item: Item, before: dict[str, Any], *, whole: bool | None) -> None:
         """End a call; of what its body does not say, what was known before counts."""
         said, field, body = item.said[0], GROWS[item.kind].field, dict(item.body)
-        text, told = said.text, said.key is not None
-        body |= {key: before[key] for key in NAMES if before.get(key) and not body.get(key)}
-        if text and type(body.get(field)) not in (str, dict):
+        text = said.text
+        known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
+        body |= {key: known[key] for key in known if not is_text(body.get(key))}
+        if text and (whole is not True or type(body.get(field)) not in (str, dict)):
             body[field] = text
         call: Any = self._read_call(item, body)
         if type(call) is not ToolCall:
             self._tell(call)
             return
-        if not told:
-            said.texts = [[]]
         self.events += said.catch_up(call.raw)
         problem = NOT_UTF8 if self.damaged else said.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = "its arguments give a key twice"
+        if (first := before.get("name")) and first != body["name"]:
+            problem = f"it was named both {first!r} and {body['name']!r}"
         call = said.settle(call, problem, whole=whole)
         if call.complete and not call.custom and is_half(call, last=True):
             self._held.append((said.key, call))
@@ -329,10 +340,9 @@ class Decoder(StreamDecoder):
         """Read the end of the answer, and what of it was never told."""
         response: Any = body["response"] if type(body.get("response")) is dict else {}
         if self._answer is None:
-            self._read_response(body)
-        output: Any = response.get("output")
-        self._read_output(output if type(output) is list else [])
-        self._read_response(body)
+            self._read_response(body, last=True)
+        self._read_output(response.get("output"))
+        self._read_response(body, last=True)
         if self._answer.usage is not None:
             self.events.append(UsageDelta(self._answer.usage))
         if response.get("status") == "failed" or type(response.get("error")) is dict:
@@ -342,23 +352,17 @@ class Decoder(StreamDecoder):
             self.end(complete=True)
         return True
 
-    def _read_output(self, output: list[Any]) -> None:
-        reasoning = None
-        for given, arrived in zip(output, self._items.match(output), strict=True):
+    def _read_output(self, output: Any) -> None:
+        leader = None
+        for given, arrived in self._items.match(output if type(output) is list else []):
             if type(given) is not dict:
                 self._tell(Opaque(DIALECT, given))
                 continue
-            item = arrived
-            if item is None:
-                self._items.leader = reasoning
-                item = self._add(given, None)
+            self._items.leader = leader if arrived is None else self._items.leader
+            item = arrived or self._add(given, None)
             if not item.ended:
                 self._close(item, given)
-            reasoning = item if item.kind == "reasoning" else reasoning
-
-    def _skip(self, body: dict[str, Any]) -> bool:
-        """Leave out what the end of an item says again."""
-        return type(body.get("part")) is dict
+            leader = item if item.kind == "reasoning" else leader
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
@@ -384,21 +388,14 @@ class Decoder(StreamDecoder):
         "response.output_item.added": (_add_item,),
         "response.output_item.done": (_end_item,),
         "response.content_part.added": (_add_block,),
-        "response.content_part.done": (_skip,),
         "response.output_text.annotation.added": (_read_note,),
-        "response.reasoning_part.added": (_add_text, "content"),
-        "response.reasoning_part.done": (_skip,),
-        "response.reasoning_summary_part.added": (_add_text, "summary"),
-        "response.reasoning_summary_part.done": (_skip,),
+        "response.reasoning_part.added": (_read_whole, "content", True),
+        "response.reasoning_summary_part.added": (_read_whole, "summary", True),
     }
-    for _name, _spec in GROWS.items():
-        READERS[f"response.{_spec.words}.delta"] = (_read_delta, _name)
-        READERS[f"response.{_spec.words}.done"] = (_read_whole, _name)
-    del _name, _spec
-
-
-def _without(body: dict[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if name != key}
+    for _kind, _spec in GROWS.items():
+        READERS[f"response.{_spec.words}.delta"] = (_read_delta, _kind)
+        READERS[f"response.{_spec.words}.done"] = (_read_whole, _kind)
+    del _kind, _spec
 
 
 def decode_stream() -> Decoder:

@@ -92,22 +92,34 @@ class Encoder(SequentialEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
         self._response = self._items.response = event.response
-        body = {**self._shell(), "status": "in_progress", "output": []}
+        status = left_at_step(event.opaque, DIALECT).get("status", "in_progress")
+        created = self._step_of("response.created", status)
+        if event.opaque is not None and made_by(event.opaque, DIALECT):
+            return created
+        return created + self._step_of("response.in_progress", status)
+
+    def _step_of(self, kind: str, status: Any) -> bytes:
+        body = {**self._shell(), "status": status, "output": []}
         self._id = body.get("id")
-        begun = self._event("response.created", {"response": body})
-        return begun + self._event("response.in_progress", {"response": body})
+        if status is None:
+            del body["status"]
+        return self._event(kind, {"response": body})
 
     def _shell(self) -> dict[str, Any]:
         response = self._response or NO_RESPONSE
         usage = response.usage if self._usage is None else self._usage
         encoded = encode_response(replace(response, usage=usage), self.ledger.quirks)
         self.ledger.losses += encoded.losses
-        return encoded.body if self._id is None else {**encoded.body, "id": self._id}
+        mine = made_by(response.opaque, DIALECT)
+        return encoded.body if mine or self._id is None else {**encoded.body, "id": self._id}
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
-        """Keep what is new about the response; it is said at its end."""
+        """Keep what is new about the response; it is said at its end, or with its status if it has one."""
         self._response = event.response
-        return b""
+        if not made_by(event.opaque, DIALECT):
+            return b""
+        status = left_at_step(event.opaque, DIALECT).get("status")
+        return self._step_of(f"response.{'queued' if status == 'queued' else 'in_progress'}", status)
 
     def _announce(self, key: int, part: Any) -> None:
         self.ledger.at, self.ledger.part = ("choices", 0, "message"), key
