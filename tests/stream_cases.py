@@ -41,7 +41,7 @@ from toolwire import (
 from toolwire.framing import EventStream, JsonObjects
 from toolwire.names import restore, was_made
 
-SMALL = 5_000
+SMALL = 2_000
 EVERY = 1_000_000_000
 FIELDS = ("text", "refusal", "thinking", "calls", "finish", "usage", "error", "others")
 # The wires that have a place for a refusal; elsewhere it is text.

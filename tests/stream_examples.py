@@ -46,6 +46,11 @@ def call(index: int, text: str = "", call_id: str | None = None, name: str | Non
     return {"tool_calls": [entry]}
 
 
+def note(place: int) -> Body:
+    """Make an annotation of a text."""
+    return {"index": place, "type": "url_citation", "url_citation": {"url": f"https://a.example/{place}"}}
+
+
 COUNTS = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 ROLE = chunk({"role": "assistant", "content": ""})
 USAGE = chunk(usage=COUNTS)
@@ -97,6 +102,27 @@ CHAT = {
         ROLE, chunk(call(0, "", "call_1", "search")), FRAGMENTS[0], chunk({}, "length"), done=True
     ),
     "limit at a call": events(ROLE, chunk(call(0, "", "call_1", "now")), chunk({}, "length"), done=True),
+    "a call after the end": events(
+        ROLE,
+        chunk(call(0, "{}", "call_1", "now"), "tool_calls"),
+        chunk(call(1, "", "call_2", "search")),
+        *[chunk(call(1, piece)) for piece in QUERY],
+        chunk({}, "tool_calls"),
+        done=True,
+    ),
+    "notes before words": events(
+        ROLE,
+        *[chunk({"annotations": [note(place)]}) for place in range(2)],
+        chunk({"content": "As said."}),
+        chunk({}, "stop"),
+        done=True,
+    ),
+    "a call of two kinds": events(
+        chunk({"role": "assistant", "function_call": {"name": "", "arguments": ""}}),
+        chunk({"tool_calls": [{**call(0, "{}", "call_1", "now")["tool_calls"][0], "custom": {"name": ""}}]}),
+        chunk({}, "tool_calls"),
+        done=True,
+    ),
     "error": events(
         ROLE, chunk({"content": "I w"}), {"error": {"message": "no", "type": "server_error", "code": None}}
     ),
@@ -151,6 +177,17 @@ MESSAGES = {
     "redacted": blocks(*block(0, {"type": "redacted_thinking", "data": "YQ=="}), *words(1, "Yes.")),
     "limit in a call": blocks(*words(0, "I"), *tool(1, "search", QUERY[0]), reason="max_tokens"),
     "limit at a call": blocks(*words(0, "I"), *tool(1, "now"), reason="max_tokens"),
+    "input of no block": blocks(
+        *tool(2, "now"),
+        {
+            "type": "content_block_delta",
+            "index": 1,
+            "delta": {"type": "input_json_delta", "partial_json": "{"},
+        },
+        {"type": "content_block_stop", "index": 1},
+        reason="tool_use",
+    ),
+    "no start": blocks(*words(0, "I"))[blocks().index(b"event: ping") :],
     "unknown": blocks(*words(0, "I"), {"type": "news", "index": 0}, *block(1, {"type": "mystery", "a": 1})),
     "error": blocks(*words(0, "I w"), reason=None)
     + named({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
@@ -176,7 +213,11 @@ def response(output: list[Body], status: str = "in_progress", **beside: Any) -> 
 
 def item(place: int, body: Body, *steps: Body, cut: bool = False) -> list[Body]:
     """Make an item of Responses with its steps; one that was cut off is never done."""
-    empty = {"message": {"content": []}, "function_call": {"arguments": ""}, "reasoning": {"summary": []}}
+    empty: dict[str, Body] = {
+        "message": {"content": []},
+        "function_call": {"arguments": ""},
+        "reasoning": {"summary": []},
+    }
     begun = {**body, **empty[body["type"]], "status": "in_progress"}
     added = {"type": "response.output_item.added", "output_index": place, "item": begun}
     done = {"type": "response.output_item.done", "output_index": place, "item": body}

@@ -5,6 +5,8 @@ A stream that its client begins to read right is a failure of the law, and leave
 
 FORGETS = "a later chunk says no usage, and the client forgets what an earlier one said"
 EMPTY = "the finish reason is an empty text, and beside it stands an empty call"
+ARRAY = "the stream is a JSON array, for which this client asks no server"
+ALL_BUT_CALLS = {"text", "finish", "usage", "error"}
 BLOCKS = "the content is a list of blocks, which the client takes for text, or joins by what it is not"
 MISREAD: dict[str, tuple[set[str], str]] = {
     "openai-chat/datadog-dd-trace-py__completion_stream_multiple_choices_proxy-0": ({"usage"}, FORGETS),
@@ -24,6 +26,25 @@ MISREAD: dict[str, tuple[set[str], str]] = {
     "mistral-chat/pydantic-pydantic-ai__test_mistral-test_mistral_model_thinking_part_iter-0": (
         {"thinking"},
         BLOCKS,
+    ),
+    "openai-responses/crmne-ruby_llm__providers_bedrock_mantle_responses_chat"
+    "_streams_through_the_responses_surface-0": (
+        {"text", "thinking", "finish", "usage", "error"},
+        "the first block of a message has the index 1, and the client raises",
+    ),
+    "gemini: array": ({"calls", *ALL_BUT_CALLS}, ARRAY),
+    **{
+        f"gemini/tmc-langchaingo__testgoogleai{case}": (ALL_BUT_CALLS, ARRAY)
+        for case in (
+            "generatecontentwithmultiplemessages-0",
+            "generatecontentwithsystemmessage-0",
+            "toolcallresponse-1",
+            "withstreaming-0",
+        )
+    },
+    "ollama-chat/prism-php-prism__ollama-stream-with-client-executed-tool-1-0": (
+        {"error"},
+        "empty lines stand between the others, and the client raises",
     ),
     "mistral-chat/vercel-ai__mistral-tool-call-0": (
         {"usage", "error"},
@@ -58,6 +79,28 @@ NO_STREAM: dict[str, str] = {
             "openai-chat/pydantic-pydantic-ai__test_snowflake-test_snowflake_",
             EMPTY,
             ("llama-0", "native_output-0", "openai_model-0", "thinking-0", "thinking-1", "tool_calling-0"),
+        ),
+        (
+            "openai-responses/crmne-ruby_llm__chat_web_search_with_xai_grok-4_3",
+            "two items have one id, and the client raises",
+            ("_searches_cites_and_counts_the_sources_it_used-0",),
+        ),
+        (
+            "gemini/",
+            "the finish reason is a number, and the client raises",
+            (
+                "open-telemetry-opentelemetry-python-contrib__test_function_call_choice-0",
+                "open-telemetry-opentelemetry-python-contrib__test_generate_content_extra_params-0",
+                "open-telemetry-opentelemetry-python-contrib__test_tool_events_no_content-0",
+                "tmc-langchaingo__testgoogleaimultimodalcontent-0",
+                "tmc-langchaingo__testgoogleaiwithjsonmode-0",
+                "tmc-langchaingo__testgoogleaiwithtools-0",
+            ),
+        ),
+        (
+            "gemini/",
+            "thoughts follow each other, which are one in a stream",
+            ("crewaiinc-crewai__google-test_gemini_crew_structured_output_with_tools-0",),
         ),
         (
             "mistral-chat/",

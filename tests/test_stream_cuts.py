@@ -32,8 +32,8 @@ TERMINALS = {
 PLACES = re.compile(rb"[\r\n}\]]")
 FRAME_END = re.compile(rb"\r?\n\r?\n|\r\r")
 UNENDED = {"incomplete", "error"}
-BY_BYTE = [pytest.param(1_000, id="tiny"), pytest.param(2_500, id="small", marks=pytest.mark.slow)]
-BY_PLACE = [pytest.param(2_500, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
+BY_BYTE = [pytest.param(500, id="tiny"), pytest.param(1_600, id="small", marks=pytest.mark.slow)]
+BY_PLACE = [pytest.param(1_500, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
 
 
 def offered(events: list[Event]) -> list[ToolCall]:
@@ -106,7 +106,7 @@ def test_a_cut_at_every_byte(name: str, most: int, tally: Counter[str]) -> None:
             closing = decoder.close()
             if what := complaint(name, case.data, cut, seen, closing):
                 found.append(f"{case.name} at {cut}: {what}")
-            told = [event for event in seen + closing if not isinstance(event, ErrorEnd)]
+            told: list[Event] = [event for event in seen + closing if not isinstance(event, ErrorEnd)]
             if cut not in live and told != before:
                 found.append(f"{case.name} at {cut}: it is not what was told of a byte less")
             before = told

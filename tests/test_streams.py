@@ -5,6 +5,7 @@ Each law runs over the small streams in the fast suite, and over all of them in 
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -35,8 +36,9 @@ from toolwire import accumulate, events_of
 from toolwire.dialects import NAMES
 
 SIZES = [pytest.param(SMALL, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
+TINY = [pytest.param(700, id="tiny"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
 CUTS = [
-    pytest.param(SMALL, 10, id="small"),
+    pytest.param(SMALL, 5, id="small"),
     pytest.param(EVERY, 100, id="all", marks=pytest.mark.slow),
 ]
 
@@ -114,7 +116,7 @@ def test_a_stream_tells_what_its_whole_turn_says(name: str, most: int, tally: Co
             tally["streams compared with their whole turn"] += 1
             seen += 1
     assert found == [], shown(found)
-    assert seen > 0 or name == "openai-chat"
+    assert seen > 0 or name == "openai-chat" or most < EVERY
 
 
 @pytest.mark.parametrize("most", SIZES)
@@ -152,7 +154,7 @@ def test_a_response_told_as_a_stream_is_the_same(name: str, most: int, tally: Co
     assert found == [], shown(found)
 
 
-@pytest.mark.parametrize("most", SIZES)
+@pytest.mark.parametrize("most", TINY)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_response_told_as_a_stream_in_another_dialect_is_the_same(
     source: str, target: str, most: int, tally: Counter[str]
@@ -167,3 +169,12 @@ def test_a_response_told_as_a_stream_in_another_dialect_is_the_same(
             found += lines(recording.name, differing, theirs, tell(events))
             tally["responses told as streams in another dialect"] += 1
     assert found == [], shown(found)
+
+
+@pytest.mark.corpus
+def test_every_exception_is_recorded(corpus: Any) -> None:
+    assert corpus
+    streams = {case.name for name in NAMES for case in cases(name)}
+    responses = {recording.name for name in NAMES for recording, _ in responses_of(name)}
+    assert {*MISREAD, *NO_RESPONSE} - streams == set()
+    assert NO_STREAM.keys() - responses == set()

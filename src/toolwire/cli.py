@@ -93,7 +93,8 @@ def _translate(options: argparse.Namespace) -> int:
 def _translate_stream(options: argparse.Namespace) -> int:
     """Translate a stream while it is read; one that must lose nothing is written when that is known."""
     stream, held = translate.stream(options.source, options.target), []
-    with nullcontext(sys.stdin.buffer) if options.file == "-" else Path(options.file).open("rb") as file:
+    given: Any = nullcontext(sys.stdin.buffer) if options.file == "-" else Path(options.file).open("rb")
+    with given as file:
         while piece := file.read1(PIECE):
             held.append(_send(stream.feed(piece), now=not options.strict))
     held.append(_send(stream.close(), now=not options.strict))

@@ -149,11 +149,11 @@ def _settle(call: ToolCall) -> ToolCall:
     """Complete what a dialect says of a call: a name, and beside an error the text that it is about."""
     if not call.name:
         return replace(call, name=UNKNOWN, error=call.error or "a call must have a name")
-    if call.error is None or call.raw is not None or call.opaque is None:
+    if call.error is None or call.opaque is None:
         return call
     given = _arguments_of(_inner(call.opaque.value))
     if type(given) is not str:
-        return replace(call, raw=_written(given))
+        return call if call.raw is not None else replace(call, raw=_written(given))
     arguments, error = parse_arguments(given)
     return replace(call, arguments=arguments, raw=given, error=error)
 

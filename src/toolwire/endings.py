@@ -44,7 +44,7 @@ def settle_calls(parts: Any, reason: Any) -> Any:
 
 
 def refuse(call: ToolCall, problem: str | None) -> ToolCall:
-    """Mark a call whose arguments came as an object as not to be used; its text is left open, so that none is."""
+    """Mark a call whose arguments came as an object as not to be used; its text is left open."""
     return cut_off(replace(call, raw=format_arguments(call.arguments)[:-1], error=problem))
 
 

@@ -143,7 +143,8 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
     if arguments is None:
         arguments, form["no_args"] = {}, True
         if given is not None:
-            raw, error = format_arguments(given), f"an object was expected, not {kind_of(given)}"
+            raw = given if type(given) is str else format_arguments(given)
+            error = f"an object was expected, not {kind_of(given)}"
     if call_id is None:
         form["no_id"] = True
     made = links.make_id() if call_id is None else call_id

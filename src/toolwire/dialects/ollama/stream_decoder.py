@@ -80,12 +80,12 @@ class Decoder(StreamDecoder):
         self._calls = 0
         self._called = False
         self._ids: dict[str, Any] = {}
-        self._alike: tuple[bytes, int, bytes, bytes, Any, int] | None = None
+        self._usual: tuple[bytes, int, bytes, bytes, Any, int] | None = None
         self._idle = False
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        if self._alike is not None and self._idle and (event := self._read_alike_line(data)) is not None:
+        if self._usual is not None and self._idle and (event := self._read_alike_line(data)) is not None:
             return [event]
         events = super().feed(data)
         self._idle = data[-1:] == b"\n" and not (self._inside or self.over)
@@ -93,7 +93,7 @@ class Decoder(StreamDecoder):
 
     def _read_alike_line(self, data: bytes) -> Any:
         """Read a line that differs in its time and its words alone from those before."""
-        before, place, middle, after, kind, key = self._alike  # type: ignore[misc]
+        before, place, middle, after, kind, key = self._usual  # type: ignore[misc]
         if not (data.startswith(before) and data.endswith(after)):
             return None
         if middle:
@@ -120,7 +120,7 @@ class Decoder(StreamDecoder):
                 return
             before, _, middle = before.partition(time)
             before, middle = before + b'"', b'"' + middle
-        self._alike = before, len(before), middle, after + b"\n", kind, self._speech.key
+        self._usual = before, len(before), middle, after + b"\n", kind, self._speech.key
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one line."""
@@ -145,7 +145,7 @@ class Decoder(StreamDecoder):
 
     def _read_beside(self, body: dict[str, Any]) -> None:
         """Read what stands beside the message: the shell of the answer, or news of it."""
-        self._beside, before, self._alike = body, self._top, None
+        self._beside, before, self._usual = body, self._top, None
         said = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
         top = self._top = {**(before or {}), **said}
         if before is None:
@@ -184,7 +184,7 @@ class Decoder(StreamDecoder):
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
             kind = WORDS[type(shell)]
             self.events.append(kind(self._speech.key, words))
-            if learns and self._alike is None:
+            if learns and self._usual is None:
                 self._learn_line(kind, words)
             return
         for key, given in (("thinking", thinking), ("content", content)):
@@ -193,7 +193,7 @@ class Decoder(StreamDecoder):
         self._read_odd_message(message, thinking, content)
 
     def _read_odd_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
-        self._alike = None
+        self._usual = None
         given = message.get("tool_calls")
         calls = message.pop("tool_calls") if type(given) is list and given else []
         images = take_images(message)

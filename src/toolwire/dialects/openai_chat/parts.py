@@ -6,6 +6,7 @@ from typing import Any
 from toolwire.ledger import Ledger, take
 from toolwire.media import data_url, split_data_url
 from toolwire.names import WORDS, Grammar
+from toolwire.pieces import add_texts, join_texts
 from toolwire.types import Audio, Cache, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.wire import Wire
 
@@ -337,23 +338,6 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
     return ledger.replay({"type": "url_citation", "url_citation": inner}, citation.opaque)
 
 
-def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:
-    """Add the pieces of a step to their whole: lists and objects grow, else the latest counts."""
-    for key, value in news.items():
-        before = whole.get(key)
-        if type(before) is list and type(value) is list:
-            before += value
-        elif type(before) is dict and type(value) is dict:
-            join_pieces(before, value)
-        elif type(value) is list:
-            whole[key] = value.copy()
-        elif type(value) is dict:
-            whole[key] = {}
-            join_pieces(whole[key], value)
-        elif value is not None or key not in whole:
-            whole[key] = value
-
-
 class Details:
     """The `reasoning_details` of an answer as they arrive: those of one index and kind are one."""
 
@@ -383,23 +367,6 @@ class Details:
 def _goes_on(last: dict[str, Any], piece: dict[str, Any]) -> bool:
     same = all(last.get(key) == piece.get(key) for key in ("type", "index"))
     return same and (piece.get("id") in (None, last.get("id")) or "id" not in last)
-
-
-def add_texts(whole: dict[str, Any], piece: dict[str, Any], texts: frozenset[str]) -> None:
-    """Add a piece to its whole; the pieces of these texts are put in a list, to be joined once."""
-    for key, value in piece.items():
-        if key in texts and type(value) is str:
-            if type(whole.get(key)) is not list:
-                whole[key] = []
-            whole[key].append(value)
-        elif value is not None or key not in whole:
-            whole[key] = value
-
-
-def join_texts(whole: dict[str, Any], texts: frozenset[str]) -> dict[str, Any]:
-    """Join the pieces of these texts."""
-    joined = {key: "".join(whole[key]) for key in texts if type(whole.get(key)) is list}
-    return {key: joined.get(key, value) for key, value in whole.items()}
 
 
 def words_of(details: list[Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.accumulation import NEVER_ENDED, cite
+from toolwire.alike import PADDING
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
 from toolwire.dialects.openai_chat.error import decode_error
 from toolwire.dialects.openai_chat.messages import REASONING_KEYS, take_audio
@@ -20,11 +21,8 @@ from toolwire.dialects.openai_chat.parts import (
     DIALECT,
     WIRE,
     Details,
-    add_texts,
     decode_citation,
     decode_part,
-    join_pieces,
-    join_texts,
     words_of,
 )
 from toolwire.dialects.openai_chat.response import (
@@ -37,6 +35,7 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.endings import CUT, cut_off, is_half
 from toolwire.ledger import form_of
 from toolwire.names import number_of
+from toolwire.pieces import add_texts, join_pieces, join_texts
 from toolwire.slots import CallText, Slots, index_of
 from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
 from toolwire.types import (
@@ -110,6 +109,8 @@ class Answer(Speech):
 
 class Decoder(StreamDecoder):
     """Reads chunks."""
+
+    volatile = ((b'"obfuscation":"', PADDING),)
 
     def __init__(self) -> None:
         super().__init__()

@@ -162,13 +162,13 @@ class Encoder(StreamEncoder):
         return self._chunk(part.choice, {"annotations": notes}, event.opaque) if notes else b""
 
     def _encode_notes(self, citations: Iterable[Citation], choice: int) -> list[Any]:
-        """Write annotations. Those from elsewhere get a number, without which clients cannot join them."""
+        """Write annotations, each with its number, without which clients cannot join those of two chunks."""
         notes = []
         for citation in citations:
             if (note := encode_citation(citation, self.ledger)) is not None:
                 place = self._noted.get(choice, 0)
                 self._noted[choice] = place + 1
-                notes.append(note if made_by(citation.opaque, DIALECT) else {"index": place, **note})
+                notes.append({"index": place, **note})
         return notes
 
     def _stand(self, part: "_Written") -> None:

@@ -21,7 +21,7 @@ from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, d
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
-from toolwire.endings import CUT, asks, cut_off, settle_calls, wants_calls
+from toolwire.endings import CUT, asks, cut_off, refuse, settle_calls, wants_calls
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.framing import LIMIT
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
@@ -366,7 +366,7 @@ class Said:
     def settle(self, call: ToolCall, problem: str | None, *, whole: bool | None) -> ToolCall:
         """Give a call as it may be used; where nothing says whether it is whole, an object of text is."""
         if problem is not None:
-            return cut_off(replace(call, error=problem))
+            return refuse(call, problem) if call.raw is None else cut_off(replace(call, error=problem))
         if whole is None:
             whole = bool(self.text.strip()) and parse_arguments(self.text)[1] is None
         return call if whole else cut_off(call)

@@ -2,8 +2,7 @@
 
 Rules of this file:
 - What has no beginning, because a server left it out, begins when something is said of it.
-- A call begins when its name and its id are known. One without text, or with bad text, waits for the reason
-  of the answer's end: it may have been cut off.
+- A call begins when its name and its id are known; one of no or bad text waits for the reason of the end.
 """
 
 from itertools import zip_longest
@@ -116,26 +115,22 @@ class Decoder(StreamDecoder):
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
             self._read_ending({"response": body})
-        elif type(body.get("error")) is dict:
-            self._read_error(body)
+        elif kind == "error" or type(body.get("error")) is dict:
+            body.pop("sequence_number", None)
+            self.fail(decode_error(None, body))
         elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
-
-    def _read_error(self, body: dict[str, Any]) -> bool:
-        body.pop("sequence_number", None)
-        self.fail(decode_error(None, body))
-        return True
 
     def _keep(self, body: dict[str, Any], *, known: bool = False) -> None:
         """Keep what nobody understands, with the part that it is about; of what is over all was said."""
         if self._answer is None:
             self._early.append(body)
             return
-        item, key = self._items.named(body.get("item_id"), index_of(body.get("output_index"))), None
-        if item is not None and item.ended and known:
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        over = item is not None and item.ended
+        if over and known:
             return
-        if item is not None and item.said and not item.ended:
-            key = item.said[max(item.said)].key
+        key = item.said[max(item.said)].key if item is not None and item.said and not over else None
         body.pop("sequence_number", None)
         self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=Opaque(DIALECT, body)))
 
@@ -145,8 +140,8 @@ class Decoder(StreamDecoder):
         self._response = {**self._response, **(news if type(news) is dict else {}), "output": []}
         self._answer = decode_response(self._response)
         shell, status = replace(self._answer, choices=[]), self._response.get("status")
-        usual = last or (before is None and status == "in_progress")
-        step = None if usual else Opaque(DIALECT, {"status": status})
+        news = not last and (before is not None or status != "in_progress")
+        step = Opaque(DIALECT, {"status": status}) if news else None
         if before is None:
             self.events.append(MessageStart(shell, opaque=step))
             for early in self._early:
@@ -302,11 +297,10 @@ class Decoder(StreamDecoder):
     def _close_call(self, item: Item, before: dict[str, Any], *, whole: bool | None) -> None:
         """End a call; of what its body does not say, what was known before counts."""
         said, field, body = item.said[0], GROWS[item.kind].field, dict(item.body)
-        text = said.text
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
         body |= {key: known[key] for key in known if not is_text(body.get(key))}
-        if text and (whole is not True or type(body.get(field)) not in (str, dict)):
-            body[field] = text
+        if said.text and (whole is not True or type(body.get(field)) not in (str, dict)):
+            body[field] = said.text
         call: Any = self._read_call(item, body)
         if type(call) is not ToolCall:
             self._tell(call)
@@ -321,9 +315,9 @@ class Decoder(StreamDecoder):
         if call.complete and not call.custom and is_half(call, last=True):
             self._held.append((said.key, call))
         else:
-            self._end_call(said.key, call)
+            self._tell_call(said.key, call)
 
-    def _end_call(self, key: int, call: ToolCall) -> None:
+    def _tell_call(self, key: int, call: ToolCall) -> None:
         self._called = self._called or call.complete
         self.events.append(CallEnd(key, call))
 
@@ -332,7 +326,7 @@ class Decoder(StreamDecoder):
         held, self._held = self._held, []
         for key, call in held:
             if last or call.error is None:
-                self._end_call(key, cut_off(call) if reason in CUT else call)
+                self._tell_call(key, cut_off(call) if reason in CUT else call)
             else:
                 self._held.append((key, call))
 
@@ -364,6 +358,10 @@ class Decoder(StreamDecoder):
                 self._close(item, given)
             leader = item if item.kind == "reasoning" else leader
 
+    def end(self, *, complete: bool) -> None:
+        """End the stream; an answer is complete if its own last event says so."""
+        super().end(complete=complete and self.done)
+
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         if self._answer is None:
@@ -382,7 +380,6 @@ class Decoder(StreamDecoder):
         self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
 
     READERS: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "error": (_read_error,),
         **dict.fromkeys(OPENINGS, (_read_response,)),
         **dict.fromkeys(ENDINGS, (_read_ending,)),
         "response.output_item.added": (_add_item,),

@@ -5,7 +5,6 @@ Rules of this file:
   full. What was written last is the output of the response that ends the stream.
 - A message stays open until a part comes that does not join it. Words from elsewhere begin with the first of
   them: an empty text has no item of its own.
-- Steps are numbered from 0; items have the places that they get in the output.
 """
 
 from typing import Any
@@ -86,23 +85,21 @@ class Encoder(SequentialEncoder):
 
     def _event(self, kind: str, body: dict[str, Any]) -> bytes:
         self._number += 1
-        data = encode_json({"type": kind, **body, "sequence_number": self._number})
-        return write_event(data, kind.encode())
+        return write_event(
+            encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode()
+        )
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
         self._response = self._items.response = event.response
         status = left_at_step(event.opaque, DIALECT).get("status", "in_progress")
         created = self._step_of("response.created", status)
-        if event.opaque is not None and made_by(event.opaque, DIALECT):
-            return created
-        return created + self._step_of("response.in_progress", status)
+        mine = made_by(event.opaque, DIALECT)
+        return created if mine else created + self._step_of("response.in_progress", status)
 
     def _step_of(self, kind: str, status: Any) -> bytes:
-        body = {**self._shell(), "status": status, "output": []}
+        body = {**self._shell(), **({"status": status} if status else {}), "output": []}
         self._id = body.get("id")
-        if status is None:
-            del body["status"]
         return self._event(kind, {"response": body})
 
     def _shell(self) -> dict[str, Any]:
@@ -155,8 +152,9 @@ class Encoder(SequentialEncoder):
         body, closed = self._items.bodies[place], self._close_message()
         self._message = place if self._items.open is not None else None
         self._place = {"item_id": body.get("id", "") if type(body) is dict else "", "output_index": place}
-        added = {"output_index": place, "item": _begun(body)}
-        return closed + self._event("response.output_item.added", added)
+        return closed + self._event(
+            "response.output_item.added", {"output_index": place, "item": _begun(body)}
+        )
 
     def _close_message(self) -> bytes:
         place, self._message = self._message, None
@@ -169,10 +167,10 @@ class Encoder(SequentialEncoder):
     def _begin_block(self, block: Any, place: int) -> bytes:
         grows = self._grows or GROWS["output_text"]
         self._step, self._words, self._ready = {**self._place, grows.places: place}, [], None
-        begun = {**block, grows.field: ""} if self._grows is not None else block
         if self._grows is not None:
-            begun |= {key: [] for key in ("annotations", "logprobs") if key in block}
-        return self._event(f"response.{grows.part}.added", {**self._step, "part": begun})
+            emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if key in block}
+            block = {**block, grows.field: "", **emptied}
+        return self._event(f"response.{grows.part}.added", {**self._step, "part": block})
 
     def _end_block(self, block: Any) -> bytes:
         grows, data, self._ready = self._grows, b"", None
@@ -200,12 +198,11 @@ class Encoder(SequentialEncoder):
             self._words.append(event.text)
             self._number += 1
             return b'%b%b,"sequence_number":%d}\n\n' % (self._ready, encode_json(event.text), self._number)
-        data, words = b"", event.text
-        if self._before is None and words:
+        data, words, form = b"", event.text, form_of(getattr(self._part, "opaque", None), DIALECT)
+        if self._before is None and words and type(self._part) in WORDS:
             data = self._begin(replace(self._part, text=words))
         if type(event) is not ThinkingDelta:
             return data + self._say(words, left_at_step(event.opaque, DIALECT))
-        form = form_of(self._part.opaque, DIALECT)
         if "texts" in form or self._before is None:
             self._words.append(words)
             return data
@@ -257,8 +254,7 @@ class Encoder(SequentialEncoder):
             return b""
         place, before, size = self._before
         del self._items.bodies[place:]
-        if before is not None:
-            del before[size:]
+        del (before or [])[size:]
         self._items.open = before
         self._write(part)
         data = self._end_part(part, place)
@@ -267,21 +263,19 @@ class Encoder(SequentialEncoder):
         return data
 
     def _end_part(self, part: Any, place: int) -> bytes:
-        items = self._items
         if type(part) is Thinking:
-            return self._end_texts(items.bodies[place]) + self._end_item(place)
-        if not items.open:
-            return self._end_item(place) if len(items.bodies) > place else b""
-        data = b""
-        for citation in (getattr(part, "citations", None) or ())[self._cited :]:
-            data += self.write_citation(CitationDelta(0, citation))
-        return data + self._end_block(items.open[-1])
+            return self._end_texts(part, self._items.bodies[place]) + self._end_item(place)
+        if not self._items.open:
+            return self._end_item(place) if len(self._items.bodies) > place else b""
+        untold = (getattr(part, "citations", None) or ())[self._cited :]
+        notes = [self.write_citation(CitationDelta(0, citation)) for citation in untold]
+        return b"".join(notes) + self._end_block(self._items.open[-1])
 
-    def _end_texts(self, body: dict[str, Any]) -> bytes:
+    def _end_texts(self, part: Thinking, body: dict[str, Any]) -> bytes:
         """End the texts of reasoning, and say those that nobody said."""
-        data = b""
-        key = next((key for key in TEXTS if type(body.get(key)) is list and body[key]), "summary")
-        blocks = body.get(key) or []
+        data, known = b"", form_of(part.opaque, DIALECT).get("key", "summary")
+        key = next((key for key in TEXTS if self._grows is GROWS[key]), known)
+        blocks = body[key] if type(body.get(key)) is list else []
         for place, block in enumerate(blocks):
             begun = len(self._texts) + (self._grows is not None)
             text = block.get("text") if type(block) is dict and place >= begun - 1 else None
@@ -290,8 +284,7 @@ class Encoder(SequentialEncoder):
                 told = "".join(self._words)
                 data += self._say(text[len(told) :], {}) if text.startswith(told) else b""
         if self._grows is not None:
-            block = {"type": TEXTS[key], "text": "".join(self._words)}
-            data += self._end_block(block)
+            data += self._end_block({"type": TEXTS[key], "text": "".join(self._words)})
         return data
 
     def write_call_start(self, event: CallStart) -> bytes:
@@ -361,11 +354,9 @@ class Encoder(SequentialEncoder):
         said = said if type(said) is dict else {"code": error.code, "message": error.message}
         if self._response is None:
             return self._event("error", {key: said.get(key) for key in ("code", "message", "param")})
-        if said.get("code") is None:
-            code = CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
-            said = {**said, "code": code}
+        code = said.get("code") or CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
         closed = self._close_message()
-        failed = {**self._whole(), "status": "failed", "error": said}
+        failed = {**self._whole(), "status": "failed", "error": {**said, "code": code}}
         return closed + self._event("response.failed", {"response": failed})
 
     def write_message_end(self, event: MessageEnd) -> bytes:

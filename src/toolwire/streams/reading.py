@@ -1,58 +1,42 @@
-"""What reading and writing a stream have in common in every dialect.
+"""What reading a stream has in common in every dialect.
 
 Rules of this file:
 - A decoder gives events and never raises: what cannot be read is an `ErrorEnd`, and ends the stream.
 - A stream may turn out to be something else: one whole JSON body, an error page, nothing. It is read as that.
 - Bytes that are no UTF-8 become U+FFFD in words; a call whose text they touched is refused.
-- An encoder gives bytes as soon as they can be said. After an error it says nothing more.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from toolwire.accumulation import WORDS, events_of
+from toolwire.alike import UNREADABLE, Alike, Found, Volatile, learn
 from toolwire.bodies import read_body
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.faults import excerpt
-from toolwire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects, write_event
-from toolwire.ledger import Ledger
-from toolwire.slots import CallText
+from toolwire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
 from toolwire.types import (
     CallDelta,
-    CallEnd,
-    CallStart,
-    ChoiceEnd,
-    CitationDelta,
     Error,
     ErrorEnd,
     Event,
-    Loss,
-    MessageDelta,
     MessageEnd,
-    MessageStart,
     Opaque,
-    OpaqueDelta,
     Part,
     PartEnd,
     PartStart,
     RefusalDelta,
     Response,
-    SignatureDelta,
     TextDelta,
     ThinkingDelta,
-    UsageDelta,
 )
 
 _decode = msgspec.json.Decoder().decode
-_decode_text = msgspec.json.Decoder(str).decode
-encode_json = msgspec.json.Encoder().encode
 DONE = b"[DONE]"
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
-BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 NOT_UTF8 = "its text was not UTF-8"
 EXCERPT = 500
 
@@ -62,11 +46,13 @@ class StreamDecoder:
 
     `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that
     nothing more is read; `ignored` counts the bytes that came after that. `learns` says that frames of words
-    repeat each other but for the words, and can be read quickly; `grows` is the call that a fragment goes to.
+    repeat each other but for the words and what is `volatile`, and can be read quickly; `grows` is what has
+    to know the words of the present frame.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
     learns = True
+    volatile: Volatile = ()
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -75,7 +61,7 @@ class StreamDecoder:
         self.ignored = 0
         self.damaged = False
         self.frame = b""
-        self.grows: CallText | None = None
+        self.grows: Any = None
         self._frames: Framing | None = None
         self._pieces = JsonObjects()
         self._inside = False
@@ -83,19 +69,17 @@ class StreamDecoder:
         self._keys = 0
         self._head = b""
         self._excerpt = b""
-        self._before = b""
-        self._after = b""
-        self._begin = self._end = 0
-        self._grows: CallText | None = None
+        self._alike: Alike | None = None
+        self._grows: Any = None
         self._kind: Any = None
         self._key: int | None = None
         self._last = (b"", "")
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        if self._before and data.startswith(self._before) and data.endswith(self._after):
-            event = self._read_alike(data, self._begin, self._end)
-            if event is not None:
+        if self._alike is not None:
+            found = self._alike.read(data)
+            if found is not None and found[2] == len(data) and (event := self._tell_more(found)) is not None:
                 return [event]
         self.events = []
         if self.over:
@@ -115,23 +99,27 @@ class StreamDecoder:
         return self.events
 
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
-        if self._before:
-            data = self._read_all_alike(data)
+        place = 0
+        while self._alike is not None and (found := self._alike.read(data, place)) is not None:
+            if (event := self._tell_more(found)) is None:
+                break
+            self.events.append(event)
+            place = found[2]
         try:
-            found = frames.feed(data)
+            read = frames.feed(data[place:])
         except FrameTooLarge as problem:
             self._read_frames(problem.before, frames)
             if self.over:
                 return
             raise
-        self._read_frames(found, frames)
-        if self._before and not (type(frames) is EventStream and frames.is_idle()):
-            self._before = b""
+        self._read_frames(read, frames)
+        if self._alike is not None and not (type(frames) is EventStream and frames.is_idle()):
+            self._alike = None
 
     def _read_frames(self, found: Sequence[Frame], frames: Framing) -> None:
         learns = self.learns and type(frames) is EventStream
         for name, frame in found:
-            count = len(self.events)
+            count, self.grows = len(self.events), None
             if self._inside or name == STRAY:
                 self._read_piece(frame)
             else:
@@ -141,51 +129,33 @@ class StreamDecoder:
             if learns:
                 self._learn(name, frame, count)
 
-    def _read_alike(self, data: bytes, begin: int, end: int) -> Any:
-        """Read a frame that differs from the last one in its words alone, from `begin` to `end`."""
-        try:
-            words = _decode_text(data[begin:end])
-        except UNREADABLE:
+    def _tell_more(self, found: Found) -> Any:
+        """Tell the words of a frame that is like the one before; None where it has to be read in full."""
+        words, number, _ = found
+        if not words or (number >= 0 and not self.follows(number)):
             return None
-        if not words or (self._grows is not None and not self._grows.grow(words)):
+        if self._grows is not None and not self._grows.grow(words):
             return None
         return self._kind(self._key, words)
 
-    def _read_all_alike(self, data: bytes) -> bytes:
-        """Read the frames that differ from the last one in their words alone; give the bytes after them."""
-        before, after, place = self._before, self._after, 0
-        while data.startswith(before, place) and (end := data.find(after, place + self._begin + 1)) >= 0:
-            event = self._read_alike(data, place + self._begin, end + 1)
-            if event is None:
-                break
-            self.events.append(event)
-            place = end + len(after)
-        return data[place:]
+    def follows(self, number: int) -> bool:
+        """Whether a frame of this number may come next; wires that count their frames say so."""
+        raise NotImplementedError(number)
 
     def _learn(self, name: bytes, frame: bytes, count: int) -> None:
-        """Learn how the next frame may look from two of one part that differ in their words alone.
-
-        All else in them is the same, so it is there that the words come from.
-        """
-        self._before = b""
+        """Learn how the next frame may look from one that told some words of a part and nothing else."""
+        self._alike = None
         event: Any = self.events[-1] if len(self.events) == count + 1 else None
         kind = type(event)
         if kind not in SAID or event.opaque is not None or name == STRAY:
             self._key = None
             return
         words: str = event.fragment if kind is CallDelta else event.text
-        (last, said), self._last = self._last, (frame, words)
-        known = self._kind is kind and self._key == event.key and words != said
-        self._kind, self._key = kind, event.key
-        self._grows = self.grows if kind is CallDelta else None
-        if not known or (kind is CallDelta and self._grows is None):
-            return
-        before, _, after = frame.partition(encode_json(words))
-        same = after and last.startswith(before) and last.endswith(after)
-        if same and last[len(before) : -len(after)] == encode_json(said):
-            before, _, after = write_event(frame, name).partition(encode_json(words))
-            self._before, self._after = before + b'"', b'"' + after
-            self._begin, self._end = len(before), -len(after)
+        last, self._last = self._last, (frame, words)
+        known = self._kind is kind and self._key == event.key
+        self._kind, self._key, self._grows = kind, event.key, self.grows
+        if known and (kind is not CallDelta or self.grows is not None):
+            self._alike = learn(name, frame, words, last, self.volatile)
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""
@@ -287,7 +257,7 @@ class StreamDecoder:
         self._finish()
 
     def _finish(self) -> None:
-        self.over, self._before = True, b""
+        self.over, self._alike = True, None
 
     def fail(self, error: Error) -> None:
         """End the stream with an error."""
@@ -372,160 +342,3 @@ class Speech:
         part, self.part = self.part, None
         if part is not None:
             self._decoder.events.append(PartEnd(self.key, part))
-
-
-class StreamEncoder:
-    """Writes one stream: events to bytes.
-
-    A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.ended = False
-        self._losses: dict[Loss, None] = {}
-        self._writers: dict[type, Callable[[Any], bytes]] = {
-            kind: getattr(self, name) for kind, name in WRITERS.items() if hasattr(self, name)
-        }
-
-    def feed(self, event: Event) -> bytes:
-        """Give the bytes that can be said after this event."""
-        write = self._writers.get(type(event))
-        return b"" if write is None or self.ended else write(event)
-
-    def close(self) -> bytes:
-        """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
-        return b"" if self.ended else self.feed(MessageEnd(complete=False))
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """What could not be said so far, each thing once."""
-        self.keep_losses()
-        return tuple(self._losses)
-
-    def lose_step(self, event: OpaqueDelta) -> None:
-        """Lose what only another wire understands, if no end of a part or of the answer repeats it."""
-        if event.key is None and not event.repeated:
-            self.ledger.at, self.ledger.part = (), None
-            self.ledger.lose_opaque(event.opaque)
-            self.keep_losses()
-
-    def keep_losses(self) -> None:
-        """Put the losses of the ledger among those that are known."""
-        if self.ledger.losses:
-            self._losses.update(dict.fromkeys(self.ledger.losses))
-            self.ledger.losses.clear()
-
-
-WRITERS: dict[type, str] = {
-    MessageStart: "write_message_start",
-    MessageDelta: "write_message_delta",
-    PartStart: "write_part_start",
-    TextDelta: "write_words",
-    RefusalDelta: "write_words",
-    ThinkingDelta: "write_words",
-    SignatureDelta: "write_signature",
-    CitationDelta: "write_citation",
-    OpaqueDelta: "write_opaque",
-    PartEnd: "write_part_end",
-    CallStart: "write_call_start",
-    CallDelta: "write_call_delta",
-    CallEnd: "write_call_end",
-    UsageDelta: "write_usage",
-    ChoiceEnd: "write_choice_end",
-    ErrorEnd: "write_error",
-    MessageEnd: "write_message_end",
-}
-
-
-def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
-    """Give what a wire said beside an event, if it is the wire that is written."""
-    return opaque.value if opaque is not None and opaque.dialect == dialect else {}
-
-
-class SequentialEncoder(StreamEncoder):
-    """Writes a wire that says the parts of an answer one after the other: what interleaves waits.
-
-    `one_answer` says that a second answer has no place on the wire; else each has a turn of its own.
-    """
-
-    one_answer = True
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(ledger)
-        self._speaking: set[int] = set()
-        self._waiting: dict[int, list[Any]] = {}
-        self._places: dict[int, int] = {}
-        self._others: set[int] = set()
-
-    def feed(self, event: Event) -> bytes:
-        """Give the bytes that can be said after this event."""
-        kind = type(event)
-        if kind is TextDelta and event.key in self._speaking:  # type: ignore[union-attr,operator]
-            return self._writers[TextDelta](event)
-        if kind in OF_PARTS:
-            key: int | None = event.key  # type: ignore[union-attr]
-            if key is not None and key not in self._speaking:
-                return self._take_turn(event, key)
-            data = super().feed(event)
-            if key is not None and (kind is PartEnd or kind is CallEnd):
-                self._speaking.discard(key)
-                return data + self._next() if self._waiting else data
-            return data
-        if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
-            other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
-            return self._flush() + (b"" if other else super().feed(event))
-        return super().feed(event)
-
-    def _take_turn(self, event: Any, key: int) -> bytes:
-        """Begin a part if no other of its answer is open; else let it wait."""
-        starts = type(event) is PartStart or type(event) is CallStart
-        if starts and event.choice:
-            self._places[key] = event.choice
-            if self.one_answer:
-                self._others.add(key)
-                self.ledger.at, self.ledger.part = ("choices", event.choice), None
-                self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
-                self.keep_losses()
-        if key in self._others:
-            return b""
-        if key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting))):
-            self._waiting.setdefault(key, []).append(event)
-            return b""
-        if not starts:
-            return b""
-        self._speaking.add(key)
-        return super().feed(event)
-
-    def _is_open(self, key: int, others: Iterable[int]) -> bool:
-        """Whether another part of the same answer is among these."""
-        place = self._places.get(key, 0)
-        return any(self._places.get(other, 0) == place for other in others)
-
-    def _next(self) -> bytes:
-        """Write what waits, of each answer up to the first part that is still open."""
-        data = b""
-        for key in list(self._waiting):
-            if self._is_open(key, self._speaking):
-                continue
-            self._speaking.add(key)
-            for event in self._waiting.pop(key):
-                data += super().feed(event)
-                if type(event) is PartEnd or type(event) is CallEnd:
-                    self._speaking.discard(key)
-        return data
-
-    def _flush(self) -> bytes:
-        """Write everything that waits, whether its parts have ended or not."""
-        data = b""
-        while self._waiting:
-            self._speaking.clear()
-            data += self._next()
-        self._speaking.clear()
-        return data
-
-
-OF_PARTS = frozenset(
-    {PartStart, TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, CitationDelta, OpaqueDelta, PartEnd}
-    | {CallStart, CallDelta, CallEnd}
-)

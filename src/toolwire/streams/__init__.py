@@ -1,0 +1,23 @@
+"""What streams have in common in every dialect: reading one, and writing one."""
+
+from toolwire.streams.reading import DONE, NOT_UTF8, Speech, StreamDecoder, repair
+from toolwire.streams.writing import (
+    BROKEN_OFF,
+    SequentialEncoder,
+    StreamEncoder,
+    encode_json,
+    left_at_step,
+)
+
+__all__ = [
+    "BROKEN_OFF",
+    "DONE",
+    "NOT_UTF8",
+    "SequentialEncoder",
+    "Speech",
+    "StreamDecoder",
+    "StreamEncoder",
+    "encode_json",
+    "left_at_step",
+    "repair",
+]

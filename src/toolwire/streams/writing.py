@@ -1,0 +1,194 @@
+"""What writing a stream has in common in every dialect.
+
+Rule: an encoder gives bytes as soon as they can be said. After an error, and after the end, it says nothing.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from toolwire.ledger import Ledger
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    ChoiceEnd,
+    CitationDelta,
+    Error,
+    ErrorEnd,
+    Event,
+    Loss,
+    MessageDelta,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    OpaqueDelta,
+    PartEnd,
+    PartStart,
+    RefusalDelta,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageDelta,
+)
+
+encode_json = msgspec.json.Encoder().encode
+BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
+
+
+class StreamEncoder:
+    """Writes one stream: events to bytes.
+
+    A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.ended = False
+        self._losses: dict[Loss, None] = {}
+        self._writers: dict[type, Callable[[Any], bytes]] = {
+            kind: getattr(self, name) for kind, name in WRITERS.items() if hasattr(self, name)
+        }
+
+    def feed(self, event: Event) -> bytes:
+        """Give the bytes that can be said after this event."""
+        write = self._writers.get(type(event))
+        return b"" if write is None or self.ended else write(event)
+
+    def close(self) -> bytes:
+        """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
+        return b"" if self.ended else self.feed(MessageEnd(complete=False))
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What could not be said so far, each thing once."""
+        self.keep_losses()
+        return tuple(self._losses)
+
+    def lose_step(self, event: OpaqueDelta) -> None:
+        """Lose what only another wire understands, if no end of a part or of the answer repeats it."""
+        if event.key is None and not event.repeated:
+            self.ledger.at, self.ledger.part = (), None
+            self.ledger.lose_opaque(event.opaque)
+            self.keep_losses()
+
+    def keep_losses(self) -> None:
+        """Put the losses of the ledger among those that are known."""
+        if self.ledger.losses:
+            self._losses.update(dict.fromkeys(self.ledger.losses))
+            self.ledger.losses.clear()
+
+
+WRITERS: dict[type, str] = {
+    MessageStart: "write_message_start",
+    MessageDelta: "write_message_delta",
+    PartStart: "write_part_start",
+    TextDelta: "write_words",
+    RefusalDelta: "write_words",
+    ThinkingDelta: "write_words",
+    SignatureDelta: "write_signature",
+    CitationDelta: "write_citation",
+    OpaqueDelta: "write_opaque",
+    PartEnd: "write_part_end",
+    CallStart: "write_call_start",
+    CallDelta: "write_call_delta",
+    CallEnd: "write_call_end",
+    UsageDelta: "write_usage",
+    ChoiceEnd: "write_choice_end",
+    ErrorEnd: "write_error",
+    MessageEnd: "write_message_end",
+}
+
+
+def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
+    """Give what a wire said beside an event, if it is the wire that is written."""
+    return opaque.value if opaque is not None and opaque.dialect == dialect else {}
+
+
+class SequentialEncoder(StreamEncoder):
+    """Writes a wire that says the parts of an answer one after the other: what interleaves waits.
+
+    `one_answer` says that a second answer has no place on the wire; else each has a turn of its own.
+    """
+
+    one_answer = True
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self._speaking: set[int] = set()
+        self._waiting: dict[int, list[Any]] = {}
+        self._places: dict[int, int] = {}
+        self._others: set[int] = set()
+
+    def feed(self, event: Event) -> bytes:
+        """Give the bytes that can be said after this event."""
+        kind = type(event)
+        if kind is TextDelta and event.key in self._speaking:  # type: ignore[union-attr,operator]
+            return self._writers[TextDelta](event)
+        if kind in OF_PARTS:
+            key: int | None = event.key  # type: ignore[union-attr]
+            if key is not None and key not in self._speaking:
+                return self._take_turn(event, key)
+            data = super().feed(event)
+            if key is not None and (kind is PartEnd or kind is CallEnd):
+                self._speaking.discard(key)
+                return data + self._next() if self._waiting else data
+            return data
+        if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
+            other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
+            return self._flush() + (b"" if other else super().feed(event))
+        return super().feed(event)
+
+    def _take_turn(self, event: Any, key: int) -> bytes:
+        """Begin a part if no other of its answer is open; else let it wait."""
+        starts = type(event) is PartStart or type(event) is CallStart
+        if starts and event.choice:
+            self._places[key] = event.choice
+            if self.one_answer:
+                self._others.add(key)
+                self.ledger.at, self.ledger.part = ("choices", event.choice), None
+                self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
+                self.keep_losses()
+        if key in self._others:
+            return b""
+        if key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting))):
+            self._waiting.setdefault(key, []).append(event)
+            return b""
+        if not starts:
+            return b""
+        self._speaking.add(key)
+        return super().feed(event)
+
+    def _is_open(self, key: int, others: Iterable[int]) -> bool:
+        """Whether another part of the same answer is among these."""
+        place = self._places.get(key, 0)
+        return any(self._places.get(other, 0) == place for other in others)
+
+    def _next(self) -> bytes:
+        """Write what waits, of each answer up to the first part that is still open."""
+        data = b""
+        for key in list(self._waiting):
+            if self._is_open(key, self._speaking):
+                continue
+            self._speaking.add(key)
+            for event in self._waiting.pop(key):
+                data += super().feed(event)
+                if type(event) is PartEnd or type(event) is CallEnd:
+                    self._speaking.discard(key)
+        return data
+
+    def _flush(self) -> bytes:
+        """Write everything that waits, whether its parts have ended or not."""
+        data = b""
+        while self._waiting:
+            self._speaking.clear()
+            data += self._next()
+        self._speaking.clear()
+        return data
+
+
+OF_PARTS = frozenset(
+    {PartStart, TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, CitationDelta, OpaqueDelta, PartEnd}
+    | {CallStart, CallDelta, CallEnd}
+)
