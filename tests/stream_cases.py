@@ -55,7 +55,7 @@ NO_IDS = (None, "", "null")
 # What a loss is called that names what a field of Told has lost.
 CONCEPTS = {
     "thinking": {"thinking"},
-    "calls": {"bad_arguments", "custom_tool", "tool_call", "incomplete_call"},
+    "calls": {"custom_tool"},
     "finish": {"finish_reason"},
     "usage": {"usage"},
     "others": {"choices"},

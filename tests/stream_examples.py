@@ -119,7 +119,13 @@ CHAT = {
     ),
     "a call of two kinds": events(
         chunk({"role": "assistant", "function_call": {"name": "", "arguments": ""}}),
-        chunk({"tool_calls": [{**call(0, "{}", "call_1", "now")["tool_calls"][0], "custom": {"name": ""}}]}),
+        chunk(
+            {
+                "tool_calls": [
+                    {**call(0, "{}", "call_1", "now")["tool_calls"][0], "custom": {"name": "", "input": ""}}
+                ]
+            }
+        ),
         chunk({}, "tool_calls"),
         done=True,
     ),
@@ -177,17 +183,6 @@ MESSAGES = {
     "redacted": blocks(*block(0, {"type": "redacted_thinking", "data": "YQ=="}), *words(1, "Yes.")),
     "limit in a call": blocks(*words(0, "I"), *tool(1, "search", QUERY[0]), reason="max_tokens"),
     "limit at a call": blocks(*words(0, "I"), *tool(1, "now"), reason="max_tokens"),
-    "input of no block": blocks(
-        *tool(2, "now"),
-        {
-            "type": "content_block_delta",
-            "index": 1,
-            "delta": {"type": "input_json_delta", "partial_json": "{"},
-        },
-        {"type": "content_block_stop", "index": 1},
-        reason="tool_use",
-    ),
-    "no start": blocks(*words(0, "I"))[blocks().index(b"event: ping") :],
     "unknown": blocks(*words(0, "I"), {"type": "news", "index": 0}, *block(1, {"type": "mystery", "a": 1})),
     "error": blocks(*words(0, "I w"), reason=None)
     + named({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
@@ -373,6 +368,7 @@ def line(*, done: str | None = None, **message: Any) -> Body:
 SEARCH = {"function": {"name": "search", "arguments": {"q": TEXT, "n": [1, 2.5, None]}}}
 CLOCK = {"id": "call_2", "function": {"index": 1, "name": "now", "arguments": {}}}
 OLLAMA = {
+    "one line": lines(line(content="I", done="stop")),
     "words": lines(*(line(content=word) for word in TEXT.split(" ")), line(done="stop")),
     "calls": lines(
         line(content="I look."), line(tool_calls=[SEARCH]), line(tool_calls=[CLOCK]), line(done="stop")

@@ -27,6 +27,7 @@ MISREAD: dict[str, tuple[set[str], str]] = {
         {"thinking"},
         BLOCKS,
     ),
+    "openai-chat: a call of two kinds": ({"calls"}, "an empty call of the old kind stands beside the call"),
     "openai-responses/crmne-ruby_llm__providers_bedrock_mantle_responses_chat"
     "_streams_through_the_responses_surface-0": (
         {"text", "thinking", "finish", "usage", "error"},

@@ -173,7 +173,8 @@ def _chat_choice(choice: Any) -> Told:
     thinking = extra.get("reasoning_content") or extra.get("reasoning") or "".join(details)
     calls = []
     for call in message.tool_calls or ():
-        if (custom := (call.model_extra or {}).get("custom")) is not None:
+        if call.type == "custom":
+            custom = call.model_extra["custom"]
             calls.append((call.id, custom["name"], custom["input"]))
         else:
             calls.append((call.id, call.function.name, read_value(call.function.arguments or "")))

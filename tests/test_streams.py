@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.stream_cases import (
     EVERY,
@@ -29,11 +30,27 @@ from tests.stream_cases import (
     unlike_there,
     whole_turn,
 )
+from tests.stream_examples import blocks, tool, words
 from tests.stream_misread import MISREAD, NO_RESPONSE, NO_STREAM
 from tests.stream_oracles import READERS
 from tests.wires import DIALECTS, PAIRS, differences, responses_of
-from toolwire import accumulate, events_of
+from toolwire import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    Event,
+    Message,
+    MessageEnd,
+    MessageStart,
+    Response,
+    ToolCall,
+    accumulate,
+    events_of,
+)
 from toolwire.dialects import NAMES
+from toolwire.endings import cut_off
 
 SIZES = [pytest.param(SMALL, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
 TINY = [pytest.param(700, id="tiny"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
@@ -169,6 +186,51 @@ def test_a_response_told_as_a_stream_in_another_dialect_is_the_same(
             found += lines(recording.name, differing, theirs, tell(events))
             tally["responses told as streams in another dialect"] += 1
     assert found == [], shown(found)
+
+
+def test_what_is_said_to_no_block_goes_to_no_other() -> None:
+    fragment = {"type": "input_json_delta", "partial_json": '{"not": "yours"}'}
+    stray = {"type": "content_block_delta", "index": 1, "delta": fragment}
+    start, stop = tool(2, "now")
+    events = decode("anthropic", blocks(start, stray, stop, reason="tool_use"))
+    data, losses = encode("anthropic", events)
+    assert [call.arguments for call in accumulate(decode("anthropic", data)).tool_calls] == [{}]
+    assert [loss.concept for loss in losses] == ["opaque"]
+
+
+def test_a_message_that_nobody_started_starts_first() -> None:
+    data = blocks(*words(0, "I"))
+    events = decode("anthropic", data[data.index(b"event: ping") :])
+    assert disorder(events) == ""
+    assert type(events[0]) is MessageStart
+    assert accumulate(events).content == "I"
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("text", ["", "{}", '{"a":'])
+def test_half_a_call_is_half_a_call_elsewhere(target: str, text: str) -> None:
+    start, *steps = tool(0, "now", *([text] if text else []))
+    events = decode("anthropic", blocks(start, *steps[:-1], reason="tool_use"))
+    assert [event.call.runs for event in events if isinstance(event, CallEnd)] == [text == "{}"]
+    damaged = [
+        replace(event, call=cut_off(event.call)) if isinstance(event, CallEnd) else event for event in events
+    ]
+    assert accumulate(decode(target, encode(target, damaged)[0])).tool_calls == []
+
+
+def test_a_call_whose_fragments_said_otherwise_is_not_run_elsewhere() -> None:
+    call = ToolCall("call_1", "search", {"q": "tea"}, raw='{"q":"tea"}')
+    told: list[Event] = [
+        MessageStart(Response(id="r", model="m")),
+        CallStart(0, "call_1", "search"),
+        CallDelta(0, '{"q":"coffee"}'),
+        CallEnd(0, call),
+        ChoiceEnd(0, Choice(Message("assistant", []), "tool_calls")),
+        MessageEnd(),
+    ]
+    for target in NAMES:
+        calls = accumulate(decode(target, encode(target, told)[0])).tool_calls
+        assert [call.arguments for call in calls] in ([], [{"q": "tea"}]), target
 
 
 @pytest.mark.corpus

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidField, InvalidSchema
 from toolwire.names import Grammar, Ids, Names
 from toolwire.schema import fit
-from toolwire.types import Action, Loss, Opaque, Severity
+from toolwire.types import Action, Loss, Opaque, Severity, ToolCall
 from toolwire.wire import Wire
 
 
@@ -120,6 +120,11 @@ class Ledger:
                 self.lose(
                     f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity
                 )
+
+    def lose_call(self, call: ToolCall) -> None:
+        """Lose a call that cannot be run, on a wire where it would look like one that can."""
+        concept = "bad_arguments" if call.complete else "incomplete_call"
+        self.lose("", concept, f"not to be run: {call.error or 'cut off before it was whole'}")
 
     def lose_state(
         self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic"

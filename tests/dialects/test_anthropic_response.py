@@ -214,8 +214,8 @@ ENCODED: dict[str, tuple[list[Any] | str, list[Any], list[Said]]] = {
     ),
     "bad arguments": (
         [ToolCall.parse("c", "look", "{")],
-        [{"type": "tool_use", "id": "c", "name": "look", "input": {}}],
-        [("choices[0].message.content[0].raw", "dropped", "semantic")],
+        [],
+        [("choices[0].message.content[0]", "dropped", "semantic")],
     ),
     "thinking": (
         [Thinking("Hm."), Text("Hi")],

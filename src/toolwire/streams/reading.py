@@ -161,8 +161,11 @@ class StreamDecoder:
         """Give the events that the end of the bytes tells."""
         self.events = []
         if not self.over and self._frames is not None:
-            left = self._frames.unfinished()
-            self._read_frames([item for item in left if self._inside or is_json(item[1])], self._frames)
+            left = [item for item in self._frames.unfinished() if self._is_worth_reading(item[1])]
+            try:
+                self._read_frames(left, self._frames)
+            except FrameTooLarge as problem:
+                self.fail(Error("too_large", str(problem)))
         if not self.over:
             if self._begun:
                 self.end(complete=self.done)
@@ -172,6 +175,11 @@ class StreamDecoder:
                     Error("server", f"no event of a stream came, but {said!r}" if said else "no event came")
                 )
         return self.events
+
+    def _is_worth_reading(self, frame: bytes) -> bool:
+        """Whether a frame that nothing ended may hold something whole: a line may hold several objects."""
+        whole = self._inside or is_json(frame)
+        return whole or (self.framing is JsonLines and frame.lstrip()[:1] == b"{")
 
     def _choose(self, data: bytes) -> Framing | None:
         """Choose how the bytes are framed by the first of them that says something.

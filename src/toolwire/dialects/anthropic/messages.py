@@ -25,7 +25,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.ledger import Ledger, form_of
+from toolwire.ledger import Ledger, form_of, made_by
 from toolwire.standins import remind
 from toolwire.types import (
     Audio,
@@ -254,6 +254,14 @@ def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
     return _encode_words(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
 
 
+def _encode_answered_call(part: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a call that a client may run at once; one that cannot be run has no form here that says so."""
+    if part.runs or made_by(part.opaque, DIALECT):
+        return encode_call(part, ledger)
+    ledger.lose_call(part)
+    return None
+
+
 def _encode_opaque(part: Opaque, ledger: Ledger) -> Any:
     if part.dialect == DIALECT:
         return part.value
@@ -289,9 +297,11 @@ TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     },
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
 }
+TABLES["answer"] = {**TABLES["assistant"], ToolCall: _encode_answered_call}
 # What was read here and is to be written for the newest version, which takes less than the one before.
 NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "user": {**ENCODERS, Text: _encode_user_words},
     "assistant": {**ENCODERS, Document: _lose_part},
+    "answer": {**ENCODERS, Document: _lose_part},
     "system": ENCODERS,
 }

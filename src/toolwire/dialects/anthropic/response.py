@@ -93,7 +93,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     ledger.at = ("choices", 0, "message")
     message = choice.message
     ledger.own = made_by(message.opaque, DIALECT)
-    blocks = encode_blocks(message.parts, ledger, "assistant")
+    blocks = encode_blocks(message.parts, ledger, "answer")
     body["content"] = blocks
     if message.opaque is not None:
         ledger.lose_opaque(message.opaque)

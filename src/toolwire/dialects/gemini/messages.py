@@ -54,7 +54,6 @@ from toolwire.types import (
 )
 
 EMPTY = "(empty)"
-HALF = "half a call would look like a whole one"
 NO_WORDS = {"text": ""}
 SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
@@ -360,10 +359,10 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) ->
         ledger.part = place
         kind = type(part)
         if kind is ToolCall and (own or role == "assistant"):
-            if part.complete or made_by(part.opaque, DIALECT) or not ledger.answers:
+            if part.runs or made_by(part.opaque, DIALECT) or not ledger.answers:
                 bodies.append(encode_call(part, ledger))
             else:
-                ledger.lose("", "incomplete_call", HALF)
+                ledger.lose_call(part)
         elif kind is ToolResult and (own or role == "tool" or role == "user"):  # noqa: PLR1714
             bodies.append(encode_result(part, ledger))
         elif kind is Opaque and part.dialect == DIALECT:

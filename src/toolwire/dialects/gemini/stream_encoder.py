@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import encode_call
 from toolwire.dialects.gemini.error import encode_error
-from toolwire.dialects.gemini.messages import HALF, encode_parts
+from toolwire.dialects.gemini.messages import encode_parts
 from toolwire.dialects.gemini.parts import DIALECT, Conversation
 from toolwire.dialects.gemini.response import (
     FINISH_REASONS,
@@ -252,10 +252,10 @@ class Encoder(SequentialEncoder):
         self._stand(written)
         self.ledger.part = event.key
         parts = []
-        if call.complete:
+        if call.runs or (call.complete and written.mine):
             parts = [encode_call(call, self.ledger)]
         else:
-            self.ledger.lose("", "incomplete_call", HALF)
+            self.ledger.lose_call(call)
         self.keep_losses()
         return self._say(written.choice, parts)
 

@@ -23,7 +23,6 @@ from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCal
 
 SPEAKERS = ("user", "assistant", "system", "developer")
 SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
-HALF = "half a call would look like a whole one"
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -190,8 +189,8 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
     for place, part in enumerate(message.parts):
         ledger.part = place
         if type(part) is ToolCall and calls:
-            if bodies is None and not (part.complete or made_by(part.opaque, DIALECT)):
-                ledger.lose("", "incomplete_call", HALF)
+            if bodies is None and not (part.runs or made_by(part.opaque, DIALECT)):
+                ledger.lose_call(part)
                 continue
             said.order(CALL, ledger)
             said.calls.append(encode_call(part, len(said.calls), ledger))

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.calls import encode_call
 from toolwire.dialects.ollama.error import encode_error
-from toolwire.dialects.ollama.messages import HALF
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
@@ -158,10 +157,10 @@ class Encoder(SequentialEncoder):
         self._stand("choices", 0, "message")
         self.ledger.part, self.ledger.own = event.key, self._mine_part
         entry = None
-        if event.call.complete:
+        if event.call.runs or (event.call.complete and self._mine_part):
             entry = encode_call(event.call, self._calls, self.ledger)
         else:
-            self.ledger.lose("", "incomplete_call", HALF)
+            self.ledger.lose_call(event.call)
         self.keep_losses()
         return b"" if entry is None else self._say_call(entry)
 

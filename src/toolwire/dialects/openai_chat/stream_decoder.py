@@ -279,6 +279,7 @@ class Decoder(StreamDecoder):
         calls, count = answer.calls, len(answer.calls.calls)
         call = calls.find(call_id, index_of(entry.pop("index", None)), name, text)
         if len(calls.calls) > count:
+            self.done = False
             answer.close()
             if count and not (before := calls.calls[-2]).closed and before.is_whole():
                 self._close_call(before, answer)

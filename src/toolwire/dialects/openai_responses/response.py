@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
+from toolwire.alike import UNREADABLE
 from toolwire.arguments import parse_arguments
 from toolwire.counts import Counts
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, decode_reasoning
@@ -262,20 +263,20 @@ class Step(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     logprobs: Annotated[list[Any], Meta(max_length=0)] | None = None
     obfuscation: str | None = None
 
+    @staticmethod
+    def of(data: bytes) -> "Step | None":
+        """Read an event; None if it is another one."""
+        try:
+            return _decode_step(data)
+        except UNREADABLE:
+            return None
+
     def where(self) -> tuple[Any, ...]:
         """Say of what kind the words are, and of which part."""
         return self.kind, self.item_id, self.output_index, self.content_index, self.summary_index
 
 
 _decode_step = msgspec.json.Decoder(Step).decode
-
-
-def read_step(data: bytes) -> Step | None:
-    """Read an event that only adds words; None if it is another one."""
-    try:
-        return _decode_step(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
 
 
 class Said:
@@ -372,7 +373,7 @@ class Said:
         return call if whole else cut_off(call)
 
 
-def so_far(item: Item) -> dict[str, Any]:
+def draft(item: Item) -> dict[str, Any]:
     """Give the body of an item that nothing ended."""
     if item.kind == "message":
         blocks = [

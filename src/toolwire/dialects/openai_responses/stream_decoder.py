@@ -15,14 +15,7 @@ from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, is_annotation
-from toolwire.dialects.openai_responses.response import (
-    GROWS,
-    Said,
-    decode_response,
-    read_finish,
-    read_step,
-    so_far,
-)
+from toolwire.dialects.openai_responses.response import GROWS, Said, Step, decode_response, draft, read_finish
 from toolwire.endings import CUT, cut_off, is_half
 from toolwire.framing import EventStream
 from toolwire.ledger import form_of
@@ -76,36 +69,43 @@ class Decoder(StreamDecoder):
         self._name = self._lead = b""
 
     def feed(self, data: bytes) -> list[Event]:
-        """Give the events that these bytes tell; a usual one that comes alone takes a short way."""
+        """Give the events that these bytes tell; a usual one that comes alone needs no framing."""
         lead, end = self._lead, len(data) - 2
         if lead and data.startswith(lead) and data.find(10, len(lead)) == end and data[-2:] == b"\n\n":
-            step = read_step(data[len(lead) : end]) if 13 not in data else None
-            if step is not None and step.where() == self._usual and self._steps.may_follow(step.number):
-                key, tells, add = self._adds
-                if add(step.delta) is not False:
-                    self._steps.follow(step.number, step.kind, data)
-                    self.events = [tells(key, step.delta)]
-                    return self.events
+            event = self._read_step(data[len(lead) : end]) if 13 not in data else None
+            if event is not None:
+                self.events = [event]
+                return self.events
         events, frames = super().feed(data), self._frames
         idle = type(frames) is EventStream and frames.is_idle() and not (self._inside or self.over)
         named = b"event: " + self._name + b"\n" if self._name else b""
         self._lead = named + b"data: " if self._usual and idle else b""
         return events
 
+    def _read_step(self, frame: bytes) -> Any:
+        """Read an event that only adds words to the part that the last one added to; None if it does more."""
+        step, steps = Step.of(frame), self._steps
+        if step is None or step.where() != self._usual or not steps.may_follow(step.number):
+            return None
+        key, tells, add = self._adds
+        if add(step.delta) is False:
+            return None
+        steps.follow(step.number, step.kind, frame)
+        return tells(key, step.delta)
+
+    def _read_frame(self, frame: bytes, name: bytes) -> None:
+        event = self._read_step(frame) if self._usual else None
+        if event is None:
+            super()._read_frame(frame, name)
+        else:
+            self.events.append(event)
+
     def read(self, body: dict[str, Any], name: bytes) -> None:
-        """Read one event; a usual one takes a short way."""
-        kind, words = body.get("type"), body.get("delta")
-        if type(kind) is not str:
-            kind = name.decode(errors="replace")
+        """Read one event."""
+        kind = body["type"] if type(body.get("type")) is str else name.decode(errors="replace")
         self._name = name
         if self._steps.came_before(body, kind):
             return
-        usual = self._usual == (kind, *map(body.get, WHERE)) and USUAL.issuperset(body)
-        if usual and type(words) is str and words and not (body.get("logprobs") or self.damaged):
-            key, tells, add = self._adds
-            if add(words) is not False:
-                self.events.append(tells(key, words))
-                return
         reader = self.READERS.get(kind)
         if reader is None:
             self._read_odd_body(body, kind)
@@ -373,7 +373,7 @@ class Decoder(StreamDecoder):
         finish = reason or read_finish(*ended, called=False, refused=False)
         for item in self._items.items:
             if not item.ended and item.said:
-                self._close(item, so_far(item), whole=False if finish in CUT else None)
+                self._close(item, draft(item), whole=False if finish in CUT else None)
         called = self._called or bool(self._held)
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
         self._release(finish, last=True)
