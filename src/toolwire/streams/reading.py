@@ -77,10 +77,13 @@ class StreamDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        if self._alike is not None:
-            found = self._alike.read(data)
-            if found is not None and found[2] == len(data) and (event := self._tell_more(found)) is not None:
-                return [event]
+        if self._alike is not None and (found := self._alike.read(data)) is not None:
+            words, number, end = found
+            if end == len(data):
+                if words and number < 0 and self._grows is None:
+                    return [self._kind(self._key, words)]
+                if (event := self._tell_more(found)) is not None:
+                    return [event]
         self.events = []
         if self.over:
             self.ignored += len(data)

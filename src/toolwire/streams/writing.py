@@ -124,8 +124,8 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind is TextDelta and event.key in self._speaking:  # type: ignore[union-attr,operator]
-            return self._writers[TextDelta](event)
+        if (kind is TextDelta or kind is CallDelta) and event.key in self._speaking:  # type: ignore[union-attr,operator]
+            return self._writers[kind](event)
         if kind in OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:

@@ -64,7 +64,6 @@ USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 USUAL_DELTA = frozenset({"content", "role"})
 OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
-NUMBER = frozenset({"index"})
 REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 NAMED_ONCE = frozenset({"id", "model", "created"})
 
@@ -232,7 +231,7 @@ class Decoder(StreamDecoder):
             for block in content:
                 self._read_block(block, answer)
         for note in notes if type(notes) is list else ():
-            citation = decode_citation(_said(note, NUMBER) if type(note) is dict else note)
+            citation = decode_citation(_said(note, frozenset({"index"})) if type(note) is dict else note)
             if citation is not None and not answer.calls.calls:
                 answer.say(Text(""), "")
             if citation is None or type(answer.part) is not Text:
