@@ -64,7 +64,8 @@ def test_losses_grow_while_the_stream_runs() -> None:
     stream = translate.stream("anthropic", "ollama")
     stream.feed(
         b'data: {"type":"message_start","message":{"id":"m1","content":[]}}\n\n'
-        b'data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"H"}}\n\n'
+        b'data: {"type":"content_block_start","index":0,'
+        b'"content_block":{"type":"thinking","thinking":"H"}}\n\n'
     )
     before = stream.losses
     stream.feed(

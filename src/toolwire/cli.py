@@ -6,7 +6,7 @@ Exit codes: 0 done; 1 a strict translation would lose something; 2 the input or 
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,11 @@ def _translate(options: argparse.Namespace) -> int:
 def _translate_stream(options: argparse.Namespace) -> int:
     """Translate a stream while it is read; one that must lose nothing is written when that is known."""
     stream, held = translate.stream(options.source, options.target), []
-    given: Any = nullcontext(sys.stdin.buffer) if options.file == "-" else Path(options.file).open("rb")
-    with given as file:
-        while piece := file.read1(PIECE):
+    with ExitStack() as open_:
+        given: Any = sys.stdin.buffer
+        if options.file != "-":
+            given = open_.enter_context(Path(options.file).open("rb"))
+        while piece := given.read1(PIECE):
             held.append(_send(stream.feed(piece), now=not options.strict))
     held.append(_send(stream.close(), now=not options.strict))
     if options.strict:

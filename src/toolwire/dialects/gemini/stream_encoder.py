@@ -197,8 +197,10 @@ class Encoder(SequentialEncoder):
         """Write words."""
         ready = self._ready.get(event.key)
         if ready is not None:
-            counts = b"," + self._write_counts() if self._counted else b""
-            return ready[0] + encode_json(event.text) + ready[1] + counts + ready[2]
+            begin, after, end = ready
+            if self._counted:
+                return begin + encode_json(event.text) + after + b"," + self._write_counts() + end
+            return begin + encode_json(event.text) + after + end
         part = self._parts.get(event.key)
         if part is None or not event.text:
             return b""
