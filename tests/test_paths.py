@@ -6,7 +6,7 @@ import pytest
 
 from toolwire.errors import FrameTooLarge
 from toolwire.framing import LIMIT
-from toolwire.paths import DEPTH, Pieces, read_path
+from toolwire.streams.paths import DEPTH, Pieces, read_path
 
 PATHS: dict[str, list[str | int]] = {
     "$.a": ["a"],

@@ -7,7 +7,7 @@ import pytest
 
 from toolwire import slots
 from toolwire.errors import FrameTooLarge
-from toolwire.slots import CallText, Slots, index_of
+from toolwire.streams.slots import CallText, Slots, index_of
 
 # A fragment is written as its id, its index, its name and its text, a call as its id, its name and its text;
 # "-" is what is not said, and "_" is said to be empty.

@@ -1,4 +1,4 @@
-"""What streams have in common in every dialect: reading one, and writing one."""
+"""What streams have in common in every dialect: reading one, writing one, what belongs together in it."""
 
 from toolwire.streams.reading import DONE, NOT_UTF8, Speech, StreamDecoder, repair
 from toolwire.streams.writing import (

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from toolwire.accumulation import WORDS, events_of
-from toolwire.alike import UNREADABLE, Alike, Found, Volatile, learn
 from toolwire.bodies import read_body
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.faults import excerpt
 from toolwire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
+from toolwire.streams.alike import UNREADABLE, Alike, Found, Volatile, learn
 from toolwire.types import (
     CallDelta,
     Error,

@@ -18,8 +18,8 @@ from toolwire.dialects.anthropic.parts import DIALECT, decode_citation, decode_p
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.endings import CUT, cut_off, is_half, wants_calls
 from toolwire.names import number_of
-from toolwire.slots import CallText
 from toolwire.streams import NOT_UTF8, StreamDecoder
+from toolwire.streams.slots import CallText
 from toolwire.types import (
     CallDelta,
     CallEnd,

@@ -24,9 +24,9 @@ from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
 from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
 from toolwire.endings import refuse, wants_calls
 from toolwire.names import fingerprint
-from toolwire.paths import Pieces
-from toolwire.slots import index_of
 from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, repair
+from toolwire.streams.paths import Pieces
+from toolwire.streams.slots import index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,

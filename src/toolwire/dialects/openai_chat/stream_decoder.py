@@ -12,7 +12,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.accumulation import NEVER_ENDED, cite
-from toolwire.alike import PADDING
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
 from toolwire.dialects.openai_chat.error import decode_error
 from toolwire.dialects.openai_chat.messages import REASONING_KEYS, take_audio
@@ -36,8 +35,9 @@ from toolwire.endings import CUT, cut_off, is_half
 from toolwire.ledger import form_of
 from toolwire.names import number_of
 from toolwire.pieces import add_texts, join_pieces, join_texts
-from toolwire.slots import CallText, Slots, index_of
 from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
+from toolwire.streams.alike import PADDING
+from toolwire.streams.slots import CallText, Slots, index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,

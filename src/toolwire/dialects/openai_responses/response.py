@@ -15,7 +15,6 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
-from toolwire.alike import UNREADABLE
 from toolwire.arguments import parse_arguments
 from toolwire.counts import Counts
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, decode_reasoning
@@ -28,7 +27,8 @@ from toolwire.framing import LIMIT
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.settings import NUMBER
-from toolwire.slots import Item
+from toolwire.streams.alike import UNREADABLE
+from toolwire.streams.arrivals import Item
 from toolwire.types import (
     CallDelta,
     Choice,

@@ -20,8 +20,9 @@ from toolwire.endings import CUT, cut_off, is_half
 from toolwire.framing import EventStream
 from toolwire.ledger import form_of
 from toolwire.names import number_of
-from toolwire.slots import Arrival, Item, Steps, index_of, is_text
 from toolwire.streams import NOT_UTF8, StreamDecoder
+from toolwire.streams.arrivals import Arrival, Item, Steps, is_text
+from toolwire.streams.slots import index_of
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -74,8 +75,7 @@ class Decoder(StreamDecoder):
         if lead and data.startswith(lead) and data.find(10, len(lead)) == end and data[-2:] == b"\n\n":
             event = self._read_step(data[len(lead) : end]) if 13 not in data else None
             if event is not None:
-                self.events = [event]
-                return self.events
+                return [event]
         events, frames = super().feed(data), self._frames
         idle = type(frames) is EventStream and frames.is_idle() and not (self._inside or self.over)
         named = b"event: " + self._name + b"\n" if self._name else b""
