@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from toolwire import slots
 from toolwire.errors import FrameTooLarge
+from toolwire.streams import slots
 from toolwire.streams.slots import CallText, Slots, index_of
 
 # A fragment is written as its id, its index, its name and its text, a call as its id, its name and its text;
