@@ -26,7 +26,7 @@ Found = tuple[str, int, int]
 class Alike:
     """How the next frame will look, if it only says more words."""
 
-    __slots__ = ("_begin", "_holes", "_only", "_size", "_tail")
+    __slots__ = ("_begin", "_end", "_holes", "_only", "_size", "_tail")
 
     def __init__(self, begin: bytes, holes: list[tuple[int, bytes]]) -> None:
         self._begin = begin
@@ -34,6 +34,16 @@ class Alike:
         self._holes = holes
         self._only = holes[0][1] if len(holes) == 1 else None
         self._tail = len(holes[0][1])
+        self._end = 1 - self._tail
+
+    def words(self, data: bytes) -> str | None:
+        """Read one frame that differs in nothing but its words; None where it does not fit."""
+        if self._only is None or not (data.startswith(self._begin) and data.endswith(self._only)):
+            return None
+        try:
+            return _decode_text(data[self._size - 1 : self._end])
+        except UNREADABLE:
+            return None
 
     def read(self, data: bytes, place: int = 0) -> Found | None:
         """Read the frame that begins at a place; None where it does not fit."""

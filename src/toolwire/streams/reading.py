@@ -77,13 +77,10 @@ class StreamDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        if self._alike is not None and (found := self._alike.read(data)) is not None:
-            words, number, end = found
-            if end == len(data):
-                if words and number < 0 and self._grows is None:
-                    return [self._kind(self._key, words)]
-                if (event := self._tell_more(found)) is not None:
-                    return [event]
+        if self._alike is not None and (words := self._alike.words(data)):
+            grows = self._grows
+            if grows is None or grows.grow(words):
+                return [self._kind(self._key, words)]
         self.events = []
         if self.over:
             self.ignored += len(data)

@@ -4,7 +4,7 @@ Rule: an encoder gives bytes as soon as they can be said. After an error, and af
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -37,24 +37,52 @@ encode_json = msgspec.json.Encoder().encode
 BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 
 
+def _say_nothing(_encoder: Any, _event: Any) -> bytes:
+    """Say nothing: the wire has no place for the event."""
+    return b""
+
+
+WRITERS: dict[type, str] = {
+    MessageStart: "write_message_start",
+    MessageDelta: "write_message_delta",
+    PartStart: "write_part_start",
+    TextDelta: "write_words",
+    RefusalDelta: "write_words",
+    ThinkingDelta: "write_words",
+    SignatureDelta: "write_signature",
+    CitationDelta: "write_citation",
+    OpaqueDelta: "write_opaque",
+    PartEnd: "write_part_end",
+    CallStart: "write_call_start",
+    CallDelta: "write_call_delta",
+    CallEnd: "write_call_end",
+    UsageDelta: "write_usage",
+    ChoiceEnd: "write_choice_end",
+    ErrorEnd: "write_error",
+    MessageEnd: "write_message_end",
+}
+
+
 class StreamEncoder:
     """Writes one stream: events to bytes.
 
     A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them.
     """
 
+    _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in WRITERS.items()}
+
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.ended = False
         self._losses: dict[Loss, None] = {}
-        self._writers: dict[type, Callable[[Any], bytes]] = {
-            kind: getattr(self, name, _say_nothing) for kind, name in WRITERS.items()
-        }
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         write = self._writers.get(type(event))
-        return b"" if write is None or self.ended else write(event)
+        return b"" if write is None or self.ended else write(self, event)
 
     def close(self) -> bytes:
         """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
@@ -78,33 +106,6 @@ class StreamEncoder:
         if self.ledger.losses:
             self._losses.update(dict.fromkeys(self.ledger.losses))
             self.ledger.losses.clear()
-
-
-def _say_nothing(event: Event) -> bytes:
-    """Write an event of which the wire says nothing by itself."""
-    del event
-    return b""
-
-
-WRITERS: dict[type, str] = {
-    MessageStart: "write_message_start",
-    MessageDelta: "write_message_delta",
-    PartStart: "write_part_start",
-    TextDelta: "write_words",
-    RefusalDelta: "write_words",
-    ThinkingDelta: "write_words",
-    SignatureDelta: "write_signature",
-    CitationDelta: "write_citation",
-    OpaqueDelta: "write_opaque",
-    PartEnd: "write_part_end",
-    CallStart: "write_call_start",
-    CallDelta: "write_call_delta",
-    CallEnd: "write_call_end",
-    UsageDelta: "write_usage",
-    ChoiceEnd: "write_choice_end",
-    ErrorEnd: "write_error",
-    MessageEnd: "write_message_end",
-}
 
 
 def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
@@ -131,7 +132,7 @@ class SequentialEncoder(StreamEncoder):
         """Give the bytes that can be said after this event."""
         kind = type(event)
         if (kind is TextDelta or kind is CallDelta) and event.key in self._speaking:  # type: ignore[union-attr,operator]
-            return self._writers[kind](event)
+            return self._writers[kind](self, event)
         if kind in OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:

@@ -271,10 +271,10 @@ class Encoder(StreamEncoder):
         self.keep_losses()
         if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
             self._doubtful.append(written)
-        text = (call.raw or "") if call.custom else argument_text(call)
         if written.pieces or not call.complete or (call.raw == "" and made_by(call.opaque, DIALECT)):
             return b""
         self._open[event.key] = written
+        text = (call.raw or "") if call.custom else argument_text(call)
         data = self.write_call_delta(CallDelta(event.key, text))
         del self._open[event.key], self._ready[event.key]
         return data
