@@ -1,5 +1,6 @@
 """What every test may use: hypothesis profiles, and the data that lies outside the repository."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -44,3 +45,10 @@ def pytest_terminal_summary(
     del exitstatus
     for what, count in sorted(config.stash.get(TALLY, Counter[str]()).items()):
         terminalreporter.write_line(f"{count:>12,} {what}")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)

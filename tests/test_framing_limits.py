@@ -102,6 +102,7 @@ def takes_its_time(
     return any(seconds(make, write(size), step, 1) < allowed for _ in range(tries))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1024, 1], ids=["1 KB", "1 byte"])
 @pytest.mark.parametrize(("make", "write", "size"), LARGE.values(), ids=LARGE)
 def test_the_time_grows_with_the_bytes_alone(make: Any, write: Any, size: int, step: int) -> None:
@@ -120,6 +121,7 @@ class Copying:
         return frames
 
 
+@pytest.mark.slow
 def test_a_copy_of_all_bytes_with_each_read_is_too_slow() -> None:
     """A control: the measure can fail, for a frame of a tenth of the size."""
     assert not takes_its_time(Copying, LARGE["an event"][1], 1_200_000, 1024, tries=1)

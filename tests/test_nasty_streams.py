@@ -127,6 +127,7 @@ def seconds(name: str, begin: tuple[bytes, ...], again: bytes, times: int, tries
 MANY = {"notes": 24_000, "citations": 24_000, "what nobody knows": 48_000}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LONG)
 def test_the_time_grows_with_the_frames_alone(case: str) -> None:
     """Eight times the frames take about eight times as long; 64 times is what copying them would take."""
