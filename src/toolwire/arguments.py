@@ -92,10 +92,10 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def argument_text(call: Any) -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
     raw: str | None = call.raw
+    if not call.complete and not call.arguments:
+        return raw or ""
     if raw is None:
         return format_arguments(call.arguments)
-    if not call.complete and not call.arguments:
-        return raw
     if call.error is None:
         try:
             same = _decode(raw) == call.arguments
