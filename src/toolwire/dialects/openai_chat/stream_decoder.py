@@ -359,7 +359,7 @@ class Decoder(StreamDecoder):
             for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}):
                 answer.add(part)
             answer.close()
-            self._close_calls(answer, broken, whole=reason is None and answer.raw is not None)
+            self._close_calls(answer, broken, whole=reason is None)
             finish = read_finish(answer.raw, called=answer.called, refused=answer.refused)
             finish = broken if answer.raw is None or reason == "error" else finish
             form = {} if answer.said is ABSENT else {"said": {"content": answer.said}}
