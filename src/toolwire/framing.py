@@ -61,6 +61,10 @@ class Lines:
         self.begun = True
         return data.removeprefix(BOM)
 
+    def is_idle(self) -> bool:
+        """Whether a new line may begin with the next byte."""
+        return self.begun and not (self.held or self.after_return)
+
     def rest(self) -> bytes:
         """Give what has arrived of a line that nothing ended."""
         return bytes(self.held)
@@ -101,9 +105,12 @@ class EventStream:
 
     def is_idle(self) -> bool:
         """Whether a new event may begin with the next byte."""
-        lines = self._lines
-        waits = self._data or self._name or self._id != self.last_id
-        return lines.begun and not (waits or lines.held or lines.after_return)
+        return self._lines.is_idle() and not (self._data or self._name or self._id != self.last_id)
+
+    @staticmethod
+    def write(data: bytes, name: bytes) -> bytes:
+        """Write a frame as its server does."""
+        return write_event(data, name)
 
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):
@@ -238,6 +245,16 @@ class JsonLines:
         if len(self._lines.held) > self.limit:
             raise FrameTooLarge(self.limit, frames)
         return frames
+
+    def is_idle(self) -> bool:
+        """Whether a new line may begin with the next byte."""
+        return self._lines.is_idle()
+
+    @staticmethod
+    def write(data: bytes, name: bytes) -> bytes:
+        """Write a frame as its server does; it has no name."""
+        del name
+        return data + b"\n"
 
     def unfinished(self) -> list[Frame]:
         """Give the last line, which may lack its end."""

@@ -17,7 +17,7 @@ from toolwire.bodies import read_body
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.faults import excerpt
 from toolwire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
-from toolwire.streams.alike import UNREADABLE, Alike, Found, Volatile, learn
+from toolwire.streams.alike import UNREADABLE, Alike, learn
 from toolwire.types import (
     CallDelta,
     Error,
@@ -52,7 +52,7 @@ class StreamDecoder:
 
     framing: type[EventStream | JsonLines] = EventStream
     learns = True
-    volatile: Volatile = ()
+    volatile: tuple[bytes, ...] = ()
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -101,10 +101,11 @@ class StreamDecoder:
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
         place = 0
         while self._alike is not None and (found := self._alike.read(data, place)) is not None:
-            if (event := self._tell_more(found)) is None:
+            words, end = found
+            if not words or (self._grows is not None and not self._grows.grow(words)):
                 break
-            self.events.append(event)
-            place = found[2]
+            self.events.append(self._kind(self._key, words))
+            place = end
         try:
             read = frames.feed(data[place:])
         except FrameTooLarge as problem:
@@ -113,49 +114,36 @@ class StreamDecoder:
                 return
             raise
         self._read_frames(read, frames)
-        if self._alike is not None and not (type(frames) is EventStream and frames.is_idle()):
+        if self._alike is not None and (isinstance(frames, JsonObjects) or not frames.is_idle()):
             self._alike = None
 
     def _read_frames(self, found: Sequence[Frame], frames: Framing) -> None:
-        learns = self.learns and type(frames) is EventStream
+        learns = self.learns and not isinstance(frames, JsonObjects)
         for name, frame in found:
-            count, self.grows = len(self.events), None
+            count, self.grows, self._alike = len(self.events), None, None
             if self._inside or name == STRAY:
+                self._key = None
                 self._read_piece(frame)
             else:
                 self._read_frame(frame, name)
+                if learns and not self.over:
+                    self._learn(self.framing.write(frame, name), count)
             if self.over:
                 return
-            if learns:
-                self._learn(name, frame, count)
 
-    def _tell_more(self, found: Found) -> Any:
-        """Tell the words of a frame that is like the one before; None where it has to be read in full."""
-        words, number, _ = found
-        if not words or (number >= 0 and not self.follows(number)):
-            return None
-        if self._grows is not None and not self._grows.grow(words):
-            return None
-        return self._kind(self._key, words)
-
-    def follows(self, number: int) -> bool:
-        """Whether a frame of this number may come next; wires that count their frames say so."""
-        raise NotImplementedError(number)
-
-    def _learn(self, name: bytes, frame: bytes, count: int) -> None:
+    def _learn(self, data: bytes, count: int) -> None:
         """Learn how the next frame may look from one that told some words of a part and nothing else."""
-        self._alike = None
         event: Any = self.events[-1] if len(self.events) == count + 1 else None
         kind = type(event)
-        if kind not in SAID or event.opaque is not None or name == STRAY:
+        if kind not in SAID or event.opaque is not None:
             self._key = None
             return
         words: str = event.fragment if kind is CallDelta else event.text
-        last, self._last = self._last, (frame, words)
+        last, self._last = self._last, (data, words)
         known = self._kind is kind and self._key == event.key
         self._kind, self._key, self._grows = kind, event.key, self.grows
         if known and (kind is not CallDelta or self.grows is not None):
-            self._alike = learn(name, frame, words, last, self.volatile)
+            self._alike = learn(data, words, last, self.volatile)
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""

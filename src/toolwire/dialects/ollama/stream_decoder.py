@@ -13,7 +13,6 @@ Rules of this file:
 
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
@@ -22,16 +21,15 @@ from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.endings import refuse
-from toolwire.framing import LIMIT, JsonLines
+from toolwire.framing import JsonLines
 from toolwire.names import number_of
-from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, encode_json
+from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
 from toolwire.types import (
     CallDelta,
     CallEnd,
     CallStart,
     Choice,
     ChoiceEnd,
-    Event,
     Message,
     MessageDelta,
     MessageStart,
@@ -44,9 +42,7 @@ from toolwire.types import (
     UsageDelta,
 )
 
-_decode_text = msgspec.json.Decoder(str).decode
 ABSENT: Any = object()
-OF_TIME = b"0123456789-:.TZ+"
 TEXT = Text("", opaque=WIRE.plain)
 THOUGHT = Thinking("", opaque=WIRE.plain)
 LINE = {"role": "assistant", "content": ""}
@@ -65,6 +61,7 @@ class Decoder(StreamDecoder):
     """Reads lines. `_said` holds the keys of the message under which there was something, or only nothing."""
 
     framing = JsonLines
+    volatile = (b'"created_at":"',)
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,47 +77,6 @@ class Decoder(StreamDecoder):
         self._calls = 0
         self._called = False
         self._ids: dict[str, Any] = {}
-        self._usual: tuple[bytes, int, bytes, bytes, Any, int] | None = None
-        self._idle = False
-
-    def feed(self, data: bytes) -> list[Event]:
-        """Give the events that these bytes tell."""
-        if self._usual is not None and self._idle and (event := self._read_alike_line(data)) is not None:
-            return [event]
-        events = super().feed(data)
-        self._idle = data[-1:] == b"\n" and not (self._inside or self.over)
-        return events
-
-    def _read_alike_line(self, data: bytes) -> Any:
-        """Read a line that differs in its time and its words alone from those before."""
-        before, place, middle, after, kind, key = self._usual  # type: ignore[misc]
-        if not (data.startswith(before) and data.endswith(after)):
-            return None
-        if middle:
-            quote = data.find(b'"', place)
-            if not data.startswith(middle, quote) or data[place:quote].strip(OF_TIME):
-                return None
-            place = quote + len(middle)
-        try:
-            words = _decode_text(data[place : -len(after)])
-        except (msgspec.DecodeError, UnicodeError):
-            return None
-        return kind(key, words) if words and len(words) < LIMIT else None
-
-    def _learn_line(self, kind: Any, words: str) -> None:
-        """Learn how the next line may look: what a line without escapes says once, is where it was found."""
-        text = encode_json(words)
-        if b"\\" in self.frame or self.frame.count(text) != 1:
-            return
-        before, _, after = self.frame.partition(text)
-        middle = b""
-        if type(self._time) is str:
-            time = encode_json(self._time)
-            if before.count(time) != 1 or time.strip(b'"').strip(OF_TIME):
-                return
-            before, _, middle = before.partition(time)
-            before, middle = before + b'"', b'"' + middle
-        self._usual = before, len(before), middle, after + b"\n", kind, self._speech.key
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one line."""
@@ -137,7 +93,7 @@ class Decoder(StreamDecoder):
         if pieces is not None:
             self._join(pieces)
         if type(message) is dict:
-            self._read_message(message, learns=pieces is None)
+            self._read_message(message)
         if body.get("error") is not None:
             self.fail(decode_error(None, body))
         elif body.get("done") is True:
@@ -145,7 +101,7 @@ class Decoder(StreamDecoder):
 
     def _read_beside(self, body: dict[str, Any]) -> None:
         """Read what stands beside the message: the shell of the answer, or news of it."""
-        self._beside, before, self._usual = body, self._top, None
+        self._beside, before = body, self._top
         said = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
         top = self._top = {**(before or {}), **said}
         if before is None:
@@ -177,15 +133,12 @@ class Decoder(StreamDecoder):
         if news or form:
             self.events.append(OpaqueDelta(repeated=True, opaque=Opaque(DIALECT, news, form)))
 
-    def _read_message(self, message: dict[str, Any], *, learns: bool) -> None:
+    def _read_message(self, message: dict[str, Any]) -> None:
         thinking, content = message.pop("thinking", ABSENT), message.pop("content", ABSENT)
         shell, words = (TEXT, content) if thinking is ABSENT else (THOUGHT, thinking)
         alone = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._said)
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
-            kind = WORDS[type(shell)]
-            self.events.append(kind(self._speech.key, words))
-            if learns and self._usual is None:
-                self._learn_line(kind, words)
+            self.events.append(WORDS[type(shell)](self._speech.key, words))
             return
         for key, given in (("thinking", thinking), ("content", content)):
             if type(given) is not str and given is not ABSENT:
@@ -193,7 +146,6 @@ class Decoder(StreamDecoder):
         self._read_odd_message(message, thinking, content)
 
     def _read_odd_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
-        self._usual = None
         given = message.get("tool_calls")
         calls = message.pop("tool_calls") if type(given) is list and given else []
         images = take_images(message)

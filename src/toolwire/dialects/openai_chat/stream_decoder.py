@@ -36,7 +36,6 @@ from toolwire.ledger import form_of
 from toolwire.names import number_of
 from toolwire.pieces import add_texts, join_pieces, join_texts
 from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
-from toolwire.streams.alike import PADDING
 from toolwire.streams.slots import CallText, Slots, index_of
 from toolwire.types import (
     CallDelta,
@@ -109,7 +108,7 @@ class Answer(Speech):
 class Decoder(StreamDecoder):
     """Reads chunks."""
 
-    volatile = ((b'"obfuscation":"', PADDING),)
+    volatile = (b'"obfuscation":"',)
 
     def __init__(self) -> None:
         super().__init__()
