@@ -3,6 +3,11 @@
 from typing import Any
 
 
+def news_of(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Give what is said otherwise than before."""
+    return {key: given[key] for key in given if key not in before or before[key] != given[key]}
+
+
 def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:
     """Add the pieces of a step to their whole: lists and objects grow, else the latest counts."""
     for key, value in news.items():

@@ -38,6 +38,7 @@ _decode = msgspec.json.Decoder().decode
 DONE = b"[DONE]"
 SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 NOT_UTF8 = "its text was not UTF-8"
+TWICE = "its arguments give a key twice"
 EXCERPT = 500
 
 
@@ -267,6 +268,10 @@ class StreamDecoder:
         self.settle(None if complete else "incomplete")
         self.events.append(MessageEnd(complete=complete))
         self._finish()
+
+    def damage(self) -> str | None:
+        """Say what is wrong with the present body, so that no arguments can be taken from it."""
+        return NOT_UTF8 if self.damaged else TWICE if self.repeats_a_key() else None
 
     def repeats_a_key(self) -> bool:
         """Whether the present body gives a key twice; arguments that stand in it as an object must not."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from toolwire.ledger import Ledger
+from toolwire.ledger import Ledger, made_by
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -30,6 +30,7 @@ from toolwire.types import (
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
+    Usage,
     UsageDelta,
 )
 
@@ -67,6 +68,7 @@ class StreamEncoder:
     """Writes one stream: events to bytes.
 
     A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them.
+    `_mine` says that the stream was read from this wire.
     """
 
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
@@ -77,7 +79,14 @@ class StreamEncoder:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.ended = False
+        self._mine = False
+        self._usage: Usage | None = None
         self._losses: dict[Loss, None] = {}
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts: wires say them at the end."""
+        self._usage = event.usage
+        return b""
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
@@ -106,6 +115,11 @@ class StreamEncoder:
         if self.ledger.losses:
             self._losses.update(dict.fromkeys(self.ledger.losses))
             self.ledger.losses.clear()
+
+
+def is_own(part: Any, dialect: str) -> bool:
+    """Whether a part was read from this wire."""
+    return made_by(part if type(part) is Opaque else part.opaque, dialect)
 
 
 def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response
 from toolwire.endings import BROKEN, reads_as_whole, says_all
 from toolwire.framing import write_event
 from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, left_at_step
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own, left_at_step
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -29,7 +29,6 @@ from toolwire.types import (
     MessageDelta,
     MessageEnd,
     MessageStart,
-    Opaque,
     OpaqueDelta,
     PartEnd,
     PartStart,
@@ -41,7 +40,6 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
     Usage,
-    UsageDelta,
 )
 
 OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
@@ -58,7 +56,6 @@ class Encoder(SequentialEncoder):
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(Ledger(WIRE, quirks))
-        self._mine = False
         self._index = -1
         self._block: dict[str, Any] | None = None
         self._begun = False
@@ -71,7 +68,6 @@ class Encoder(SequentialEncoder):
         self._reason: Any = None
         self._delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
         self._beside: dict[str, Any] = {}
-        self._usage: Usage | None = None
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the message; what it will hold and why it will end is not known yet."""
@@ -94,11 +90,12 @@ class Encoder(SequentialEncoder):
         """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
         part: Any = event.part
         before = self._stop_doubtful()
-        self._mine_part = mine = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
-        self._announce(event.key, None if mine else LAZY.get(type(part)))
-        if mine or type(part) not in LAZY:
-            self._block = self._encode_part(part)
-        return before if self._block is None or (not mine and type(part) in LAZY) else before + self._begin()
+        self._mine_part = is_own(part, DIALECT)
+        self._announce(event.key, None if self._mine_part else LAZY.get(type(part)))
+        if self._block is not None:
+            return before
+        self._block = self._encode_part(part)
+        return before + self._begin()
 
     def _encode_part(self, part: Any) -> Any:
         self.ledger.own = self._mine_part
@@ -225,11 +222,6 @@ class Encoder(SequentialEncoder):
         if reads_as_whole(text, reason, last=last):
             broken = self._say({"type": "input_json_delta", "partial_json": BROKEN})
         return broken + self._stop()
-
-    def write_usage(self, event: UsageDelta) -> bytes:
-        """Keep the counts; the last ones are said at the end."""
-        self._usage = event.usage
-        return b""
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep why the answer ended until it is sure that nothing went wrong."""

@@ -24,7 +24,9 @@ from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
 from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
 from toolwire.endings import refuse, wants_calls
 from toolwire.names import fingerprint
-from toolwire.streams import NOT_UTF8, Speech, StreamDecoder, repair
+from toolwire.pieces import news_of
+from toolwire.settings import ABSENT
+from toolwire.streams import Speech, StreamDecoder, repair
 from toolwire.streams.paths import Pieces
 from toolwire.streams.slots import index_of
 from toolwire.types import (
@@ -44,7 +46,6 @@ from toolwire.types import (
     UsageDelta,
 )
 
-ABSENT: Any = object()
 TEXT = Text("", opaque=WIRE.plain)
 THOUGHT = Thinking("", opaque=WIRE.plain)
 NAMED_ONCE = frozenset({"responseId", "response_id", "modelVersion", "model_version"})
@@ -52,7 +53,6 @@ TOTALS = frozenset({"totalTokenCount", "total_token_count"})
 REASONS = ("finishReason", "finish_reason")
 UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
 WEAK = ("STOP", 1, *UNSAID)
-TWICE = "its arguments give a key twice"
 UNENDED = "a text in its arguments was to be continued"
 CALL = frozenset({"functionCall", "function_call"})
 VALUES: dict[str, tuple[type, ...]] = {
@@ -288,7 +288,7 @@ class Decoder(StreamDecoder):
     def _tell_call(self, call: ToolCall, answer: Answer) -> None:
         """Tell a call that came whole."""
         self._start_call(call, answer)
-        problem = self._damage() if call.arguments else None
+        problem = self.damage() if call.arguments else None
         self._end_call(answer.key, call if problem is None else refuse(call, problem), answer)
 
     def _start_call(self, call: ToolCall, answer: Answer) -> None:
@@ -306,10 +306,6 @@ class Decoder(StreamDecoder):
             self.events.append(CallDelta(key, call.raw or ""))
         self.events.append(CallEnd(key, call))
 
-    def _damage(self) -> str | None:
-        """Say what is wrong with the present chunk, so that no arguments can be taken from it."""
-        return NOT_UTF8 if self.damaged else TWICE if self.repeats_a_key() else None
-
     def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: Answer) -> bool:
         """Read a piece of a call; whether it is one. A name begins one, unless the id is the open one's."""
         more = call.get("willContinue", call.get("will_continue")) is True
@@ -324,7 +320,7 @@ class Decoder(StreamDecoder):
                 return False
             self._start_call(start, answer)
             answer.partial = partial = Partial(answer.key, start, Pieces())
-        partial.damage = partial.damage or self._damage()
+        partial.damage = partial.damage or self.damage()
         partial.add(part, call)
         if partial.damage is None:
             step = Opaque(DIALECT, part)
@@ -388,11 +384,8 @@ def _end(answer: Answer, reason: str | None) -> Choice:
 
 def _news(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before; null says nothing new."""
-    return {
-        key: value
-        for key, value in given.items()
-        if (value is not None or key not in before) and before.get(key, ABSENT) != value
-    }
+    news = news_of(before, given)
+    return {key: news[key] for key in news if news[key] is not None or key not in before}
 
 
 def decode_stream() -> Decoder:

@@ -25,7 +25,7 @@ from toolwire.dialects.gemini.response import (
 )
 from toolwire.framing import JsonArray
 from toolwire.ledger import PLAIN, Quirks, form_of, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -35,7 +35,6 @@ from toolwire.types import (
     MessageDelta,
     MessageEnd,
     MessageStart,
-    Opaque,
     OpaqueDelta,
     PartEnd,
     PartStart,
@@ -46,7 +45,6 @@ from toolwire.types import (
     TextDelta,
     Thinking,
     ThinkingDelta,
-    Usage,
     UsageDelta,
 )
 
@@ -104,10 +102,8 @@ class Encoder(SequentialEncoder):
         super().__init__(Conversation(quirks, answers=True))
         self.ledger: Conversation
         self._array = JsonArray() if quirks.stream_array else None
-        self._mine = False
         self._tail = b"}"
         self._counts = b""
-        self._usage: Usage | None = None
         self._unsaid = False
         self._counted = False
         self._candidates: dict[int, Candidate] = {}
@@ -178,7 +174,7 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: words that bring nothing but themselves can go out as they come."""
         part: Any = event.part
-        mine = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+        mine = is_own(part, DIALECT)
         self._parts[event.key] = written = Written(event.key, event.choice, mine=mine)
         body = BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
@@ -285,8 +281,8 @@ class Encoder(SequentialEncoder):
 
     def write_usage(self, event: UsageDelta) -> bytes:
         """Keep the counts for the next chunk."""
-        self._usage, self._counted = event.usage, True
-        return b""
+        self._counted = True
+        return super().write_usage(event)
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep the end of an answer until it is sure that nothing went wrong."""

@@ -23,7 +23,9 @@ from toolwire.dialects.ollama.response import COUNTS, decode_response, read_fini
 from toolwire.endings import refuse
 from toolwire.framing import JsonLines
 from toolwire.names import number_of
-from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
+from toolwire.pieces import news_of
+from toolwire.settings import ABSENT
+from toolwire.streams import Speech, StreamDecoder
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -42,13 +44,11 @@ from toolwire.types import (
     UsageDelta,
 )
 
-ABSENT: Any = object()
 TEXT = Text("", opaque=WIRE.plain)
 THOUGHT = Thinking("", opaque=WIRE.plain)
 LINE = {"role": "assistant", "content": ""}
 OF_END = frozenset({"message", "done", "done_reason", *COUNTS})
 JOINED = "logprobs"
-TWICE = "its arguments give a key twice"
 PLACEHOLDERS: dict[str, Any] = {
     "content": "x",
     "thinking": "x",
@@ -103,17 +103,15 @@ class Decoder(StreamDecoder):
         """Read what stands beside the message: the shell of the answer, or news of it."""
         self._beside, before = body, self._top
         said = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
-        top = self._top = {**(before or {}), **said}
+        self._top = {**(before or {}), **said}
         if before is None:
             self._began = self._time
             known = {key: value for key, value in self._dated().items() if key not in OF_END}
             self._told = decode_response(known)
             self.events.append(MessageStart(self._told))
         elif body.get("done") is not True:
-            news = {
-                key: said[key] for key in said if key not in OF_END and before.get(key, ABSENT) != top[key]
-            }
-            self._tell_step(news)
+            news = news_of(before, said)
+            self._tell_step({key: news[key] for key in news if key not in OF_END})
 
     def _dated(self) -> dict[str, Any]:
         """Give what is known beside the message, with the time of the first line."""
@@ -165,7 +163,7 @@ class Decoder(StreamDecoder):
     def _read_around(self, message: dict[str, Any], content: Any) -> None:
         """Read what a message says beside its words and calls: who speaks, first of all."""
         first, self._around = self._around is None, message
-        news = {key: message[key] for key in message if self._message.get(key, ABSENT) != message[key]}
+        news = news_of(self._message, message)
         self._message.update(news)
         form = None
         if first:
@@ -189,7 +187,7 @@ class Decoder(StreamDecoder):
         if type(call) is not ToolCall:
             self._speech.add(call)
             return
-        problem = NOT_UTF8 if self.damaged else TWICE if call.arguments and self.repeats_a_key() else None
+        problem = self.damage() if call.arguments or self.damaged else None
         if problem is not None:
             call = refuse(call, problem)
         self._called |= call.complete

@@ -19,7 +19,7 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -40,8 +40,6 @@ from toolwire.types import (
     TextDelta,
     Thinking,
     ThinkingDelta,
-    Usage,
-    UsageDelta,
 )
 
 KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
@@ -56,10 +54,8 @@ class Encoder(SequentialEncoder):
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(Ledger(WIRE, quirks))
-        self._mine = False
         self._response = Response()
         self._choice: Choice | None = None
-        self._usage: Usage | None = None
         self._shell: dict[str, Any] = {}
         self._line: dict[str, Any] = LINE
         self._last: dict[str, Any] = {}
@@ -108,7 +104,7 @@ class Encoder(SequentialEncoder):
         """Begin a part."""
         part: Any = event.part
         self._part, self._told, self._ready, self._glue = part, False, None, ""
-        self._mine_part = self.ledger.own = made_by(part if type(part) is Opaque else part.opaque, DIALECT)
+        self._mine_part = self.ledger.own = is_own(part, DIALECT)
         key = KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
             self._stand("choices", 0, "message")
@@ -179,11 +175,6 @@ class Encoder(SequentialEncoder):
         self._news.update(news)
         self._joins = self._joins or JOINED in news
         self._unsaid, self._ready = True, None
-        return b""
-
-    def write_usage(self, event: UsageDelta) -> bytes:
-        """Keep the counts for the last line."""
-        self._usage = event.usage
         return b""
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:

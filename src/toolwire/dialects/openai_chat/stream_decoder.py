@@ -34,8 +34,9 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.endings import CUT, cut_off, is_half
 from toolwire.ledger import form_of
 from toolwire.names import number_of
-from toolwire.pieces import add_texts, join_pieces, join_texts
-from toolwire.streams import NOT_UTF8, Speech, StreamDecoder
+from toolwire.pieces import add_texts, join_pieces, join_texts, news_of
+from toolwire.settings import ABSENT
+from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder
 from toolwire.streams.slots import CallText, Slots, index_of
 from toolwire.types import (
     CallDelta,
@@ -57,7 +58,6 @@ from toolwire.types import (
     UsageDelta,
 )
 
-ABSENT: Any = object()
 CHUNK = "chat.completion.chunk"
 USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 USUAL_DELTA = frozenset({"content", "role"})
@@ -145,11 +145,8 @@ class Decoder(StreamDecoder):
             self._shell = body
             self.events.append(MessageStart(_read_shell(body)))
             return
-        news = {
-            key: value
-            for key, value in body.items()
-            if shell.get(key, ABSENT) != value and not (key in NAMED_ONCE and shell.get(key))
-        }
+        news = news_of(shell, body)
+        news = {key: news[key] for key in news if not (key in NAMED_ONCE and shell.get(key))}
         if news:
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
@@ -284,7 +281,7 @@ class Decoder(StreamDecoder):
         if type(text) is str:
             del inner[field]
         elif type(text) is dict and self.repeats_a_key():
-            call.problem = "its arguments give a key twice"
+            call.problem = TWICE
         call.name = call.name or name or ""
         call.merge({**entry, key: {**inner, "name": call.name}})
         if self.damaged:

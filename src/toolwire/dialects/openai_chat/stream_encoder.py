@@ -40,7 +40,6 @@ from toolwire.types import (
     TextDelta,
     Thinking,
     ThinkingDelta,
-    UsageDelta,
 )
 
 CHUNK = "chat.completion.chunk"
@@ -64,8 +63,6 @@ class Encoder(StreamEncoder):
         self._doubtful: list[_Written] = []
         self._said: set[tuple[int, str]] = set()
         self._endings: list[bytes] = []
-        self._usage: Any = None
-        self._mine = False
 
     def _chunk(
         self, choice: int, delta: dict[str, Any], opaque: Opaque | None, word: str | None = None
@@ -284,11 +281,6 @@ class Encoder(StreamEncoder):
         if left_at_step(event.opaque, DIALECT):
             return self._chunk(event.choice, {}, event.opaque)
         self.lose_step(event)
-        return b""
-
-    def write_usage(self, event: UsageDelta) -> bytes:
-        """Keep the counts; the last ones are said after the answers."""
-        self._usage = event.usage
         return b""
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:

@@ -20,7 +20,7 @@ from toolwire.endings import CUT, cut_off, is_half
 from toolwire.framing import EventStream
 from toolwire.ledger import form_of
 from toolwire.names import number_of
-from toolwire.streams import NOT_UTF8, StreamDecoder
+from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder
 from toolwire.streams.arrivals import Arrival, Item, Steps, is_text
 from toolwire.streams.slots import index_of
 from toolwire.types import (
@@ -308,7 +308,7 @@ class Decoder(StreamDecoder):
         self.events += said.catch_up(call.raw)
         problem = NOT_UTF8 if self.damaged else said.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
-            problem = "its arguments give a key twice"
+            problem = TWICE
         if (first := before.get("name")) and first != body["name"]:
             problem = f"it was named both {first!r} and {body['name']!r}"
         call = said.settle(call, problem, whole=whole)

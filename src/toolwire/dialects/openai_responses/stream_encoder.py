@@ -21,7 +21,7 @@ from toolwire.faults import TYPE_OF_KIND
 from toolwire.framing import write_event
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.names import Ids
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, left_at_step
+from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own, left_at_step
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -34,7 +34,6 @@ from toolwire.types import (
     MessageDelta,
     MessageEnd,
     MessageStart,
-    Opaque,
     OpaqueDelta,
     PartEnd,
     PartStart,
@@ -46,7 +45,6 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
     ToolCall,
-    UsageDelta,
 )
 
 NO_RESPONSE = Response()
@@ -67,7 +65,6 @@ class Encoder(SequentialEncoder):
         super().__init__(Ledger(WIRE, quirks))
         self._response: Response | None = None
         self._id: Any = None
-        self._usage: Any = None
         self._choice = Choice(Message("assistant", []))
         self._ended: list[Any] = []
         self._items = Items(self.ledger, NO_RESPONSE)
@@ -92,6 +89,7 @@ class Encoder(SequentialEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
         self._response = self._items.response = event.response
+        self._mine = made_by(event.response.opaque, DIALECT)
         status = left_at_step(event.opaque, DIALECT).get("status", "in_progress")
         created = self._step_of("response.created", status)
         mine = made_by(event.opaque, DIALECT)
@@ -127,7 +125,7 @@ class Encoder(SequentialEncoder):
         """Begin a part that was read here; words from elsewhere begin with the first of them."""
         part: Any = event.part
         self._announce(event.key, part)
-        return self._begin(part) if made_by(part if type(part) is Opaque else part.opaque, DIALECT) else b""
+        return self._begin(part) if is_own(part, DIALECT) else b""
 
     def _write(self, part: Any) -> None:
         if type(part) in WRITERS:
@@ -324,11 +322,6 @@ class Encoder(SequentialEncoder):
         data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})
         return data + self._end_item(place)
 
-    def write_usage(self, event: UsageDelta) -> bytes:
-        """Keep the counts; the last ones are said at the end."""
-        self._usage = event.usage
-        return b""
-
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep why the answer ended; it is said with all of it."""
         self._choice = event.choice
@@ -361,7 +354,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_end(self, event: MessageEnd) -> bytes:
         """End the response, with all that it holds."""
-        if not event.complete and not (self._response and made_by(self._response.opaque, DIALECT)):
+        if not event.complete and not self._mine:
             return self.write_error(ErrorEnd(BROKEN_OFF))
         self.ended = True
         closed = self._close_message()
