@@ -5,6 +5,7 @@ a stream that was never seen before, one by one, as a client reads them, and giv
 read no bytes themselves get their frames cut by ours.
 """
 
+import functools
 import gc
 import itertools
 import os
@@ -29,8 +30,8 @@ Work = Callable[[list[bytes]], Any]
 _numbers = itertools.count(1)
 
 
-def chunks_of_chat() -> Iterator[dict[str, Any]]:
-    """Give the chunks of one answer: 300 of words, 50 of reasoning, three calls in pieces, counts."""
+def chunks_of_chat(words: int = 300) -> Iterator[dict[str, Any]]:
+    """Give the chunks of one answer: words, 50 of reasoning, three calls in pieces, counts."""
     number = next(_numbers)
     base = {
         "id": f"chatcmpl-{number:024d}",
@@ -48,7 +49,7 @@ def chunks_of_chat() -> Iterator[dict[str, Any]]:
     yield chunk({"role": "assistant", "content": "", "refusal": None})
     for place in range(50):
         yield chunk({"reasoning_content": f" thought{number + place}"})
-    for place in range(300):
+    for place in range(words):
         yield chunk({"content": f" word{number + place}"})
     for call in range(3):
         inner = {"name": "get_weather", "arguments": ""}
@@ -66,8 +67,18 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 
 
 def frames_of(source: str) -> list[bytes]:
-    """Give a new stream of about 500 frames, as a server of this dialect sends it."""
-    chat = [write_event(msgspec.json.encode(chunk)) for chunk in chunks_of_chat()]
+    """Give a new stream of 500 frames, as a server of this dialect sends it: words fill it up."""
+    words = 300 + CHUNKS - _count(source) if source != "openai-chat" else 300
+    return _frames(source, words)
+
+
+@functools.cache
+def _count(source: str) -> int:
+    return len(_frames(source, 300))
+
+
+def _frames(source: str, words: int) -> list[bytes]:
+    chat = [write_event(msgspec.json.encode(chunk)) for chunk in chunks_of_chat(words)]
     chat.append(write_event(b"[DONE]"))
     if source == "openai-chat":
         return chat
@@ -101,13 +112,15 @@ def ours(source: str, target: str) -> Work:
 
 
 def ratio(source: str, work: Work, rounds: int = ROUNDS) -> tuple[float, float, float]:
-    """Give the median ratio to the floor, and the medians of both in microseconds a frame."""
+    """Give the median ratio to the floor, and the medians of both in microseconds a frame.
+
+    The samples are made before the first of them is timed, so that nothing else runs in between.
+    """
     work(frames_of(source))
+    samples = [(frames, data_of(frames)) for frames in (frames_of(source) for _ in range(rounds))]
+    gc.collect()
     pairs = []
-    for _ in range(rounds):
-        frames = frames_of(source)
-        lines = data_of(frames)
-        gc.collect()
+    for frames, lines in samples:
         begin = time.perf_counter()
         floor(lines)
         middle = time.perf_counter()

@@ -8,8 +8,6 @@ Rules of this file:
 
 from typing import Any
 
-import msgspec
-
 
 class Steps:
     """The numbered steps of a stream: after a resumption some come again, with the number and kind they had.
@@ -17,31 +15,46 @@ class Steps:
     Numbers that say something else, or nothing, are not minded.
     """
 
-    __slots__ = ("_first", "_kinds", "_last", "_next")
+    __slots__ = ("_add", "_counts", "_first", "_kind", "_kinds", "_last", "_next", "_said")
 
     def __init__(self) -> None:
         self._first = 0
         self._next: Any = NEVER
         self._kinds: bytearray | None = bytearray()
-        self._last: Any = None
+        self._last: dict[str, Any] = {}
+        self._said: str | None = None
+        self._kind = 0
+        self._counts = False
+        self._add: Any = None
 
-    def may_follow(self, number: int | None) -> bool:
-        """Whether this number is the next one, or none."""
-        return number is None or number == self._next
+    def lead(self, body: dict[str, Any], kind: str, add: Any) -> int | None:
+        """Say what the words of the steps after this one are added to; give its number, if it counts."""
+        number = body.get("sequence_number")
+        self._counts = number is not None and self._next == number + 1
+        self._add, self._kind = add, len(kind) & 255
+        return number if self._counts else None
 
-    def follow(self, number: int | None, kind: str, step: Any) -> None:
-        """Go to the step that follows, given as its body or as bytes; the length of its kind is kept."""
-        if number is not None:
-            self._kinds.append(len(kind) & 255)  # type: ignore[union-attr]
-            self._next, self._last = number + 1, step
+    def grow(self, words: str) -> bool:
+        """Go to a step that only has more words than the one before; whether they were added."""
+        if self._add(words) is False:
+            return False
+        if self._counts:
+            self._kinds.append(self._kind)  # type: ignore[union-attr]
+            self._next += 1
+            self._said = words
+        return True
 
     def came_before(self, body: dict[str, Any], kind: str) -> bool:
-        """Whether a step was there before."""
+        """Whether a step was there before; the length of its kind is kept."""
         number = body.get("sequence_number")
-        if number == self._next:
-            self.follow(number, kind, body)
+        if number == self._next and self._kinds is not None:
+            self._follow(number, body, kind)
             return False
         return type(number) is int and self._kinds is not None and self._repeats(number, body, kind)
+
+    def _follow(self, number: int, body: dict[str, Any], kind: str) -> None:
+        self._kinds.append(len(kind) & 255)  # type: ignore[union-attr]
+        self._next, self._last, self._said = number + 1, body, None
 
     def _repeats(self, number: int, body: dict[str, Any], kind: str) -> bool:
         kinds: bytearray = self._kinds  # type: ignore[assignment]
@@ -49,23 +62,23 @@ class Steps:
         place, size = number - self._first, len(kinds)
         if size <= place < size + GAP:
             kinds += bytes(place - size)
-            self.follow(number, kind, body)
+            self._follow(number, body, kind)
             return False
         again = 0 <= place < size and kinds[place] == len(kind) & 255
-        if again and (place < size - 1 or _is_same(body, self._last)):
+        if again and (place < size - 1 or self._is_last(body)):
             return True
         self._kinds, self._next = None, NEVER
         return False
 
+    def _is_last(self, body: dict[str, Any]) -> bool:
+        """Whether a step is the last one that came."""
+        last = self._last if self._said is None else {**self._last, "delta": self._said}
+        alike = {"obfuscation": None, "sequence_number": None}
+        return {**body, **alike} == {**last, **alike}
+
 
 GAP = 1024
 NEVER = object()
-
-
-def _is_same(body: dict[str, Any], step: Any) -> bool:
-    other = step if type(step) is dict else msgspec.json.decode(step[step.index(b"{") :])
-    alike = {"obfuscation": None, "sequence_number": None}
-    return {**body, **alike} == {**other, **alike}
 
 
 class Item:

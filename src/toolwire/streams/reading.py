@@ -47,8 +47,9 @@ class StreamDecoder:
 
     `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that
     nothing more is read; `ignored` counts the bytes that came after that. `learns` says that frames of words
-    repeat each other but for the words and what is `volatile`, and can be read quickly; `grows` is what has
-    to know the words of the present frame.
+    repeat each other but for the words, the `number` of the step and what is `volatile`, and can be read
+    quickly; `grows` is what has to know the words of the present frame, which stand in it as they
+    were said.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
@@ -63,6 +64,7 @@ class StreamDecoder:
         self.damaged = False
         self.frame = b""
         self.grows: Any = None
+        self.number: int | None = None
         self._frames: Framing | None = None
         self._pieces = JsonObjects()
         self._inside = False
@@ -127,24 +129,27 @@ class StreamDecoder:
                 self._read_piece(frame)
             else:
                 self._read_frame(frame, name)
-                if learns and not self.over:
-                    self._learn(self.framing.write(frame, name), count)
+                if learns and len(self.events) == count + 1:
+                    self._learn(frame, name)
             if self.over:
                 return
 
-    def _learn(self, data: bytes, count: int) -> None:
+    def _learn(self, frame: bytes, name: bytes) -> None:
         """Learn how the next frame may look from one that told some words of a part and nothing else."""
-        event: Any = self.events[-1] if len(self.events) == count + 1 else None
+        event: Any = self.events[-1]
         kind = type(event)
         if kind not in SAID or event.opaque is not None:
             self._key = None
             return
         words: str = event.fragment if kind is CallDelta else event.text
+        data = self.framing.write(frame, name)
         last, self._last = self._last, (data, words)
         known = self._kind is kind and self._key == event.key
         self._kind, self._key, self._grows = kind, event.key, self.grows
-        if known and (kind is not CallDelta or self.grows is not None):
-            self._alike = learn(data, words, last, self.volatile)
+        if self.grows is not None:
+            self._alike = learn(data, words, None, self.volatile, self.number)
+        if self._alike is None and known and (kind is not CallDelta or self.grows is not None):
+            self._alike = learn(data, words, last, self.volatile, self.number)
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""

@@ -145,7 +145,7 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if (kind is TextDelta or kind is CallDelta) and event.key in self._speaking:  # type: ignore[union-attr,operator]
+        if kind in WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
             return self._writers[kind](self, event)
         if kind in OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
@@ -209,6 +209,7 @@ class SequentialEncoder(StreamEncoder):
         return data
 
 
+WORDS = frozenset({TextDelta, ThinkingDelta, CallDelta})
 OF_PARTS = frozenset(
     {PartStart, TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, CitationDelta, OpaqueDelta, PartEnd}
     | {CallStart, CallDelta, CallEnd}

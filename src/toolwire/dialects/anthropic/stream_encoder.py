@@ -119,20 +119,27 @@ class Encoder(SequentialEncoder):
         begin = self._begin()
         return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
 
+    def _say_first(self, kind: str, field: str, words: str) -> bytes:
+        """Say the first words of a block, and keep what stands before the words of each delta of it."""
+        if self._block is None:
+            return b""
+        self._told += 1
+        begin, delta = self._begin(), {"type": kind, field: ""}
+        said = _event("content_block_delta", {"index": self._index, "delta": delta})
+        self._ready = said[: -len(ENDING) - 2]
+        return begin + self._ready + encode_json(words) + ENDING
+
     def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
         """Write words."""
         if self._ready is None or event.opaque is not None:
             field = WORDS[type(event)]
-            left = left_at_step(event.opaque, DIALECT)
-            said = self._say({**left, "type": f"{field}_delta", field: event.text})
-            if said and not left:
-                self._ready = self._prepare({"type": f"{field}_delta", field: ""})
-            return said
+            kind, left = f"{field}_delta", left_at_step(event.opaque, DIALECT)
+            return (
+                self._say({**left, "type": kind, field: event.text})
+                if left
+                else self._say_first(kind, field, event.text)
+            )
         return self._ready + encode_json(event.text) + ENDING
-
-    def _prepare(self, delta: dict[str, Any]) -> bytes:
-        """Give what stands before the new words of each delta of the block."""
-        return _event("content_block_delta", {"index": self._index, "delta": delta})[: -len(ENDING) - 2]
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -189,9 +196,7 @@ class Encoder(SequentialEncoder):
             return b""
         self._pieces.append(event.fragment)
         if self._ready is None:
-            said = self._say({"type": "input_json_delta", "partial_json": event.fragment})
-            self._ready = self._prepare({"type": "input_json_delta", "partial_json": ""})
-            return said
+            return self._say_first("input_json_delta", "partial_json", event.fragment)
         return self._ready + encode_json(event.fragment) + ENDING
 
     def write_call_end(self, event: CallEnd) -> bytes:

@@ -8,10 +8,9 @@ Rules of this file:
 """
 
 from math import isfinite
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.accumulation import WORDS
@@ -27,7 +26,6 @@ from toolwire.framing import LIMIT
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.names import fingerprint, number_of
 from toolwire.settings import NUMBER
-from toolwire.streams.alike import UNREADABLE
 from toolwire.streams.arrivals import Item
 from toolwire.types import (
     CallDelta,
@@ -248,35 +246,6 @@ GROWS = {
         "custom_tool_call", "output_item", "custom_tool_call_input", "output_index", "input"
     ),
 }
-
-
-class Step(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An event that adds words to a part, and says nothing else."""
-
-    kind: str = field(name="type")
-    delta: Annotated[str, Meta(min_length=1)]
-    number: int | None = field(name="sequence_number", default=None)
-    item_id: str | None = None
-    output_index: int | None = None
-    content_index: int | None = None
-    summary_index: int | None = None
-    logprobs: Annotated[list[Any], Meta(max_length=0)] | None = None
-    obfuscation: str | None = None
-
-    @staticmethod
-    def of(data: bytes) -> "Step | None":
-        """Read an event; None if it is another one."""
-        try:
-            return _decode_step(data)
-        except UNREADABLE:
-            return None
-
-    def where(self) -> tuple[Any, ...]:
-        """Say of what kind the words are, and of which part."""
-        return self.kind, self.item_id, self.output_index, self.content_index, self.summary_index
-
-
-_decode_step = msgspec.json.Decoder(Step).decode
 
 
 class Said:

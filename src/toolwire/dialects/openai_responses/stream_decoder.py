@@ -15,9 +15,8 @@ from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, is_annotation
-from toolwire.dialects.openai_responses.response import GROWS, Said, Step, decode_response, draft, read_finish
+from toolwire.dialects.openai_responses.response import GROWS, Said, decode_response, draft, read_finish
 from toolwire.endings import CUT, cut_off, is_half
-from toolwire.framing import EventStream
 from toolwire.ledger import form_of
 from toolwire.names import number_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder
@@ -28,7 +27,6 @@ from toolwire.types import (
     CallStart,
     ChoiceEnd,
     CitationDelta,
-    Event,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -52,58 +50,24 @@ FAILED = {"code": "server_error", "message": "the response failed"}
 
 
 class Decoder(StreamDecoder):
-    """Reads the events of a stream; `_adds` says what a `_usual` one tells, `_lead` what stands before it."""
+    """Reads the events of a stream."""
 
-    learns = False
+    volatile = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
 
     def __init__(self) -> None:
         super().__init__()
         self._response: dict[str, Any] = {}
+        self._news: Any = None
         self._answer: Any = None
         self._early: list[dict[str, Any]] = []
         self._items = Arrival("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
         self._called = self._refused = False
         self._steps = Steps()
-        self._usual: tuple[Any, ...] = ()
-        self._adds: Any = None
-        self._name = self._lead = b""
-
-    def feed(self, data: bytes) -> list[Event]:
-        """Give the events that these bytes tell; a usual one that comes alone needs no framing."""
-        lead, end = self._lead, len(data) - 2
-        if lead and data.startswith(lead) and data.find(10, len(lead)) == end and data[-2:] == b"\n\n":
-            event = self._read_step(data[len(lead) : end]) if 13 not in data else None
-            if event is not None:
-                return [event]
-        events, frames = super().feed(data), self._frames
-        idle = type(frames) is EventStream and frames.is_idle() and not (self._inside or self.over)
-        named = b"event: " + self._name + b"\n" if self._name else b""
-        self._lead = named + b"data: " if self._usual and idle else b""
-        return events
-
-    def _read_step(self, frame: bytes) -> Any:
-        """Read an event that only adds words to the part that the last one added to; None if it does more."""
-        step, steps = Step.of(frame), self._steps
-        if step is None or step.where() != self._usual or not steps.may_follow(step.number):
-            return None
-        key, tells, add = self._adds
-        if add(step.delta) is False:
-            return None
-        steps.follow(step.number, step.kind, frame)
-        return tells(key, step.delta)
-
-    def _read_frame(self, frame: bytes, name: bytes) -> None:
-        event = self._read_step(frame) if self._usual else None
-        if event is None:
-            super()._read_frame(frame, name)
-        else:
-            self.events.append(event)
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body["type"] if type(body.get("type")) is str else name.decode(errors="replace")
-        self._name = name
         if self._steps.came_before(body, kind):
             return
         reader = self.READERS.get(kind)
@@ -136,7 +100,10 @@ class Decoder(StreamDecoder):
 
     def _read_response(self, body: dict[str, Any], *, last: bool = False) -> bool:
         """Tell what is known of the answer; later, what is new of it, with its status until the last step."""
-        news, before, known = body.get("response"), self._answer, self._response.pop("status", None)
+        news, before = body.get("response"), self._answer
+        if before is not None and not last and news == self._news:
+            return True
+        self._news, known = news, self._response.pop("status", None)
         self._response = {**self._response, **(news if type(news) is dict else {}), "output": []}
         self._answer = decode_response(self._response)
         shell, status = replace(self._answer, choices=[]), self._response.get("status")
@@ -238,8 +205,9 @@ class Decoder(StreamDecoder):
         if words or left:
             self.events += said.say(words, left)  # type: ignore[arg-type]
         if said.key is not None:
-            self._usual = body.get("type"), *map(body.get, WHERE)
-            self._adds = said.key, said.tells, said.texts[-1].append if said.part else said.grow
+            self.grows = self._steps
+            add = said.texts[-1].append if said.part else said.grow
+            self.number = self._steps.lead(body, str(body.get("type")), add)
         return True
 
     def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:
@@ -270,7 +238,7 @@ class Decoder(StreamDecoder):
 
     def _close(self, item: Item, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
-        before, item.body, item.ended, self._usual = item.body, body, True, ()
+        before, item.body, item.ended = item.body, body, True
         if item.kind in CALLS:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":

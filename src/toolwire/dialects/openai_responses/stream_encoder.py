@@ -91,14 +91,15 @@ class Encoder(SequentialEncoder):
         self._response = self._items.response = event.response
         self._mine = made_by(event.response.opaque, DIALECT)
         status = left_at_step(event.opaque, DIALECT).get("status", "in_progress")
-        created = self._step_of("response.created", status)
+        begun = self._begun_with(status)
+        created = self._event("response.created", begun)
         mine = made_by(event.opaque, DIALECT)
-        return created if mine else created + self._step_of("response.in_progress", status)
+        return created if mine else created + self._event("response.in_progress", begun)
 
-    def _step_of(self, kind: str, status: Any) -> bytes:
+    def _begun_with(self, status: Any) -> dict[str, Any]:
         body = {**self._shell(), **({"status": status} if status else {}), "output": []}
         self._id = body.get("id")
-        return self._event(kind, {"response": body})
+        return {"response": body}
 
     def _shell(self) -> dict[str, Any]:
         response = self._response or NO_RESPONSE
@@ -114,7 +115,8 @@ class Encoder(SequentialEncoder):
         if not made_by(event.opaque, DIALECT):
             return b""
         status = left_at_step(event.opaque, DIALECT).get("status")
-        return self._step_of(f"response.{'queued' if status == 'queued' else 'in_progress'}", status)
+        kind = f"response.{'queued' if status == 'queued' else 'in_progress'}"
+        return self._event(kind, self._begun_with(status))
 
     def _announce(self, key: int, part: Any) -> None:
         self.ledger.at, self.ledger.part = ("choices", 0, "message"), key
@@ -185,10 +187,15 @@ class Encoder(SequentialEncoder):
         if grows is None or not (words or left):
             return b""
         kind = f"response.{grows.words}.delta"
-        if not left:
-            prepared = {"type": kind, **self._step, **_logprobs(grows, None), "delta": ""}
-            self._ready = write_event(encode_json(prepared), kind.encode())[:-5]
-        return self._event(kind, {**self._step, **_logprobs(grows, None), **left, "delta": words})
+        if left:
+            return self._event(kind, {**self._step, **_logprobs(grows, None), **left, "delta": words})
+        prepared = {"type": kind, **self._step, **_logprobs(grows, None), "delta": ""}
+        self._ready = write_event(encode_json(prepared), kind.encode())[:-5]
+        return self._say_ready(self._ready, words)
+
+    def _say_ready(self, ready: bytes, words: str) -> bytes:
+        self._number += 1
+        return b'%b%b,"sequence_number":%d}\n\n' % (ready, encode_json(words), self._number)
 
     def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
         """Write words."""
