@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import bodies
+import calls
 import msgspec
 import streams
 
@@ -183,6 +184,7 @@ def main() -> None:
     print(f"Python {sys.version.split()[0]}, msgspec {msgspec.__version__}; lower is better")
     report_translation(short=options.short)
     streams.report(short=options.short)
+    calls.report()
     report_growth()
     report_import()
 

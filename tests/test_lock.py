@@ -15,16 +15,24 @@ LOCK = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
 ENVIRONMENTS = {"test": ["test"], "check": ["dev"], "bench": ["bench", "build"]}
 
 
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+
+
+def named(text: str) -> str:
+    """Give the name that a requirement begins with."""
+    return re.split(r"[\[<>=~! ]", text)[0]
+
+
+def test_all_is_every_extra() -> None:
+    assert EXTRAS["all"] == [f"toolwire[{','.join(sorted(EXTRAS.keys() - {'all'}))}]"]
+
+
 def direct(groups: list[str]) -> set[str]:
     """Name the direct dependencies of groups and of the groups that they include, and the project's own."""
-    names = {re.split(r"[\[<>=~! ]", text)[0] for text in PROJECT["project"]["dependencies"]}
+    names = {named(text) for text in PROJECT["project"]["dependencies"]}
     for group in groups:
         for entry in PROJECT["dependency-groups"][group]:
-            names |= (
-                direct([entry["include-group"]])
-                if isinstance(entry, dict)
-                else {re.split(r"[\[<>=~! ]", entry)[0]}
-            )
+            names |= direct([entry["include-group"]]) if isinstance(entry, dict) else {named(entry)}
     return names
 
 
@@ -63,7 +71,8 @@ def test_the_lock_knows_every_declared_dependency() -> None:
         for group, entries in own["metadata"]["requires-dev"].items()
     }
     assert listed == declared, "run `make lock`"
-    assert {entry["name"] for entry in own["metadata"]["requires-dist"]} == direct([]), "run `make lock`"
+    wanted = direct([]) | {name for extra in EXTRAS.values() for name in map(named, extra)}
+    assert {entry["name"] for entry in own["metadata"]["requires-dist"]} == wanted, "run `make lock`"
 
 
 def test_the_lock_names_the_public_index_only() -> None:

@@ -56,25 +56,53 @@ from toolwire.types import (
 )
 
 if _TYPE_CHECKING:
-    from toolwire import catalogue, codec, errors, repair, schema, translate
+    from toolwire import (
+        aio,
+        catalogue,
+        codec,
+        declarations,
+        errors,
+        mcp,
+        repair,
+        resolvers,
+        schema,
+        session_tools,
+        translate,
+    )
     from toolwire.accumulation import Accumulator, accumulate, events_of
     from toolwire.catalogue import cost
     from toolwire.dialects import dialect
-    from toolwire.errors import LossyTranslation, ToolwireError, UnknownDialect
+    from toolwire.errors import LossyTranslation, ToolError, ToolwireError, UnknownDialect, UnknownTool
+    from toolwire.execution import Cancel, Limits, execute
+    from toolwire.functions import tool
     from toolwire.ledger import Quirks
     from toolwire.preview import Preview, partial_json
+    from toolwire.resolvers import (
+        AgentResolver,
+        Composition,
+        Plan,
+        Step,
+        ToolResolver,
+        approved,
+        filtered,
+        prefixed,
+        renamed,
+    )
 
 __all__ = [
     "Accumulator",
+    "AgentResolver",
     "Audio",
     "Cache",
     "CallDelta",
     "CallEnd",
     "CallStart",
+    "Cancel",
     "Choice",
     "ChoiceEnd",
     "Citation",
     "CitationDelta",
+    "Composition",
     "Context",
     "Document",
     "Encoded",
@@ -83,6 +111,7 @@ __all__ = [
     "ErrorReply",
     "Event",
     "Image",
+    "Limits",
     "Loss",
     "LossyTranslation",
     "Message",
@@ -94,6 +123,7 @@ __all__ = [
     "Output",
     "PartEnd",
     "PartStart",
+    "Plan",
     "Preview",
     "Quirks",
     "Refusal",
@@ -104,6 +134,7 @@ __all__ = [
     "ServerToolCall",
     "ServerToolResult",
     "SignatureDelta",
+    "Step",
     "Text",
     "TextDelta",
     "Thinking",
@@ -111,21 +142,35 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolChoice",
+    "ToolError",
+    "ToolResolver",
     "ToolResult",
     "ToolwireError",
     "UnknownDialect",
+    "UnknownTool",
     "Usage",
     "UsageDelta",
     "accumulate",
+    "aio",
+    "approved",
     "catalogue",
     "codec",
     "cost",
+    "declarations",
     "dialect",
     "errors",
     "events_of",
+    "execute",
+    "filtered",
+    "mcp",
     "partial_json",
+    "prefixed",
+    "renamed",
     "repair",
+    "resolvers",
     "schema",
+    "session_tools",
+    "tool",
     "translate",
 ]
 
@@ -133,16 +178,33 @@ _LAZY = {
     "Accumulator": "toolwire.accumulation",
     "accumulate": "toolwire.accumulation",
     "events_of": "toolwire.accumulation",
-    "Preview": "toolwire.preview",
-    "partial_json": "toolwire.preview",
-    "LossyTranslation": "toolwire.errors",
-    "Quirks": "toolwire.ledger",
-    "ToolwireError": "toolwire.errors",
-    "UnknownDialect": "toolwire.errors",
     "cost": "toolwire.catalogue",
     "dialect": "toolwire.dialects",
+    "LossyTranslation": "toolwire.errors",
+    "ToolError": "toolwire.errors",
+    "ToolwireError": "toolwire.errors",
+    "UnknownDialect": "toolwire.errors",
+    "UnknownTool": "toolwire.errors",
+    "Cancel": "toolwire.execution",
+    "Limits": "toolwire.execution",
+    "execute": "toolwire.execution",
+    "tool": "toolwire.functions",
+    "Quirks": "toolwire.ledger",
+    "Preview": "toolwire.preview",
+    "partial_json": "toolwire.preview",
+    "AgentResolver": "toolwire.resolvers",
+    "Composition": "toolwire.resolvers",
+    "Plan": "toolwire.resolvers",
+    "Step": "toolwire.resolvers",
+    "ToolResolver": "toolwire.resolvers",
+    "approved": "toolwire.resolvers",
+    "filtered": "toolwire.resolvers",
+    "prefixed": "toolwire.resolvers",
+    "renamed": "toolwire.resolvers",
 }
-_MODULES = ("catalogue", "codec", "errors", "repair", "schema", "translate")
+_MODULES = frozenset(
+    "aio catalogue codec declarations errors mcp repair resolvers schema session_tools translate".split()
+)
 
 
 def __getattr__(name: str) -> _Any:

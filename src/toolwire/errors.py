@@ -10,6 +10,11 @@
     |   |   +-- SchemaRecursive
     |   +-- UnknownDialect   lists the known ones
     |   +-- UnsayableRequest a request that the target is known to refuse whole
+    |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
+    |   +-- MissingExtra     a library that an extra of the package brings is not installed
+    |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
+    +-- ToolError            a tool raises it to fail with its own words, which the model reads
+    +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
     +-- LossyTranslation     a strict translation would lose something; carries the losses
 
 Rule: a message says what was wrong, `path` says where, and the message says what would be right.
@@ -84,6 +89,41 @@ class UnknownDialect(UserError, LookupError):
 
 class UnsayableRequest(UserError):
     """A request that the target is known to refuse whole, found before anything is sent."""
+
+
+class DeclarationError(UserError):
+    """A file that declares tools cannot be used; `problems` are all that was found, each with its place."""
+
+    def __init__(self, problems: Sequence[Any]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+        self.path = self.problems[0].field if self.problems else ""
+
+
+class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is where, as in every error here
+    """A library that an extra of this package brings is not installed."""
+
+    def __init__(self, library: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{library} is needed {purpose}: pip install 'toolwire[{extra}]'")
+        self.library = library
+        self.extra = extra
+
+
+class UnknownTool(UserError, LookupError):
+    """A call of a tool that is not there; `known` are those that are."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(dict.fromkeys(known))
+        super().__init__(f"Unknown tool: {name}; available: {', '.join(self.known) or 'none'}")
+
+
+class ToolError(ToolwireError):
+    """What a tool raises to fail with its own words: the model reads them as they are."""
+
+
+class ServerUnavailable(ToolwireError):
+    """A server of tools cannot be started or reached, or was closed."""
 
 
 class LossyTranslation(ToolwireError):

@@ -288,7 +288,7 @@ class Context(Struct, frozen=True):
 
     system: str | list[Part] | None = None
     messages: Sequence[Message] = []
-    tools: list[Tool | ServerTool] = []
+    tools: Sequence[Tool | ServerTool] = []
     provider_state: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -359,7 +359,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return self.context.messages
 
     @property
-    def tools(self) -> list[Tool | ServerTool]:
+    def tools(self) -> Sequence[Tool | ServerTool]:
         """The context's tools."""
         return self.context.tools
 

@@ -1,0 +1,110 @@
+"""Tools and resolvers declared in files, YAML or JSON, and loaded safely.
+
+Rules of this file:
+- All problems of a file are told at once, each with its line, column and field.
+- Nothing is imported before the whole file is known to be well formed; with `handlers=False`, nothing at all.
+- A file whose handlers are loaded runs code, like any module; `allow` says which modules it may name.
+"""
+
+import contextlib
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct
+
+from toolwire.declarations.entries import WHOLE, Reader
+from toolwire.declarations.json_text import read_json
+from toolwire.declarations.loading import Loader
+from toolwire.declarations.nodes import MAX_BYTES, Builder, Node, Unreadable, read_text
+from toolwire.declarations.problems import START, Problem, Problems
+from toolwire.declarations.yaml_text import read_yaml
+from toolwire.errors import InvalidField, UserError
+from toolwire.types import Tool
+
+__all__ = ["Declared", "Problem", "load", "loads"]
+
+READERS = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+
+
+class Declared(Struct, frozen=True):
+    """What a file declares: its tools, what runs those that have a handler, and the resolvers it composes."""
+
+    name: str
+    tools: list[Tool]
+    handlers: list[Any] = []
+    resolvers: list[Any] = []
+    loaded: bool = True
+
+    def resolver(self) -> Any:
+        """Give one resolver of it all: the file's own tools first, then its resolvers in their order."""
+        from toolwire.resolvers import AgentResolver, Composition  # noqa: PLC0415 - only what runs needs it
+
+        if not self.loaded:
+            raise UserError("has no resolver: it was loaded with handlers=False", path=self.name)
+        own = AgentResolver(tools=self.handlers)
+        return Composition([own, *self.resolvers]) if self.resolvers else own
+
+
+def load(
+    path: str | os.PathLike[str], *, handlers: bool = True, allow: Collection[str] | None = None
+) -> Declared:
+    """Load a file of declarations: `.yaml`, `.yml` or `.json`.
+
+    `allow` lists the modules that may be imported, each with all below it; None allows whatever the program
+    can import, but for modules that reach the whole machine, such as `os`. A `cwd` is relative to the file.
+    """
+    file, problems = Path(path), Problems(os.fspath(path))
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except OSError as problem:
+        problems.add(START, "", f"cannot be read: {problem.strerror or problem}", problem)
+        problems.refuse()
+    return _load(data, problems, handlers=handlers, allow=allow, folder=file.absolute().parent)
+
+
+def loads(
+    text: str | bytes,
+    *,
+    name: str = "tools.yaml",
+    handlers: bool = True,
+    allow: Collection[str] | None = None,
+) -> Declared:
+    """Load declarations from text; the end of the name says whether it is YAML or JSON."""
+    return _load(text, Problems(name), handlers=handlers, allow=allow, folder=None)
+
+
+def _load(
+    data: str | bytes,
+    problems: Problems,
+    *,
+    handlers: bool,
+    allow: Collection[str] | None,
+    folder: Path | None,
+) -> Declared:
+    if isinstance(allow, str):
+        raise InvalidField("allow", "must be a list of modules, not one text")
+    root = _read(data, problems)
+    entries, composed = Reader(problems, allow, handlers=handlers).read(root)
+    problems.refuse()
+    loader = Loader(problems, allow, folder)
+    tools, running = loader.tools(entries, handlers=handlers)
+    resolvers = loader.resolvers(composed) if handlers else []
+    problems.refuse()
+    return Declared(problems.name, tools, running, resolvers, handlers)
+
+
+def _read(data: str | bytes, problems: Problems) -> Node:
+    read = READERS.get(Path(problems.name).suffix.lower())
+    build = Builder(problems)
+    if read is None:
+        problems.add(START, "", "must be called .yaml, .yml or .json, so that it is known how to read it")
+    else:
+        with contextlib.suppress(Unreadable):
+            read(read_text(data, problems), build)
+    if build.root is None and not problems.found:
+        problems.add(START, "", f"is empty; it must be {WHOLE}")
+    problems.refuse()
+    return cast("Node", build.root)

@@ -1,0 +1,97 @@
+"""Import paths, `module:attribute`: checked before anything is imported, and told with what went wrong.
+
+Rules of this file:
+- Who loads handlers runs code: the modules that a file names are imported. `allow` narrows which may be; it
+  and the rules on paths guard against accidents, and are no sandbox.
+- A path is absolute, has no name that begins with `__`, and does not go through one module into another.
+- The modules of `BY_NAME_ONLY` reach the whole machine: they are imported only where `allow` names them.
+"""
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Collection
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+BY_NAME_ONLY = frozenset(
+    "builtins code ctypes importlib marshal multiprocessing nt os pickle posix pty runpy shutil signal"
+    " subprocess sys".split()
+)
+SHAPE = "must be an import path like my_app.tools:search"
+
+
+class Misnamed(Exception):
+    """An import path that leads nowhere; the message says why."""
+
+
+class ImportPath(Struct, frozen=True):
+    """Where to find an object: a module, and the attributes that lead to it."""
+
+    module: str
+    attributes: tuple[str, ...]
+
+
+def read_path(written: str, allow: Collection[str] | None) -> ImportPath:
+    """Read an import path that may be imported."""
+    module, colon, attributes = written.partition(":")
+    names = [*module.split("."), *attributes.split(".")]
+    if not colon or not all(name.isidentifier() for name in names):
+        raise Misnamed(f"{SHAPE}, not {written[:100]!r}")
+    if any(name.startswith("__") for name in names):
+        raise Misnamed(f"has a name that begins with __: {written[:100]!r}")
+    check_allowed(module, allow)
+    return ImportPath(module, tuple(attributes.split(".")))
+
+
+def check_allowed(module: str, allow: Collection[str] | None) -> None:
+    """Refuse a module that may not be imported."""
+    if allow is None:
+        if module.partition(".")[0] in BY_NAME_ONLY:
+            raise Misnamed(f"the module {module} reaches the whole machine; allow must name it")
+    elif not any(module == prefix or module.startswith(f"{prefix}.") for prefix in allow):
+        raise Misnamed(f"the module {module} is not allowed; allowed: {', '.join(sorted(allow)) or 'none'}")
+
+
+def import_object(path: ImportPath, allow: Collection[str] | None) -> Any:
+    """Import the object that a path names."""
+    try:
+        found: Any = importlib.import_module(path.module)
+    except (Exception, SystemExit) as problem:
+        raise Misnamed(f"cannot import {path.module}: {_why_not(path.module, problem)}") from problem
+    way = path.module
+    for name in path.attributes:
+        found = _attribute(found, name, way)
+        way = f"{way}:{name}" if way == path.module else f"{way}.{name}"
+        if isinstance(found, ModuleType) and not found.__name__.startswith(f"{path.module}."):
+            raise Misnamed(f"{way} is the module {found.__name__}; name that module itself if it is meant")
+    if found is None:
+        raise Misnamed(f"{way} is None")
+    _check_home(found, allow)
+    return found
+
+
+def _why_not(module: str, problem: BaseException) -> str:
+    if isinstance(problem, ModuleNotFoundError) and f"{module}.".startswith(f"{problem.name}."):
+        return f"there is no module {problem.name}"
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _attribute(owner: Any, name: str, way: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        near = difflib.get_close_matches(name, [one for one in dir(owner) if not one.startswith("_")], n=1)
+        raise Misnamed(f"{way} has no {name}{f'; did you mean {near[0]}?' if near else ''}") from None
+    except Exception as problem:
+        raise Misnamed(f"{way} cannot give {name}: {type(problem).__name__}: {problem}") from problem
+
+
+def _check_home(found: Any, allow: Collection[str] | None) -> None:
+    """Refuse a function or class that comes from a module which may not be imported itself."""
+    if inspect.isroutine(found) or inspect.isclass(found):
+        home = getattr(inspect.unwrap(found), "__module__", None)
+        if isinstance(home, str):
+            check_allowed(home, allow)

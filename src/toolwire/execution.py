@@ -1,0 +1,337 @@
+"""Runs the calls of a turn: exactly one result for each, in their order, whatever happens.
+
+Rules of this file:
+- Calls of tools that say `parallel` run together with their neighbours that say so too; every other call runs
+  alone, in its place.
+- A call that came broken, whose id another call has, whose tool is not there, that takes too long, or that
+  comes after the limit, is not run to its end: its result says why.
+- A result that is too long is cut, and says so. What stops the program, or the task, goes through.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.errors import InvalidField, UnknownTool
+from toolwire.outcome import FAILED, answer_of, failure, invalid
+from toolwire.resolvers.failures import rescued
+from toolwire.resolvers.protocol import resolving
+from toolwire.resolvers.recipes import dispatching
+from toolwire.steps import Ask, Steps, arun, run, wait
+from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
+
+OUTPUT_LIMIT = 100_000
+MAX_CALLS = 128
+MAX_PARALLEL = 16
+
+
+class Cancel:
+    """Stops calls that run: `cancel()`, from any thread. They get results that say so."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        """Stop."""
+        with self._lock:
+            self._event.set()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def is_set(self) -> bool:
+        """Whether it was stopped."""
+        return self._event.is_set()
+
+    @contextlib.contextmanager
+    def telling(self, listener: Callable[[], None]) -> Any:
+        """Tell a listener, once, while this lasts."""
+        with self._lock:
+            stopped = self._event.is_set()
+            if not stopped:
+                self._listeners.append(listener)
+        if stopped:
+            listener()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+
+class Limits(Struct, frozen=True):
+    """How calls are run, where their tools say nothing else: `timeout` in seconds, `output` in characters."""
+
+    timeout: float | None = None
+    output: int = OUTPUT_LIMIT
+    calls: int = MAX_CALLS
+    parallel: int = MAX_PARALLEL
+
+
+USUAL = Limits()
+
+
+class Job(Struct, frozen=True):
+    """One call, how it is run, and its result if it is known without running it."""
+
+    call: ToolCall
+    parallel: bool = False
+    timeout: float | None = None
+    output: int = OUTPUT_LIMIT
+    result: ToolResult | None = None
+
+
+def plan_jobs(calls: Sequence[ToolCall], tools: Iterable[Tool], limits: Limits) -> list[Job]:
+    """Say how each call is run."""
+    known: dict[str, Tool] = {}
+    for tool in tools:
+        known.setdefault(tool.name, tool)
+    ids = Counter(call.id for call in calls if call.id is not None) if len(calls) > 1 else {}
+    return [
+        _job_of(call, known.get(call.name), limits, refusal=_refusal(call, place, ids, limits))
+        for place, call in enumerate(calls)
+    ]
+
+
+def _refusal(call: ToolCall, place: int, ids: dict[str, int], limits: Limits) -> ToolResult | None:
+    if place >= limits.calls:
+        return failure(call, f"not run: a turn may have {limits.calls} calls")
+    if call.id is not None and ids.get(call.id, 1) > 1:
+        return failure(
+            call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it"
+        )
+    if not call.runs:
+        return invalid(call, [call.error or "they were cut off"])
+    return None
+
+
+def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolResult | None) -> Job:
+    said = tool.metadata if tool is not None else {}
+    timeout, output = said.get("timeout"), said.get("output_limit")
+    return Job(
+        call,
+        said.get("parallel") is True,
+        limits.timeout if _is_no_amount(timeout) else timeout,
+        limits.output if output is None or _is_no_amount(output) else int(output),
+        refusal,
+    )
+
+
+def _is_no_amount(value: Any) -> bool:
+    return isinstance(value, bool) or not isinstance(value, int | float) or value <= 0
+
+
+def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Cut jobs into what runs at the same time, in order."""
+    groups: list[list[Job]] = []
+    for job in jobs:
+        if job.parallel and groups and groups[-1][-1].parallel:
+            groups[-1].append(job)
+        else:
+            groups.append([job])
+    return groups
+
+
+def working(job: Job, resolve: Any, context: Any) -> Steps[ToolResult]:
+    """Run one job to its result, as steps; only what stops the program is raised."""
+    if job.result is not None:
+        return job.result
+    call = job.call
+    try:
+        result = yield from _asking(resolve, call, context)
+    except UnknownTool as problem:
+        known = ", ".join(problem.known) or "none"
+        return failure(call, f"unknown tool {call.name!r}. Available: {known}")
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
+        return rescued(problem, call)
+    return cut_to(result, job.output)
+
+
+def _asking(resolve: Any, call: ToolCall, context: Any) -> Steps[ToolResult]:
+    """Ask a session, a resolver or a function."""
+    if hasattr(resolve, "available_tools") and not callable(resolve):
+        return (yield from dispatching(resolve, call, context))
+    if hasattr(resolve, "resolving"):
+        return (yield from resolving(resolve, call, context))
+    if callable(getattr(resolve, "resolve", None)):
+        return (yield from dispatching(resolve, call, context))
+    return answer_of((yield Ask(resolve, (call,))), call)
+
+
+def cut_to(result: ToolResult, limit: int) -> ToolResult:
+    """Cut what is longer than the limit, and say so."""
+    content = result.content
+    if isinstance(content, str):
+        return result if len(content) <= limit else replace(result, content=_cut(content, limit))
+    left, parts = limit, list[Part]()
+    for part in content:
+        if type(part) is Text:
+            parts.append(part if len(part.text) <= left else replace(part, text=_cut(part.text, left)))
+            left = max(0, left - len(part.text))
+        else:
+            parts.append(part)
+    return replace(result, content=parts)
+
+
+def _cut(text: str, limit: int) -> str:
+    return f"{text[:limit]}\n[{len(text) - limit} of {len(text)} characters were left out]"
+
+
+def execute(
+    calls: Iterable[ToolCall],
+    resolve: Any,
+    /,
+    *,
+    tools: Iterable[Tool] | None = None,
+    context: Any = None,
+    limits: Limits | None = None,
+    cancel: Cancel | None = None,
+    **said: Any,
+) -> list[ToolResult]:
+    """Run calls, and give a result for each, in order.
+
+    `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), or a function of a call. What
+    else is said (`timeout`, `output`, `calls`, `parallel`) are limits.
+    """
+    limits = limits_of(limits, said)
+    jobs = prepare_jobs(calls, resolve, tools, limits)
+    groups = groups_of(jobs)
+    plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
+    if plain:
+        return [run(working(job, resolve, context)) for job in jobs]
+    return wait(_run_groups(groups, resolve, context, limits, cancel))
+
+
+def limits_of(limits: Limits | None, said: dict[str, Any]) -> Limits:
+    """Read the limits that were given."""
+    unknown = sorted(said.keys() - set(Limits.__struct_fields__))
+    if unknown:
+        known = ", ".join(Limits.__struct_fields__)
+        raise InvalidField(unknown[0], f"is no limit; there are: {known}", path="execute")
+    return replace(limits or USUAL, **said) if said else limits or USUAL
+
+
+def prepare_jobs(
+    calls: Iterable[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits
+) -> list[Job]:
+    """Say how each call is run; tools that nobody gave are those of what resolves the calls."""
+    if tools is None:
+        listed = getattr(resolve, "available_tools", None)
+        tools = listed() if callable(listed) else ()
+    return plan_jobs(list(calls), tools, limits)
+
+
+async def aexecute(
+    calls: Iterable[ToolCall],
+    resolve: Any,
+    /,
+    *,
+    tools: Iterable[Tool] | None = None,
+    context: Any = None,
+    limits: Limits | None = None,
+    cancel: Cancel | None = None,
+    **said: Any,
+) -> list[ToolResult]:
+    """Run calls without blocking the event loop; see `execute`."""
+    limits = limits_of(limits, said)
+    groups = groups_of(prepare_jobs(calls, resolve, tools, limits))
+    return await _run_groups(groups, resolve, context, limits, cancel)
+
+
+async def _run_groups(
+    groups: list[list[Job]], resolve: Any, context: Any, limits: Limits, cancel: Cancel | None
+) -> list[ToolResult]:
+    results: list[ToolResult] = []
+    slots = asyncio.Semaphore(limits.parallel)
+
+    async def one(job: Job) -> ToolResult | _Stopped:
+        async with slots:
+            return await _run_job(job, resolve, context)
+
+    async with _stopping(cancel) as stopped:
+        for group in groups:
+            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(one(job)) for job in group]
+            try:
+                await _any_end(tasks, stopped)
+                results += [_result_of(task, job) for task, job in zip(tasks, group, strict=True)]
+            finally:
+                await _drop(tasks)
+    return results
+
+
+async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[None]") -> None:
+    """Wait until all tasks are done, or one is raised through, or everything is stopped."""
+    waiting: set[asyncio.Future[Any]] = set(tasks)
+    while waiting and not stopped.done():
+        done, pending = await asyncio.wait({*waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        waiting = {task for task in waiting if task in pending}
+        for task in done - {stopped}:
+            if type(result := task.result()) is _Stopped:
+                raise result.problem
+
+
+def _result_of(task: "asyncio.Future[Any]", job: Job) -> ToolResult:
+    if task.done() and not task.cancelled():
+        return task.result()  # type: ignore[no-any-return]
+    return job.result or failure(job.call, "cancelled before it was done")
+
+
+async def _drop(tasks: list[asyncio.Future[Any]]) -> None:
+    """Cancel what still runs, and wait until it has ended."""
+    left = [task for task in tasks if not task.done()]
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=1)
+
+
+@contextlib.asynccontextmanager
+async def _stopping(cancel: Cancel | None) -> AsyncIterator["asyncio.Future[None]"]:
+    """Give a future that is done when everything is to stop."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
+
+    if cancel is None:
+        yield stopped
+    else:
+        with cancel.telling(tell):
+            yield stopped
+    stopped.cancel()
+
+
+class _Stopped(Struct, frozen=True):
+    """What stops the program, on its way out of a task: an event loop would raise it past everybody."""
+
+    problem: BaseException
+
+
+async def _run_job(job: Job, resolve: Any, context: Any) -> ToolResult | _Stopped:
+    try:
+        return await _run_in_time(job, resolve, context)
+    except (KeyboardInterrupt, SystemExit) as problem:
+        return _Stopped(problem)
+
+
+async def _run_in_time(job: Job, resolve: Any, context: Any) -> ToolResult:
+    steps = working(job, resolve, context)
+    if job.timeout is None:
+        return await arun(steps)
+    try:
+        async with asyncio.timeout(job.timeout) as limit:
+            return await arun(steps)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return failure(job.call, f"{FAILED}it took longer than {job.timeout:g} s")

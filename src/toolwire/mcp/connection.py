@@ -1,0 +1,307 @@
+"""One live connection to an MCP server, from its handshake to its end, on one event loop.
+
+Rules of this file:
+- What the server says of tools and results is read by this package, from the answer as it came: the official
+  session refuses a whole listing for one odd schema, and a whole result for one odd block.
+- The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
+- A server that asks its client for something (sampling, elicitation, roots) is told that nobody gives it.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from mcp.client.session import ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
+    Implementation,
+    PaginatedRequestParams,
+    Result,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from toolwire.errors import ServerUnavailable
+from toolwire.mcp.listing import decode_tool
+from toolwire.mcp.process import Child
+from toolwire.mcp.targets import Http, Stdio, Terms
+from toolwire.mcp.web import http_streams
+from toolwire.types import Tool
+
+logger = logging.getLogger("toolwire.mcp")
+ANSWER = "toolwire/answer"
+MAX_PAGES = 1000
+MAX_TOOLS = 10_000
+MOMENT = 0.2
+LIST_AGAIN = 0.1
+LISTEN_AGAIN = 1.0
+LISTEN_AGAIN_AT_MOST = 60.0
+REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
+
+
+class Wire(JSONRPCDispatcher[TransportContext]):
+    """Keeps answers about tools as they came; in their place the session gets what it takes without fault."""
+
+    def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:
+        super().__init__(read, write)
+        self._ended = ended
+        self._numbers = itertools.count()
+        self._answers: dict[int, dict[str, Any]] = {}
+
+    async def run(self, *arguments: Any, **keywords: Any) -> None:
+        """Receive until the server is gone, and tell."""
+        try:
+            await super().run(*arguments, **keywords)
+        finally:
+            self._ended()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
+    ) -> dict[str, Any]:
+        """Send a request, and give its answer or what stands in for it."""
+        answer = await super().send_raw_request(method, params, opts, **rest)
+        stand_in = STAND_INS.get(method)
+        if stand_in is None:
+            return answer
+        number = next(self._numbers)
+        self._answers[number] = answer
+        modern = PROTOCOL_VERSION_META_KEY in ((params or {}).get("_meta") or {})
+        return {**stand_in(answer, modern), "_meta": {ANSWER: number}}
+
+    def answer(self, result: Result) -> dict[str, Any]:
+        """Give the answer that a result stands in for."""
+        return self._answers.pop((result.meta or {})[ANSWER])
+
+
+def _in_place_of_listing(answer: dict[str, Any], modern: bool) -> dict[str, Any]:
+    """Give the session the schemas that it makes headers from, as far as it takes them."""
+    tools = answer.get("tools")
+    known = [tool for tool in tools if _is_regular(tool)] if modern and isinstance(tools, list) else []
+    return {
+        "tools": [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in known],
+        **({"nextCursor": answer["nextCursor"]} if isinstance(answer.get("nextCursor"), str) else {}),
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }
+
+
+def _is_regular(tool: Any) -> bool:
+    match tool:
+        case {"name": str(), "inputSchema": {"type": "object", **schema}}:
+            return isinstance(schema.get("$schema", ""), str)
+    return False
+
+
+def _in_place_of_result(answer: dict[str, Any], modern: bool) -> dict[str, Any]:
+    del answer, modern
+    return {"content": [], "isError": True, "resultType": "complete"}
+
+
+STAND_INS: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
+    "tools/list": _in_place_of_listing,
+    "tools/call": _in_place_of_result,
+}
+
+
+class Connection:
+    """A connection; `listed` is told each new listing. It is made, used and closed on one loop."""
+
+    def __init__(
+        self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None]
+    ) -> None:
+        self._target = target
+        self._terms = terms
+        self._listed = listed
+        self._child = Child(target, terms.max_message) if isinstance(target, Stdio) else None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._problem = ""
+        self._wire: Wire
+        self._session: ClientSession
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can be sent."""
+        return self._ready.done() and not self._over.is_set() and not (self._child and self._child.gone)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it is left."""
+        return self._task is not None and self._task.done()
+
+    async def open(self) -> None:
+        """Connect, and list the tools."""
+        self._task = asyncio.create_task(self._live())
+        await self._ready
+
+    async def close(self) -> None:
+        """End the connection, and wait until all that belongs to it has ended."""
+        self._over.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def fate(self) -> str | None:
+        """Say how it ended, None if it did not; a moment is waited for what is not known yet."""
+        with anyio.move_on_after(MOMENT):
+            await self._over.wait()
+        if self.alive or self._task is None:
+            return None
+        await asyncio.wait([self._task], timeout=1)
+        return "; ".join(filter(None, (self._child.fate if self._child else "", self._problem)))
+
+    async def _live(self) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                streams = self._child.streams() if self._child else http_streams(self._http, self._terms)
+                self._wire = Wire(*await stack.enter_async_context(streams), self._over.set)
+                self._session = await stack.enter_async_context(
+                    ClientSession(
+                        dispatcher=self._wire,
+                        client_info=Implementation(name="toolwire", version=version("toolwire")),
+                        message_handler=self._hear,
+                    )
+                )
+                try:
+                    await self._serve()
+                finally:
+                    if self._child and not self._ready.done():
+                        self._child.grace = 0.0
+        except Exception as problem:  # noqa: BLE001 - whatever ends a connection is told to those who wait for it
+            self._problem = _words_of(problem, self._terms)
+        finally:
+            self._over.set()
+            if not self._ready.done():
+                reason = "; ".join(filter(None, (self._problem, self._child.fate if self._child else "")))
+                label = self._target.label
+                self._ready.set_exception(
+                    ServerUnavailable(f"{label} cannot be used: {reason or 'it ended at once'}")
+                )
+
+    @property
+    def _http(self) -> Http:
+        assert isinstance(self._target, Http)  # noqa: S101 - there are two kinds of targets
+        return self._target
+
+    async def _serve(self) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await self._over.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            with anyio.fail_after(self._terms.connect_timeout):
+                await _shake_hands(self._session)
+                self._listed(await self.list_tools())
+            self._ready.set_result(None)
+            tasks.start_soon(self._keep_listing)
+            tasks.start_soon(self._listen)
+
+    async def list_tools(self) -> tuple[Tool, ...]:
+        """List the tools, of all pages."""
+        found: list[Tool] = []
+        cursor, seen = None, set[str]()
+        while len(seen) < MAX_PAGES and len(found) < MAX_TOOLS:
+            page = await self._session.list_tools(
+                params=PaginatedRequestParams(cursor=cursor) if cursor else None
+            )
+            answer = self._wire.answer(page)
+            found += self._read_page(answer, {tool.name for tool in page.tools})
+            cursor = answer.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                return tuple(found)
+            if cursor in seen:
+                break
+            seen.add(cursor)
+        logger.warning("%s lists tools without end: %d are taken", self._target.label, len(found))
+        return tuple(found[:MAX_TOOLS])
+
+    def _read_page(self, answer: dict[str, Any], taken: set[str]) -> list[Tool]:
+        """Read the tools of a page; those that the session dropped by the protocol's rules are dropped."""
+        tools = answer.get("tools")
+        found = []
+        for given in tools if isinstance(tools, list) else ():
+            tool = decode_tool(given)
+            if tool is None:
+                logger.warning("%s lists a tool without a name, which is left out", self._target.label)
+            elif tool.name in taken or not (self._is_modern and _is_regular(given)):
+                found.append(tool)
+        return found
+
+    @property
+    def _is_modern(self) -> bool:
+        return self._session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool, and give the answer as it came; MCPError if there is none."""
+        return self._wire.answer(await self._session.call_tool(name, arguments, allow_input_required=True))
+
+    async def refresh(self) -> None:
+        """List the tools anew."""
+        self._listed(await self.list_tools())
+
+    async def _hear(self, message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+    async def _keep_listing(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                with anyio.fail_after(self._terms.connect_timeout):
+                    await self.refresh()
+            except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
+                logger.warning("%s could not list its new tools: %s", self._target.label, problem)
+            await anyio.sleep(LIST_AGAIN)
+
+    async def _listen(self) -> None:
+        """Ask to be told when the tools change, where the protocol wants that."""
+        capabilities = self._session.server_capabilities
+        tools = None if capabilities is None else capabilities.tools
+        pause = LISTEN_AGAIN
+        while self._is_modern and tools is not None and tools.list_changed:
+            try:
+                async with listen(self._session, tools_list_changed=True) as changes:
+                    pause = LISTEN_AGAIN
+                    self._changed.set()
+                    async for _ in changes:
+                        self._changed.set()
+            except MCPError as problem:
+                if problem.code in REFUSALS:
+                    return
+            except (SubscriptionLost, TimeoutError):
+                logger.debug("%s lost a subscription", self._target.label)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, LISTEN_AGAIN_AT_MOST)
+
+
+async def _shake_hands(session: ClientSession) -> None:
+    """Agree on a protocol: the newer way, which needs no handshake, else the older one."""
+    try:
+        await session.discover()
+    except (MCPError, ValidationError, RuntimeError):
+        await session.initialize()
+
+
+def _words_of(problem: BaseException, terms: Terms) -> str:
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    if isinstance(problem, TimeoutError):
+        return f"it did not answer within {terms.connect_timeout:g} s"
+    return str(problem) or type(problem).__name__

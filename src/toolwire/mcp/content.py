@@ -1,0 +1,246 @@
+"""MCP content blocks and results, and the parts and results of this package: both directions side by side.
+
+Rules of this file:
+- Everything is plain JSON: nothing of the official package is needed to read or to write it.
+- What MCP says beside a part (annotations, `_meta`) is opaque to every other wire; what is only its spelling
+  (the URI of a resource) is kept as the form. Both are said again when the part is served again.
+- A block that nobody knows becomes text, so that the model reads it; nothing makes a result unreadable.
+- A link is text: what it points to is for the server to read, and no address for a provider to fetch. Only a
+  link that this package wrote for a part with a URL is such a part again.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+from msgspec.structs import replace
+
+from toolwire.media import split_data_url
+from toolwire.outcome import FAILED, failure, sayable, write_json
+from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, ToolCall, ToolResult
+
+WIRE = "mcp"
+RESERVED = "io.modelcontextprotocol/"
+MARK = "toolwire/part"
+NAMED = "toolwire://document/"
+KINDS: dict[str, type[Image | Document | Audio]] = {"image": Image, "audio": Audio, "document": Document}
+BESIDE = {"image": ("detail",), "audio": ("transcript",), "document": ("name",)}
+DEFAULTS = {"image": "image/png", "audio": "audio/wav", "document": "application/octet-stream"}
+
+
+def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
+    """Read the result of `tools/call`; structured content stands in where there is no other."""
+    if body.get("resultType") not in (None, "complete"):
+        wanted = body.get("resultType")
+        return failure(
+            call, f"{FAILED}the server did not finish: it gave {wanted!r}, which nobody here takes up"
+        )
+    blocks = body.get("content")
+    parts = [decode_part(block) for block in blocks] if isinstance(blocks, list) else []
+    structured = body.get("structuredContent")
+    if not parts and structured is not None:
+        parts = [Text(_json(structured))]
+    content: str | list[Part] = parts or ""
+    if len(parts) == 1 and type(parts[0]) is Text and parts[0].opaque is None:
+        content = parts[0].text
+    opaque = _beside_result(body, parts, structured)
+    return ToolResult(call.id, call.name, content, body.get("isError") is True, opaque=opaque)
+
+
+def _beside_result(body: Mapping[Any, Any], parts: list[Part], structured: Any) -> Opaque | None:
+    """Keep what a result says beside its content; structured content that a text repeats is only a form."""
+    value: dict[str, Any] = {}
+    form: dict[str, Any] = {}
+    if structured is not None:
+        texts = [part.text for part in parts if type(part) is Text]
+        (form if _repeats(texts, structured) else value)["structuredContent"] = structured
+    meta = _own_meta(body.get("_meta"))
+    if meta:
+        value["_meta"] = meta
+    return Opaque(WIRE, value, form or None) if value or form else None
+
+
+def _repeats(texts: list[str], structured: Any) -> bool:
+    """Whether texts say all of the structured content; some servers wrap it as `{"result": ...}`."""
+    match structured:
+        case {"result": list(items), **rest} if not rest and len(items) == len(texts):
+            if all(map(_says, texts, items)):
+                return True
+        case {"result": inner, **rest} if not rest and any(_says(text, inner) for text in texts):
+            return True
+    return any(_says(text, structured) for text in texts)
+
+
+def _says(text: str, value: Any) -> bool:
+    return bool(text == value or _read_json(text) == value)
+
+
+def encode_result(result: ToolResult, *, structured: bool = False) -> dict[str, Any]:
+    """Write the result of `tools/call`; where `structured`, JSON in its text is said twice."""
+    content = [Text(result.content)] if isinstance(result.content, str) else result.content
+    body: dict[str, Any] = {
+        "content": [encode_part(part) for part in content],
+        "isError": result.is_error,
+        "resultType": "complete",
+    }
+    kept = _kept(result.opaque)
+    if "structuredContent" in kept:
+        body["structuredContent"] = kept["structuredContent"]
+    elif structured and not result.is_error and len(content) == 1 and type(content[0]) is Text:
+        read = _read_json(content[0].text)
+        body |= {} if read is None else {"structuredContent": read}
+    return body | ({"_meta": kept["_meta"]} if kept.get("_meta") else {})
+
+
+def decode_part(block: Any) -> Part:
+    """Read one content block."""
+    match block:
+        case {"type": "text", "text": str(text), **rest}:
+            return Text(sayable(text), opaque=_beside(rest))
+        case {"type": "image" | "audio" as kind, "data": str(data), "mimeType": str(media_type), **rest}:
+            return KINDS[kind](data=data, media_type=media_type, opaque=_beside(rest), **_fields(kind, rest))
+        case {"type": "resource", "resource": {"uri": str(uri), **resource}, **rest}:
+            return _decode_resource(uri, resource, rest) or Text(_json(block))
+        case {"type": "resource_link", "uri": str(uri), **rest}:
+            return _decode_link(uri, rest)
+    return Text(_json(block))
+
+
+def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, Any]) -> Part | None:
+    media_type = resource.get("mimeType")
+    media_type = media_type if isinstance(media_type, str) else None
+    inner = {key: value for key, value in resource.items() if key not in {"mimeType", "text", "blob"}}
+    form = {} if uri.startswith(NAMED) else {"uri": uri}
+    opaque = _beside({**rest, **({"resource": inner} if inner else {})}, **form)
+    match resource:
+        case {"text": str(text)}:
+            return Document(text=sayable(text), media_type=media_type, name=_name_of(uri), opaque=opaque)
+        case {"blob": str(data)}:
+            kind = (media_type or "").partition("/")[0]
+            if kind in {"image", "audio"}:
+                return KINDS[kind](data=data, media_type=media_type, opaque=opaque)
+            return Document(data=data, media_type=media_type, name=_name_of(uri), opaque=opaque)
+    return None
+
+
+def _name_of(uri: str) -> str | None:
+    """Give the name of a document: the one that it was written with, or the end of its URI."""
+    if uri.startswith(NAMED):
+        return sayable(unquote(uri[len(NAMED) :])) or None
+    return sayable(unquote(uri.rstrip("/").rpartition("/")[2])) or uri
+
+
+def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
+    match rest:
+        case {"_meta": {"toolwire/part": {"kind": ("image" | "audio" | "document") as kind}}}:
+            if uri.startswith(("https:", "http:")):
+                fields = _fields(kind, rest)
+                media_type = rest.get("mimeType")
+                fields |= {"media_type": media_type} if isinstance(media_type, str) else {}
+                return KINDS[kind](url=uri, **fields)
+    said = [
+        value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value
+    ]
+    link = f"[resource {uri}]"
+    return Text(
+        sayable(" ".join([link, *dict.fromkeys(said)])),
+        opaque=Opaque(WIRE, {}, {"link": {"uri": uri, **rest}}),
+    )
+
+
+def _fields(kind: str, rest: Mapping[Any, Any]) -> dict[str, Any]:
+    """Read what this package wrote beside a medium."""
+    match rest:
+        case {"_meta": {"toolwire/part": dict(marked)}}:
+            return {name: marked[name] for name in BESIDE[kind] if isinstance(marked.get(name), str)}
+    return {}
+
+
+def _beside(rest: Mapping[Any, Any], **form: Any) -> Opaque | None:
+    """Keep what a block says beside its part."""
+    value = {key: inner for key, inner in rest.items() if key != "_meta" and inner is not None}
+    meta = _own_meta(rest.get("_meta"))
+    if meta:
+        value["_meta"] = meta
+    return Opaque(WIRE, value, form or None) if value or form else None
+
+
+def _own_meta(meta: Any) -> dict[str, Any]:
+    """Leave out what the protocol itself, or this package, says in `_meta`."""
+    if not isinstance(meta, Mapping):
+        return {}
+    return {key: value for key, value in meta.items() if key != MARK and not str(key).startswith(RESERVED)}
+
+
+def _kept(opaque: Opaque | None) -> dict[str, Any]:
+    """Give all that MCP said beside a value."""
+    if opaque is None or opaque.dialect != WIRE or not isinstance(opaque.value, Mapping):
+        return {}
+    return {**(opaque.form or {}), **opaque.value}
+
+
+def encode_part(part: Part) -> dict[str, Any]:
+    """Write one part as a content block."""
+    kept = _kept(part.opaque)  # type: ignore[union-attr]
+    match part:
+        case Text() if "link" in kept:
+            return {"type": "resource_link", "name": kept["link"]["uri"], **kept["link"]}
+        case Text() | Refusal():
+            return _with(kept, {"type": "text", "text": part.text})
+        case Image() | Audio() | Document():
+            return _encode_medium(part, kept)
+    return {"type": "text", "text": write_json(msgspec.to_builtins(part))}
+
+
+def _encode_medium(part: Image | Audio | Document, kept: dict[str, Any]) -> dict[str, Any]:
+    kind = type(part).__name__.lower()
+    if part.url is not None:
+        media_type, data = split_data_url(part.url)
+        if data is None:
+            return _encode_link(part, kind, part.url)
+        part = replace(part, url=None, data=data, media_type=media_type)
+    marked = {name: value for name in BESIDE[kind] if kind != "document" and (value := getattr(part, name))}
+    kept = {**kept, "_meta": {**kept.get("_meta", {}), MARK: {"kind": kind, **marked}}} if marked else kept
+    media_type = part.media_type or DEFAULTS[kind]
+    if isinstance(part, Document) or "uri" in kept:
+        return _encode_resource(part, media_type, kept)
+    if part.data is None:
+        return {"type": "text", "text": f"[{kind} {part.file_id or 'without data'}]"}
+    return _with(kept, {"type": kind, "data": part.data, "mimeType": media_type})
+
+
+def _encode_resource(part: Image | Audio | Document, media_type: str, kept: dict[str, Any]) -> dict[str, Any]:
+    text = part.text if isinstance(part, Document) else None
+    if text is None and part.data is None:
+        return {"type": "text", "text": f"[document {part.file_id or 'without data'}]"}
+    name = part.name if isinstance(part, Document) else None
+    uri = kept.get("uri") or NAMED + quote(name or "", safe="")
+    said = {"text": text} if text is not None else {"blob": part.data}
+    typed = {} if part.media_type is None and text is not None else {"mimeType": media_type}
+    resource = {"uri": uri, **typed, **said, **kept.get("resource", {})}
+    return _with({**kept, "resource": None}, {"type": "resource", "resource": resource})
+
+
+def _encode_link(part: Image | Audio | Document, kind: str, url: str) -> dict[str, Any]:
+    marked = {name: value for name in BESIDE[kind] if (value := getattr(part, name))}
+    name = marked.get("name") or url.rstrip("/").rpartition("/")[2] or url
+    block = {"type": "resource_link", "uri": url, "name": name, "_meta": {MARK: {"kind": kind, **marked}}}
+    return block | ({"mimeType": part.media_type} if part.media_type is not None else {})
+
+
+def _with(kept: dict[str, Any], block: dict[str, Any]) -> dict[str, Any]:
+    """Add what MCP had said beside a block."""
+    return {**{key: kept[key] for key in ("annotations", "_meta") if kept.get(key)}, **block}
+
+
+def _json(value: Any) -> str:
+    return sayable(json.dumps(value, ensure_ascii=False))
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,219 @@
+"""A server as a child process: messages are lines of JSON on its standard input and output.
+
+Rules of this file:
+- A line has a limit, and is read in time that grows with its length; one that is longer ends the connection.
+- What is no message is left out and logged: servers print. The end of what it says on standard error is kept.
+- The child ends with the connection: its input is closed, then its process group is asked, then killed.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, SubprocessStreamProtocol
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from toolwire.mcp.targets import Stdio
+from toolwire.outcome import sayable
+
+logger = logging.getLogger("toolwire.mcp")
+GRACE = 2.0
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+WORDS_KEPT = 4000
+OF_MESSAGES = (0, 1)
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+class _Protocol(SubprocessStreamProtocol):
+    """Tells when the process has ended, whoever still holds its pipes, and when it closed its output."""
+
+    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit, loop)
+        self.ended = asyncio.Event()
+        self.gone = False
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        super().pipe_connection_lost(fd, exc)
+        self.gone = self.gone or fd in OF_MESSAGES
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.gone = True
+        self.ended.set()
+
+
+class Child:
+    """A server's process, and what is known of its end."""
+
+    def __init__(self, target: Stdio, limit: int) -> None:
+        self.target = target
+        self.limit = limit
+        self.words = ""
+        self.reason = ""
+        self.grace = GRACE
+        self._transport: Any = None
+        self._protocol: _Protocol
+
+    @property
+    def gone(self) -> bool:
+        """Whether it can be known by now that it answers no more."""
+        return self._transport is not None and self._protocol.gone
+
+    @property
+    def fate(self) -> str:
+        """Say how it ended, as far as that is known."""
+        code = None if self._transport is None else self._transport.get_returncode()
+        said = [self.reason] if self.reason else []
+        if code is not None:
+            said.append(f"killed by {_signal_name(-code)}" if code < 0 else f"exit code {code}")
+        last = self.words.strip().splitlines()[-3:]
+        return ", ".join(said) + (f"; it said: {' | '.join(last)}" if last else "")
+
+    @contextlib.asynccontextmanager
+    async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Start the process, and give the streams of messages from it and to it."""
+        loop, target = asyncio.get_running_loop(), self.target
+        self._transport, self._protocol = await loop.subprocess_exec(
+            lambda: _Protocol(self.limit, loop),
+            target.command,
+            *target.args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=get_default_environment() | target.env,
+            cwd=target.cwd,
+            start_new_session=True,
+        )
+        process: Any = asyncio.subprocess.Process(self._transport, self._protocol, loop)
+        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, to_them = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, process.stdout, to_us)
+            tasks.start_soon(self._write, process.stdin, to_them, to_us)
+            tasks.start_soon(self._overhear, process.stderr)
+            tasks.start_soon(self._watch, to_us)
+            try:
+                yield incoming, outgoing
+            finally:
+                with anyio.CancelScope(shield=True):
+                    for stream in (incoming, outgoing):
+                        stream.close()
+                    await self._stop(process)
+                    for own in (to_us, to_them):
+                        own.close()
+                tasks.cancel_scope.cancel()
+
+    async def _read(self, stdout: asyncio.StreamReader, to_us: Incoming) -> None:
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with to_us:
+                try:
+                    while line := await stdout.readline():
+                        message = _message_of(line)
+                        if message is not None:
+                            await to_us.send(message)
+                except ValueError:
+                    self.reason = f"it sent a message of more than {self.limit} bytes"
+                    self.grace = 0.0
+
+    async def _write(self, stdin: asyncio.StreamWriter, to_them: Outgoing, to_us: Incoming) -> None:
+        try:
+            async with to_them:
+                async for message in to_them:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    stdin.write(text.encode() + b"\n")
+                    await stdin.drain()
+        except OSError:
+            to_us.close()
+
+    async def _overhear(self, stderr: asyncio.StreamReader) -> None:
+        while chunk := await stderr.read(65536):
+            text = chunk.decode("utf-8", "replace")
+            self.words = (self.words + text)[-WORDS_KEPT:]
+            logger.debug("%s: %s", self.target.label, text.rstrip())
+
+    async def _watch(self, to_us: Incoming) -> None:
+        """End the connection a moment after the process, though others may hold its pipes open."""
+        await self._protocol.ended.wait()
+        await anyio.sleep(GRACE / 4)
+        to_us.close()
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        for number, patience in ((None, self.grace), (signal.SIGTERM, GRACE), (_KILL, GRACE)):
+            if number is not None:
+                _send_to_group(process, number)
+            with anyio.move_on_after(patience):
+                await self._protocol.ended.wait()
+                break
+        else:
+            logger.warning("%s cannot be ended: process %d", self.target.label, process.pid)
+        if self._transport.get_returncode() is not None and sys.platform != "win32":
+            _send_to_group(process, _KILL)
+        self._transport.close()
+
+
+def _send_to_group(process: asyncio.subprocess.Process, number: int) -> None:
+    """Send a signal to the process and to all that it started: its group has its number."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, number)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _message_of(line: bytes) -> SessionMessage | None:
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        return _mended(line)
+
+
+def _mended(line: bytes) -> SessionMessage | None:
+    """Read what is almost a message: half of a surrogate pair is mended, another answer becomes an error."""
+    try:
+        given = json.loads(line)
+        text = sayable(json.dumps(given, ensure_ascii=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except (ValueError, RecursionError) as problem:
+        number = _number_of(line)
+        if number is None:
+            logger.warning("a server wrote what is no message to its standard output: %r", line[:200])
+            return None
+        reason = ErrorData(code=PARSE_ERROR, message=f"the answer cannot be read: {str(problem)[:200]}")
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=reason))
+
+
+def _number_of(line: bytes) -> int | str | None:
+    """Give the number of the request that a line answers, if it is an answer."""
+    try:
+        answer = msgspec.json.decode(line, type=_Answer)
+    except (ValueError, RecursionError):
+        return None
+    return answer.id if bytes(answer.result) else None
+
+
+class _Answer(msgspec.Struct):
+    id: int | str
+    result: msgspec.Raw = msgspec.Raw()

@@ -1,0 +1,144 @@
+"""Any resolver as an MCP server, whatever carries its messages.
+
+Rules of this file:
+- A call runs as anywhere else: recipes, limits and errors are those of `execution`. What is not listed cannot
+  be called.
+- The tools are listed anew for each request. One that the protocol does not take as it is says less there, so
+  that it does not cost the others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from importlib.metadata import version as version_of
+from typing import Any
+
+from toolwire.errors import InvalidField, UnknownTool
+from toolwire.execution import Limits, aexecute
+from toolwire.mcp.client import need_official
+from toolwire.mcp.content import encode_result
+from toolwire.mcp.listing import TEXT, bare, beside, encode_tool
+from toolwire.resolvers.protocol import check_resolver, tools_of
+from toolwire.session_tools import prepare
+from toolwire.types import Tool, ToolCall
+
+logger = logging.getLogger("toolwire.mcp")
+
+
+class _Served:
+    """A resolver as its clients see it; the tools are listed anew for each request."""
+
+    def __init__(self, resolver: Any, names: Collection[str] | None, context: Any, limits: Limits) -> None:
+        if isinstance(names, str):
+            raise InvalidField("names", "must be a list of names, not a string", path="mcp.serve")
+        self.resolver = check_resolver(resolver, "mcp.serve")
+        self.names = None if names is None else frozenset(names)
+        self.context = context
+        self.limits = limits
+
+    def prepare(self) -> tuple[list[Tool], Any]:
+        names = self.names
+        if names is None:
+            names = frozenset(tool.name for tool in tools_of(self.resolver))
+        return prepare(self.resolver, names, self.context)
+
+    async def prepared(self) -> tuple[list[Tool], Any]:
+        """List the tools, and give what resolves their calls; a resolver may take its time."""
+        from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - the extra may be absent
+        from mcp_types import INTERNAL_ERROR  # noqa: PLC0415 - the extra may be absent
+
+        try:
+            return await asyncio.to_thread(self.prepare)
+        except Exception as problem:
+            logger.exception("the tools could not be listed")
+            raise MCPError(INTERNAL_ERROR, "the tools could not be listed") from problem
+
+    async def list_tools(self, request: Any, _params: Any) -> dict[str, Any]:
+        """Answer `tools/list`."""
+        tools, _ = await self.prepared()
+        listed = _fitting([encode_tool(tool) for tool in tools], request.protocol_version)
+        return {"tools": listed, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+
+    async def call_tool(self, request: Any, params: Any) -> dict[str, Any]:
+        """Answer `tools/call`."""
+        from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - the extra may be absent
+        from mcp_types import INVALID_PARAMS  # noqa: PLC0415 - the extra may be absent
+
+        tools, session = await self.prepared()
+        tool = next((tool for tool in tools if tool.name == params.name), None)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, str(UnknownTool(params.name, [tool.name for tool in tools])))
+        call = _call_of(tool, params.arguments or {}, str(request.request_id))
+        [result] = await aexecute([call], session, tools=tools, limits=self.limits)
+        body = encode_result(result, structured=beside(tool, "outputSchema") is not None)
+        return body if _takes_any(request.protocol_version) else _with_objects_only(body)
+
+
+def _call_of(tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolCall:
+    text = arguments.get(TEXT)
+    if tool.custom and isinstance(text, str):
+        return ToolCall(call_id, tool.name, raw=text, custom=True)
+    return ToolCall(call_id, tool.name, arguments)
+
+
+def _takes_any(protocol: str) -> bool:
+    """Whether structured content may be any JSON."""
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS  # noqa: PLC0415 - the extra may be absent
+
+    return protocol in MODERN_PROTOCOL_VERSIONS
+
+
+def _with_objects_only(body: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(body.get("structuredContent", {}), dict):
+        return body
+    return {key: value for key, value in body.items() if key != "structuredContent"}
+
+
+def _fitting(listed: list[dict[str, Any]], protocol: str) -> list[dict[str, Any]]:
+    """Give a listing that the protocol takes; a tool that it does not take is listed with less."""
+    if _is_listing(listed, protocol):
+        return listed
+    fitting = []
+    for tool in listed:
+        fits = _is_listing([tool], protocol)
+        if not fits:
+            logger.warning("the tool %r is listed without its schema, which MCP does not take", tool["name"])
+        fitting.append(tool if fits else bare(tool))
+    return fitting
+
+
+def _is_listing(listed: list[dict[str, Any]], protocol: str) -> bool:
+    from mcp_types.methods import serialize_server_result  # noqa: PLC0415 - the extra may be absent
+    from pydantic import ValidationError  # noqa: PLC0415 - the extra may be absent
+
+    body = {"tools": listed, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+    try:
+        serialize_server_result("tools/list", protocol, body)
+    except (ValidationError, ValueError):
+        return False
+    return True
+
+
+def server_of(
+    resolver: Any,
+    *,
+    name: str = "toolwire",
+    version: str | None = None,
+    instructions: str | None = None,
+    names: Collection[str] | None = None,
+    context: Any = None,
+    limits: Limits | None = None,
+) -> Any:
+    """Give the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
+
+    `names` are the tools that are served, all unless said; `context` is what every call gets.
+    """
+    need_official("to serve tools over MCP")
+    from mcp.server.lowlevel import Server  # noqa: PLC0415 - the extra may be absent
+    from mcp_types import CallToolRequestParams, PaginatedRequestParams  # noqa: PLC0415 - the extra may be absent
+
+    served = _Served(resolver, names, context, limits or Limits())
+    server: Any = Server(name, version=version or version_of("toolwire"), instructions=instructions)
+    server.add_request_handler("tools/list", PaginatedRequestParams, served.list_tools)
+    server.add_request_handler("tools/call", CallToolRequestParams, served.call_tool)
+    return server

@@ -1,0 +1,54 @@
+"""Where an MCP server is: a command to start, or a URL."""
+
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
+
+MAX_MESSAGE = 16 * 1024 * 1024
+
+
+class Stdio(Struct, frozen=True):
+    """A server that is started as a process, and speaks over its standard input and output."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+
+    @property
+    def label(self) -> str:
+        """How it is named in messages; its environment may hold secrets."""
+        return f"MCP server {self.command!r}"
+
+    def __repr__(self) -> str:
+        return f"<{self.label}>"
+
+
+class Http(Struct, frozen=True):
+    """A server that is reached by streamable HTTP."""
+
+    url: str
+    headers: dict[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """How it is named in messages; headers, user and query may hold secrets."""
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return f"MCP server {urlunsplit((parts.scheme, host, parts.path, '', ''))}"
+
+    def __repr__(self) -> str:
+        return f"<{self.label}>"
+
+
+class Terms(Struct, frozen=True):
+    """How a server is dealt with.
+
+    `timeout` (of a call) and `connect_timeout` (of the handshake and a listing) are seconds, `max_message` is
+    bytes; `parallel` says that its calls may run at the same time, in a turn.
+    """
+
+    timeout: float | None = 300.0
+    connect_timeout: float = 30.0
+    max_message: int = MAX_MESSAGE
+    parallel: bool = False

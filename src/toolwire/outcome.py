@@ -1,0 +1,125 @@
+"""What a tool gave, as the result of its call.
+
+Rules of this file:
+- A string is itself, a part or a list of parts stays parts; anything else is its JSON.
+- What has no JSON (a generator, a circle, a number that is none) is an error result that says so.
+- The result is linked to its call, whatever the tool said of that.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolResult
+
+PARTS = (Text, Image, Document, Audio)
+FAILED = "Tool execution failed: "
+OUTCOMES = frozenset({"ok", "error"})
+
+
+def failure(call: ToolCall, reason: str) -> ToolResult:
+    """Give an error result."""
+    return ToolResult(call.id, call.name, sayable(reason), is_error=True)
+
+
+def invalid(call: ToolCall, problems: list[str]) -> ToolResult:
+    """Give the result of a call that was not run, because of its arguments."""
+    return failure(call, f"invalid arguments for {call.name!r}: {'; '.join(problems)}")
+
+
+def result_of(value: Any, call: ToolCall) -> ToolResult:
+    """Give the result of a call whose tool gave this value."""
+    match value:
+        case str():
+            return ToolResult(call.id, call.name, sayable(value))
+        case ToolResult():
+            content = sayable(value.content) if isinstance(value.content, str) else value.content
+            return replace(value, tool_call_id=call.id, name=call.name, content=content)
+        case Text() | Image() | Document() | Audio():
+            return ToolResult(call.id, call.name, [value])
+        case list() if value and any(isinstance(item, PARTS) for item in value):
+            return ToolResult(call.id, call.name, [_part_of(item) for item in value])
+    try:
+        return ToolResult(call.id, call.name, write_json(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as problem:
+        return failure(call, f"{FAILED}the tool gave what has no JSON: {problem}")
+
+
+def answer_of(value: Any, call: ToolCall) -> ToolResult:
+    """Give the result of a call whose resolver or `execute` gave this; `("ok", text)` is one too."""
+    match value:
+        case ("ok" | "error" as outcome, content) if type(value) is tuple:
+            result = result_of(content, call)
+            return replace(result, is_error=True) if outcome == "error" else result
+    return result_of(value, call)
+
+
+def _part_of(item: Any) -> Part:
+    return item if isinstance(item, PARTS) else Text(item if isinstance(item, str) else write_json(item))
+
+
+def sayable(text: str) -> str:
+    """Give text that every wire can carry: half of a surrogate pair becomes U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _is_broken(text) else text
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def write_json(value: Any) -> str:
+    """Write a value as JSON; where a set is inside, all is sorted, so that the text is always the same."""
+    order: Any = "deterministic" if _holds(value, _is_set) else None
+    written = msgspec.json.encode(value, enc_hook=_plain, order=order)
+    if b"null" in written and _holds(value, _is_no_number):
+        raise ValueError("a number is not finite")
+    return written.decode()
+
+
+def _is_set(value: Any) -> bool:
+    return isinstance(value, set | frozenset)
+
+
+def _is_no_number(value: Any) -> bool:
+    return type(value) is float and not math.isfinite(value)
+
+
+def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
+    """Whether a value is one of these, or holds one."""
+    if wanted(value):
+        return True
+    match value:
+        case str() | bytes() | int() | float() | None:
+            return False
+        case Mapping():
+            inner: Iterable[Any] = value.values()
+        case list() | tuple() | set() | frozenset():
+            inner = value
+        case msgspec.Struct():
+            inner = [getattr(value, name) for name in value.__struct_fields__]
+        case _ if hasattr(value, "__dataclass_fields__") or hasattr(value, "model_dump"):
+            inner = vars(value).values() if hasattr(value, "__dict__") else ()
+        case _:
+            return False
+    return any(_holds(item, wanted) for item in inner)
+
+
+def _plain(value: Any) -> Any:
+    """Give plain values for what msgspec does not know."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if hasattr(value, "__fspath__"):
+        return value.__fspath__()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a value of type {type(value).__name__}")

@@ -1,0 +1,29 @@
+"""Resolvers: what offers tools and resolves calls, alone, merged, renamed, filtered or approved."""
+
+from toolwire.resolvers.agent import AgentResolver
+from toolwire.resolvers.composition import Composition
+from toolwire.resolvers.handler import Handler
+from toolwire.resolvers.protocol import Resolver, ToolResolver, recipe_of, resolving, tools_of
+from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
+from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
+
+__all__ = [
+    "AgentResolver",
+    "Composition",
+    "Handler",
+    "Plan",
+    "Resolver",
+    "Step",
+    "StepError",
+    "StepResult",
+    "ToolResolver",
+    "approved",
+    "dispatching",
+    "filtered",
+    "prefixed",
+    "recipe_of",
+    "renamed",
+    "report",
+    "resolving",
+    "tools_of",
+]

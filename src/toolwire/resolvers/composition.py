@@ -1,0 +1,76 @@
+"""Several resolvers as one: the first that knows a tool runs it.
+
+Rules of this file:
+- Tools are listed in the order of the resolvers; a name that two of them have is listed twice.
+- Only `UnknownTool` goes on to the next resolver; any other answer, an error too, is final.
+- A pair `(resolver, cwd)` binds a resolver to a folder, if it minds one.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from toolwire.errors import UnknownTool
+from toolwire.resolvers.protocol import Resolver, check_resolver, fields_of, recipe_of, resolving, tools_of
+from toolwire.steps import Steps
+from toolwire.types import Tool, ToolCall, ToolResult
+
+HERE = "."
+
+
+class Composition(Resolver):
+    """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
+
+    def __init__(self, resolvers: Iterable[Any] = ()) -> None:
+        pairs = [given if type(given) is tuple else (given, HERE) for given in resolvers]
+        self.resolvers = [
+            (bound_to(resolver, cwd, place), cwd) for place, (resolver, cwd) in enumerate(pairs)
+        ]
+
+    @classmethod
+    def new(cls, resolvers: Iterable[Any]) -> "Composition":
+        """Merge resolvers."""
+        return cls(resolvers)
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools of all resolvers, in their order."""
+        return [tool for resolver, _ in self.resolvers for tool in tools_of(resolver)]
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+        """Run a call, as steps."""
+        for resolver, _ in self.resolvers:
+            try:
+                return (yield from resolving(resolver, call, context))
+            except UnknownTool as problem:
+                if problem.name != call.name:
+                    raise
+        raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
+
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+        """Give the recipe of the first resolver that has one for this tool."""
+        found = (recipe_of(resolver, name) for resolver, _ in self.resolvers)
+        return next((recipe for recipe in found if recipe is not None), None)
+
+    def sensitive_fields_for(self, name: str) -> list[str]:
+        """List the sensitive fields that any of the resolvers has for a tool of this name."""
+        found = (field for resolver, _ in self.resolvers for field in fields_of(resolver, name))
+        return list(dict.fromkeys(found))
+
+    def preview(self, call: ToolCall, context: Any = None) -> str | None:
+        """Say what a call would do, by the resolver that would run it."""
+        for resolver, _ in self.resolvers:
+            if any(tool.name == call.name for tool in tools_of(resolver)):
+                say = getattr(resolver, "preview", None)
+                return say(call, context) if callable(say) else None
+        return None
+
+
+def bound_to(resolver: Any, cwd: str, place: int) -> Any:
+    """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
+    path = f"Composition[{place}]"
+    if cwd == HERE and not inspect.isclass(resolver):
+        return check_resolver(resolver, path)
+    if inspect.isclass(resolver) and "cwd" in inspect.signature(resolver).parameters:
+        return check_resolver(cast("Any", resolver)(cwd=cwd), path)
+    bind = getattr(resolver, "at", None)
+    return check_resolver(bind(cwd) if callable(bind) and not inspect.isclass(resolver) else resolver, path)

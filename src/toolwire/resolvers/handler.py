@@ -1,0 +1,164 @@
+"""One tool with what runs it: whatever may declare a tool, read once, and run the same way.
+
+Rules of this file:
+- A call that came broken, or whose arguments do not fit, is not run: its result says what to mend.
+- What runs gets a copy of the arguments, and the context as it was given.
+- Whatever a tool raises becomes its result and is logged, scrubbed; what stops the program goes through.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from toolwire.errors import InvalidField, ToolError
+from toolwire.functions import FunctionTool, tool
+from toolwire.outcome import answer_of, failure, invalid, result_of
+from toolwire.resolvers.failures import rescued, text_of
+from toolwire.steps import Ask, Steps, places_of
+from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.validation import Validator
+
+Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
+
+
+class Handler:
+    """A tool and what runs it.
+
+    `bind` makes of arguments and context what `function` is called with; `read` makes a result of its value.
+    """
+
+    __slots__ = ("bind", "function", "preview", "read", "sensitive", "tool", "validator")
+
+    def __init__(
+        self,
+        tool: Tool,
+        function: Callable[..., Any],
+        bind: Bind | None = None,
+        *,
+        sensitive: Collection[str] = (),
+        preview: Callable[..., Any] | None = None,
+        read: Callable[[Any, ToolCall], ToolResult] = answer_of,
+    ) -> None:
+        self.tool = tool
+        self.function = function
+        self.bind = bind or _bind_whole(function)
+        self.sensitive = tuple(sensitive)
+        self.preview = preview
+        self.read = read
+        takes_text = tool.custom or tool.parameters is None
+        self.validator = (
+            None if takes_text else Validator(tool.parameters, sensitive=frozenset(sensitive), name=tool.name)
+        )
+
+    def problems(self, call: ToolCall) -> list[str]:
+        """Say why the call cannot be run; nothing if it can."""
+        if not call.runs:
+            return [call.error or "they were cut off"]
+        if call.custom or self.tool.custom:
+            mixed = call.custom != self.tool.custom
+            return (
+                ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"]
+                if mixed
+                else []
+            )
+        return self.validator.problems(call.arguments) if self.validator is not None else []
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+        """Run the call, and give its result."""
+        problems = self.problems(call)
+        if problems:
+            return invalid(call, problems)
+        try:
+            arguments, keywords = self.bind(_arguments_of(call), context)
+        except InvalidField as problem:
+            return invalid(call, [f"field {problem.field}: {problem.reason}"])
+        try:
+            value = yield Ask(self.function, arguments, keywords)
+        except ToolError as problem:
+            return failure(call, text_of(problem))
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
+            return rescued(problem, call, self.sensitive)
+        return self.read(value, call)
+
+
+def _arguments_of(call: ToolCall) -> dict[str, Any]:
+    return {"input": call.raw} if call.custom else call.arguments
+
+
+def copied(value: Any) -> Any:
+    """Copy a JSON value, so that nobody can change it from two sides."""
+    match value:
+        case dict():
+            return {key: copied(inner) for key, inner in value.items()}
+        case list():
+            return [copied(inner) for inner in value]
+    return value
+
+
+def _bind_whole(function: Callable[..., Any]) -> Bind:
+    """Call with all arguments as one map, and with the context if it is taken."""
+    if places_of(function) == 1:
+        return lambda arguments, _context: ((copied(arguments),), {})
+    return lambda arguments, context: ((copied(arguments), context), {})
+
+
+def handlers_of(given: Any) -> list[Handler]:
+    """Read whatever may declare tools: a `@tool`, a function, a class, an object, or one that has several."""
+    if isinstance(given, Handler):
+        return [given]
+    if isinstance(given, FunctionTool):
+        return [_of_function(given)]
+    if getattr(given, "execute", None) is not None and getattr(given, "definition", None) is not None:
+        return [_of_object(given() if inspect.isclass(given) else given)]
+    several = _tools_inside(given)
+    if several:
+        return [_of_function(one) for one in several]
+    if callable(given) and not inspect.isclass(given):
+        return [_of_function(tool(given))]
+    raise InvalidField(
+        "tools",
+        f"must be functions, `@tool`s, or classes and objects with `definition` and `execute`, not {given!r}",
+        path="AgentResolver",
+    )
+
+
+def _tools_inside(given: Any) -> list[FunctionTool]:
+    """List the `@tool` methods of an object, or of a module, in the order of their definition."""
+    if inspect.isclass(given):
+        given = given() if any(isinstance(one, FunctionTool) for one in vars(given).values()) else None
+    names = dict.fromkeys(
+        name
+        for owner in (*reversed(type(given).__mro__), given)
+        for name in getattr(owner, "__dict__", {})
+        if isinstance(getattr(owner, "__dict__", {})[name], FunctionTool)
+    )
+    return [getattr(given, name) for name in names]
+
+
+def _of_function(given: FunctionTool) -> Handler:
+    function, signature = given.function, given.signature
+    if not given.bound:
+        raise InvalidField(
+            "tools",
+            f"has the method {given.tool.name!r} of no object: give the object's",
+            path="AgentResolver",
+        )
+    if given.tool.custom:
+        bind: Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
+    else:
+        bind = signature.bind
+    return Handler(
+        given.tool, function, bind, sensitive=given.sensitive, preview=given.preview, read=result_of
+    )
+
+
+def _of_object(given: Any) -> Handler:
+    declared = given.definition() if callable(given.definition) else given.definition
+    tool_of = declared if isinstance(declared, Tool) else Tool.from_map(declared)
+    sensitive = getattr(given, "sensitive_fields", ())
+    fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
+    signature = getattr(given, "__signature_of_tool__", None)
+    bind = None if signature is None else signature.bind
+    read = answer_of if signature is None else result_of
+    preview = getattr(given, "preview", None)
+    return Handler(tool_of, given.execute, bind, sensitive=fields, preview=preview, read=read)

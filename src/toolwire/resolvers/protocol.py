@@ -1,0 +1,126 @@
+"""What a resolver is, and how any of them is asked: sync or async, ours or a caller's own.
+
+Rules of this file:
+- A resolver lists its tools and resolves calls. `resolve` gives a `ToolResult`; a failing tool is an error
+  result. Only a name that is not its own is raised, as `UnknownTool`.
+- A caller's resolver may be an object, a class or a module; its `resolve` may be async, take no context, give
+  a string or `("ok" or "error", text)`, or say `Unknown tool: NAME` as the original did.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from toolwire.errors import InvalidField, UnknownTool
+from toolwire.outcome import FAILED, answer_of, failure
+from toolwire.resolvers.failures import rescued
+from toolwire.steps import Ask, Steps, answer, arun, places_of
+from toolwire.types import Tool, ToolCall, ToolResult
+
+UNKNOWN = "Unknown tool: "
+
+
+@runtime_checkable
+class ToolResolver(Protocol):
+    """Offers tools and resolves calls; `dispatch_recipe(name)` may be there too."""
+
+    def available_tools(self) -> Sequence[Tool]:
+        """List the tools."""
+
+    def resolve(self, call: ToolCall, context: Any = None) -> ToolResult | Awaitable[ToolResult]:
+        """Run a call and give its result."""
+
+
+class Resolver:
+    """A resolver of this package: `resolving` says once how a call is resolved, in sync and async code."""
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools."""
+        raise NotImplementedError
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+        """Run a call, as steps."""
+        raise NotImplementedError
+
+    def resolve(self, call: ToolCall, context: Any = None) -> ToolResult:
+        """Run a call and give its result; in a running event loop, an async tool gives an awaitable of it."""
+        return answer(self.resolving(call, context))
+
+    async def aresolve(self, call: ToolCall, context: Any = None) -> ToolResult:
+        """Run a call without blocking the event loop, and give its result."""
+        return await arun(self.resolving(call, context))
+
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+        """Give the recipe of a tool, if it has one."""
+        del name
+        return None
+
+    def sensitive_fields_for(self, name: str) -> list[str]:
+        """List the fields of a tool that are kept out of logs and traces."""
+        del name
+        return []
+
+    def preview(self, call: ToolCall, context: Any = None) -> str | None:
+        """Say what a call would do, where that is known before it is run."""
+        del call, context
+        return None
+
+
+def check_resolver(given: Any, path: str) -> Any:
+    """Give what can be asked; a class that is one is made, if it can be without arguments."""
+    if inspect.isclass(given) and not _is_static(given):
+        given = given()
+    for name in ("resolve", "available_tools"):
+        if not callable(getattr(given, name, None)):
+            raise InvalidField("resolver", f"must have `{name}`: {given!r} has not", path=path)
+    return given
+
+
+def _is_static(given: type) -> bool:
+    found = inspect.getattr_static(given, "resolve", None)
+    return isinstance(found, staticmethod | classmethod)
+
+
+def tools_of(resolver: Any) -> list[Tool]:
+    """List the tools of a resolver."""
+    return list(resolver.available_tools())
+
+
+def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    """Give the recipe of a tool, from a resolver that has recipes."""
+    find = getattr(resolver, "dispatch_recipe", None)
+    return find(name) if callable(find) else None
+
+
+def fields_of(resolver: Any, name: str) -> list[str]:
+    """List the sensitive fields of a tool, from a resolver that knows them."""
+    find = getattr(resolver, "sensitive_fields_for", None)
+    return list(find(name) or ()) if callable(find) else []
+
+
+def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    """Ask any resolver; its failure is an error result, and only a name that is not its own is raised."""
+    steps = getattr(resolver, "resolving", None)
+    if steps is not None:
+        return (yield from steps(call, context))  # type: ignore[no-any-return]
+    arguments = (call, context) if places_of(resolver.resolve) > 1 else (call,)
+    try:
+        value = yield Ask(resolver.resolve, arguments, {}, getattr(resolver, "aresolve", None))
+    except UnknownTool as problem:
+        if problem.name == call.name:
+            raise
+        return failure(call, f"{FAILED}{problem}")
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a resolver may raise anything, and the model reads it
+        return rescued(problem, call, fields_of(resolver, call.name))
+    result = answer_of(value, call)
+    if result.is_error and str(result.content).startswith(UNKNOWN) and _names(str(result.content), call.name):
+        raise UnknownTool(call.name, [tool.name for tool in tools_of(resolver)])
+    return result
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether `Unknown tool: NAME` names just this tool: a tool's own error may begin like that."""
+    rest = text.removeprefix(UNKNOWN)
+    return rest == name or (
+        rest.startswith(name) and not (rest[len(name)].isalnum() or rest[len(name)] in "_-./:")
+    )

@@ -1,0 +1,175 @@
+"""Recipes: a tool that is done by a plan of other tools, instead of by a function.
+
+Rules of this file:
+- A plan has `serial` and `parallel` steps and may have `compose`; what is missing or empty is passed through.
+- A step is `{tool, arguments, label}`; its arguments may be a function of what the serial steps
+  before it gave, by the name of their tool.
+- A step that fails is collected and stops nothing. Results keep the order of the plan.
+- A recipe that raises, or gives no plan, is an error result. One that composes nothing leaves its tool to be
+  run directly.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.errors import InvalidField, ToolError, UnknownTool
+from toolwire.outcome import failure, result_of
+from toolwire.resolvers.failures import text_of
+from toolwire.resolvers.protocol import recipe_of, resolving
+from toolwire.steps import Ask, Steps, Together, places_of
+from toolwire.types import ToolCall, ToolResult
+
+BROKEN = "Recipe evaluation error: "
+NOTHING = "No results produced."
+Recipe = Callable[[dict[str, Any]], Any]
+
+
+class Step(Struct, frozen=True):
+    """One call of a plan."""
+
+    tool: str
+    arguments: dict[str, Any] | Callable[[dict[str, Any]], dict[str, Any]] = {}
+    label: str = ""
+
+
+class Plan(Struct, frozen=True):
+    """What a recipe wants done: `compose(serial_results, parallel_results, errors)` makes the result of it.
+
+    One that takes a single argument gets the three as a map.
+    """
+
+    serial: Sequence[Step] = ()
+    parallel: Sequence[Step] = ()
+    compose: Callable[..., Any] | None = None
+
+
+class StepResult(Struct, frozen=True):
+    """What a step gave."""
+
+    tool: str
+    label: str
+    content: Any
+
+
+class StepError(Struct, frozen=True):
+    """Why a step gave nothing."""
+
+    tool: str
+    label: str
+    reason: str
+
+
+def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    """Run a call: by its recipe, if the resolver has one, else directly."""
+    recipe = recipe_of(resolver, call.name) if call.runs else None
+    if recipe is None:
+        return (yield from resolving(resolver, call, context))
+    try:
+        plan = plan_of((yield Ask(recipe, (call.arguments,))))
+        composed = yield from _follow(plan, resolver, context)
+    except ToolError as problem:
+        return failure(call, str(problem))
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a recipe may raise anything, and the model reads it
+        return failure(call, BROKEN + text_of(problem))
+    if composed in (None, ""):
+        return (yield from resolving(resolver, call, context))
+    return result_of(composed, call)
+
+
+def plan_of(given: Any) -> Plan:
+    """Read a plan; a map is one as well."""
+    if isinstance(given, Plan):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidField("plan", f"must be a map or a Plan, not {type(given).__name__}")
+    unknown = sorted(set(given) - {"serial", "parallel", "compose"})
+    if unknown:
+        raise InvalidField(str(unknown[0]), "must be one of serial, parallel, compose", path="plan")
+    compose = given.get("compose")
+    if compose is not None and not callable(compose):
+        raise InvalidField("compose", "must be a function", path="plan")
+    return Plan(_steps_of(given, "serial"), _steps_of(given, "parallel"), compose)
+
+
+def _steps_of(plan: Mapping[str, Any], phase: str) -> list[Step]:
+    return [_step_of(step, f"plan.{phase}[{place}]") for place, step in enumerate(plan.get(phase) or ())]
+
+
+def _step_of(given: Any, path: str) -> Step:
+    match given:
+        case Step():
+            return given
+        case {"tool": str(tool), **rest} if rest.keys() <= {"arguments", "label"}:
+            arguments = rest.get("arguments") or {}
+            if isinstance(arguments, dict) or callable(arguments):
+                return Step(tool, arguments, str(rest.get("label") or tool))
+            raise InvalidField("arguments", "must be a map, or a function of the results so far", path=path)
+    raise InvalidField("step", "must be a map of tool, arguments and label", path=path)
+
+
+def _follow(plan: Plan, resolver: Any, context: Any) -> Steps[Any]:
+    serial: list[StepResult] = []
+    parallel: list[StepResult] = []
+    errors: list[StepError] = []
+    known: dict[str, Any] = {}
+    for number, step in enumerate(plan.serial, 1):
+        given = yield from _do(step, f"dispatch_serial_{number}", known, resolver, context)
+        if type(given) is StepResult:
+            known[step.tool] = given.content
+            serial.append(given)
+        else:
+            errors.append(given)
+    works = [
+        _do(step, f"dispatch_parallel_{number}", known, resolver, context)
+        for number, step in enumerate(plan.parallel, 1)
+    ]
+    for given in (yield Together(works)) if works else ():
+        (parallel if type(given) is StepResult else errors).append(given)
+    if plan.compose is None:
+        return report(serial, parallel, errors)
+    found = {"serial_results": serial, "parallel_results": parallel, "errors": errors}
+    whole = places_of(plan.compose) == 1
+    return (yield Ask(plan.compose, (found,) if whole else tuple(found.values())))
+
+
+def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any) -> Steps[Any]:
+    """Do one step; what goes wrong is its error."""
+    label = step.label or step.tool
+    try:
+        arguments = step.arguments
+        if not isinstance(arguments, dict):
+            arguments = yield Ask(arguments, (dict(known),))
+        if not isinstance(arguments, dict):
+            return StepError(step.tool, label, "its arguments are no map")
+        result = yield from resolving(resolver, ToolCall(call_id, step.tool, arguments), context)
+    except UnknownTool as problem:
+        return StepError(step.tool, label, str(problem))
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a step that fails is collected, and stops nothing
+        return StepError(step.tool, label, text_of(problem))
+    if result.is_error:
+        return StepError(step.tool, label, _words(result.content))
+    return StepResult(step.tool, label, result.content)
+
+
+def _words(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(getattr(part, "text", None) or f"[{type(part).__name__.lower()}]" for part in content)
+
+
+def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors: Sequence[StepError]) -> str:
+    """Write what was done, in Markdown."""
+    parts: list[str] = []
+    if serial:
+        parts.append("## Sequential Results")
+        parts += [
+            f"### Step {number}: {one.label}\n\n{_words(one.content)}" for number, one in enumerate(serial, 1)
+        ]
+    if parallel:
+        parts.append("## Additional Results")
+        parts += [f"### {one.label}\n\n{_words(one.content)}" for one in parallel]
+    if errors:
+        parts += ["## Errors", "\n".join(f"- **{one.label}**: {one.reason}" for one in errors)]
+    return "\n\n".join(parts) or NOTHING

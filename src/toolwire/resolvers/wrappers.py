@@ -1,0 +1,194 @@
+"""Small wrappers around a resolver: other names, fewer tools, and a question before a call is run.
+
+Rules of this file:
+- A wrapper changes names in listings, calls, recipes and sensitive fields; results carry the outer name.
+- `approved` fails closed: without a plain yes nothing is run, and the model reads why.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.errors import InvalidField, ToolError, UnknownTool
+from toolwire.outcome import failure
+from toolwire.resolvers.protocol import (
+    Resolver,
+    check_resolver,
+    fields_of,
+    recipe_of,
+    resolving,
+    tools_of,
+)
+from toolwire.scrubbing import scrub
+from toolwire.steps import Ask, Steps, places_of, run
+from toolwire.types import Tool, ToolCall, ToolResult
+
+logger = logging.getLogger("toolwire")
+DENIED = "the call was not approved"
+
+
+class Renamed(Resolver):
+    """A resolver whose tools go by other names; a name that gives None is left out."""
+
+    def __init__(
+        self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]
+    ) -> None:
+        self.resolver = check_resolver(resolver, "resolver")
+        self._outer = outer
+        self._inner = inner
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools by their outer names."""
+        named = [(tool, self._outer(tool.name)) for tool in tools_of(self.resolver)]
+        return [
+            tool if tool.name == name else replace(tool, name=name)
+            for tool, name in named
+            if name is not None
+        ]
+
+    def _own(self, name: str) -> str:
+        """Give the inner name; what has none is unknown here."""
+        inner = self._inner(name)
+        if inner is None:
+            raise UnknownTool(name, [tool.name for tool in self.available_tools()])
+        return inner
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+        """Run a call, as steps."""
+        inner = self._own(call.name)
+        try:
+            result = yield from resolving(self.resolver, replace(call, name=inner), context)
+        except UnknownTool as problem:
+            if problem.name != inner:
+                raise
+            raise UnknownTool(call.name, [tool.name for tool in self.available_tools()]) from None
+        return replace(result, name=call.name)
+
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+        """Give the recipe of a tool, if it has one."""
+        inner = self._inner(name)
+        return None if inner is None else recipe_of(self.resolver, inner)
+
+    def sensitive_fields_for(self, name: str) -> list[str]:
+        """List the fields of a tool that are kept out of logs and traces."""
+        inner = self._inner(name)
+        return [] if inner is None else fields_of(self.resolver, inner)
+
+    def preview(self, call: ToolCall, context: Any = None) -> str | None:
+        """Say what a call would do."""
+        say, inner = getattr(self.resolver, "preview", None), self._inner(call.name)
+        return say(replace(call, name=inner), context) if callable(say) and inner is not None else None
+
+
+def prefixed(resolver: Any, prefix: str) -> Renamed:
+    """Put a prefix before the name of each tool."""
+    return Renamed(
+        resolver,
+        lambda name: prefix + name,
+        lambda name: name[len(prefix) :] if name.startswith(prefix) else None,
+    )
+
+
+def renamed(resolver: Any, names: Mapping[str, str]) -> Renamed:
+    """Give some tools other names: old to new; the others keep theirs, and no two may have the same."""
+    there = [tool.name for tool in tools_of(check_resolver(resolver, "resolver"))]
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise InvalidField("names", f"has {missing[0]!r}, which the resolver does not have", path="renamed")
+    kept = [name for name in there if name not in names]
+    taken = [*names.values(), *dict.fromkeys(kept)]
+    if len(set(taken)) != len(taken):
+        raise InvalidField("names", "would give two tools the same name", path="renamed")
+    back = {new: old for old, new in names.items()}
+    return Renamed(
+        resolver,
+        lambda name: names.get(name, name),
+        lambda name: back.get(name, None if name in names else name),
+    )
+
+
+def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> Renamed:
+    """Keep the tools of these names, or those for which this says yes; the others are not there."""
+    check_resolver(resolver, "resolver")
+    if callable(keep):
+        wanted = keep
+
+        def keeps(name: str) -> str | None:
+            return name if any(tool.name == name and wanted(tool) for tool in tools_of(resolver)) else None
+
+    else:
+        if isinstance(keep, str):
+            raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
+        names = frozenset(keep)
+
+        def keeps(name: str) -> str | None:
+            return name if name in names else None
+
+    return Renamed(resolver, keeps, keeps)
+
+
+Approve = Callable[[ToolCall, str], Any]
+
+
+class Approved(Renamed):
+    """A resolver that asks before it runs a call."""
+
+    def __init__(self, resolver: Any, ask: Approve, only: Collection[str] | None = None) -> None:
+        super().__init__(resolver, lambda name: name, lambda name: name)
+        self._ask = ask
+        self._only = None if only is None else frozenset(only)
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+        """Ask, and run the call if the answer is yes."""
+        if self._only is None or call.name in self._only:
+            refusal = yield from self.asking(call, context)
+            if refusal is not None:
+                return refusal
+        return (yield from super().resolving(call, context))
+
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+        """Give the recipe of a tool; it asks too, before it plans."""
+        recipe = super().dispatch_recipe(name)
+        if recipe is None or (self._only is not None and name not in self._only):
+            return recipe
+        return lambda arguments: run(self._planning(ToolCall(None, name, arguments), recipe))
+
+    def _planning(self, call: ToolCall, recipe: Callable[[dict[str, Any]], Any]) -> Steps[Any]:
+        refusal = yield from self.asking(call)
+        if refusal is not None:
+            raise ToolError(str(refusal.content))
+        return (yield Ask(recipe, (call.arguments,)))
+
+    def asking(self, call: ToolCall, context: Any = None) -> Steps[ToolResult | None]:
+        """Ask whether a call may be run; its refusal is the result of the call."""
+        if not any(tool.name == call.name for tool in self.available_tools()):
+            raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
+        try:
+            shown = yield Ask(self._shown, (call, context))
+            answer = yield Ask(self._ask, (call, shown))
+        except (Exception, SystemExit):
+            logger.exception("nobody could be asked whether %r may run", call.name)
+            return failure(call, f"{DENIED}: nobody could be asked")
+        if answer is True:
+            return None
+        return failure(call, f"{DENIED}: {answer}" if isinstance(answer, str) and answer else DENIED)
+
+    def _shown(self, call: ToolCall, context: Any) -> str:
+        said = self.preview(call, context)
+        if said is not None:
+            return said
+        arguments = scrub(call.arguments, self.sensitive_fields_for(call.name))
+        return f"{call.name}({json.dumps(arguments, ensure_ascii=False)})"
+
+
+def approved(resolver: Any, ask: Approve, *, only: Collection[str] | None = None) -> Approved:
+    """Ask before calls are run, of all tools or of these: `ask(call, preview)`, sync or async.
+
+    True lets the call run. Anything else does not; a text is what the model reads as the reason.
+    """
+    if places_of(ask) < 2:
+        raise InvalidField("ask", "must take a call and its preview", path="approved")
+    return Approved(resolver, ask, only)

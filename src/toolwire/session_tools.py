@@ -1,0 +1,72 @@
+"""The tools of one turn: those that were declared for it, bound to one context.
+
+Rules of this file:
+- What was not declared is refused, even when the resolver has it; the refusal names only what was declared.
+- Nothing is kept outside the closure: two sessions never see each other's context.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from toolwire.errors import InvalidField, UnknownTool
+from toolwire.resolvers.protocol import check_resolver, fields_of, tools_of
+from toolwire.resolvers.recipes import dispatching
+from toolwire.steps import Steps, answer, arun
+from toolwire.types import Tool, ToolCall, ToolResult
+
+
+class Session:
+    """Resolves the calls of one turn: `resolve(call)`. A tool that has a recipe is done by it."""
+
+    __slots__ = ("_context", "_names", "_resolver", "tools")
+
+    def __init__(self, resolver: Any, tools: list[Tool], context: Any) -> None:
+        self._resolver = resolver
+        self._names = frozenset(tool.name for tool in tools)
+        self._context = context
+        self.tools = tools
+
+    def __call__(self, call: ToolCall) -> ToolResult:
+        """Run a call and give its result; in a running event loop, an async tool gives an awaitable of it."""
+        return answer(self.resolving(call))
+
+    async def aresolve(self, call: ToolCall) -> ToolResult:
+        """Run a call without blocking the event loop, and give its result."""
+        return await arun(self.resolving(call))
+
+    def resolving(self, call: ToolCall, _context: Any = None) -> Steps[ToolResult]:
+        """Run a call, as steps; the context is that of the session."""
+        if call.name not in self._names:
+            raise UnknownTool(call.name, self._declared())
+        try:
+            return (yield from dispatching(self._resolver, call, self._context))
+        except UnknownTool as problem:
+            if problem.name != call.name:
+                raise
+            raise UnknownTool(call.name, [name for name in self._declared() if name != call.name]) from None
+
+    def _declared(self) -> list[str]:
+        return [tool.name for tool in self.tools]
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools that were declared."""
+        return list(self.tools)
+
+    def sensitive_fields_for(self, name: str) -> list[str]:
+        """List the fields of a tool that are kept out of logs and traces."""
+        return fields_of(self._resolver, name) if name in self._names else []
+
+
+def prepare(
+    resolver: Any, names: Collection[str] | None, context: Any = None
+) -> tuple[list[Tool], Session | None]:
+    """Give the declared tools, each name once, and what resolves their calls; without any, `([], None)`."""
+    if isinstance(names, str):
+        raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")
+    check_resolver(resolver, "session_tools.prepare")
+    wanted, found = frozenset(names or ()), dict[str, Tool]()
+    for tool in tools_of(resolver) if wanted else ():
+        if tool.name in wanted:
+            found.setdefault(tool.name, tool)
+    tools = list(found.values())
+    return (tools, Session(resolver, list(tools), context)) if tools else ([], None)

@@ -1,0 +1,234 @@
+"""Work that may wait, written once for sync and async code: a generator says what it needs, a driver does it.
+
+Rules of this file:
+- A generator yields `Ask` (call this) or `Together` (do these at the same time), and gets the value back, or
+  the exception thrown at it. What it returns is what the driver gives.
+- In async code nothing blocks the event loop: a function that is not async runs in a thread of its own.
+- In sync code what is async is run to its end, in a thread of its own where a loop is running in this one.
+  Who must not block that loop asks for an awaitable of the rest instead (`answer`).
+- A thread that hangs can be left behind, never killed: it dies with the process. Their number is bounded.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+T = TypeVar("T")
+MAX_THREADS = 256
+
+
+class Ask(Struct, frozen=True):
+    """Call this; `awaited` is the async way to the same, taken in async code."""
+
+    function: Callable[..., Any]
+    arguments: Sequence[Any] = ()
+    keywords: dict[str, Any] = {}
+    awaited: Callable[..., Awaitable[Any]] | None = None
+
+    def call(self) -> Any:
+        """Call it here and now."""
+        return self.function(*self.arguments, **self.keywords)
+
+
+class Together(Struct, frozen=True):
+    """Do these at the same time; the values come back in this order."""
+
+    works: "Sequence[Steps[Any]]"
+
+
+Steps = Generator[Ask | Together, Any, T]
+
+
+class TooManyThreads(RuntimeError):
+    """So many calls hang that no thread is begun for another one."""
+
+
+def run(steps: "Steps[T]") -> T:
+    """Do the steps in sync code."""
+    return _run(steps, wait)
+
+
+def answer(steps: "Steps[T]") -> T:
+    """Do the steps in sync code; in a running event loop, what is async gives an awaitable of the rest."""
+    return _run(steps, None if is_loop_running() else wait)
+
+
+def _run(steps: "Steps[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+    try:
+        step = next(steps)
+        while True:
+            try:
+                value = step.call() if type(step) is Ask else _all_in_threads(step.works)  # type: ignore[union-attr]
+                if inspect.isawaitable(value):
+                    if finish is None:
+                        return _go_on(steps, value)  # type: ignore[return-value]
+                    value = finish(value)
+            except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+                step = steps.throw(problem)
+            else:
+                step = steps.send(value)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def arun(steps: "Steps[T]") -> T:
+    """Do the steps in async code."""
+    try:
+        return await _do(steps, next(steps))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def _go_on(steps: "Steps[T]", value: Awaitable[Any]) -> T:
+    """Do the rest of the steps in async code, after this value."""
+
+    async def given() -> Any:
+        return await value
+
+    return await _do(steps, Ask(given))
+
+
+async def _do(steps: "Steps[T]", step: Ask | Together) -> T:
+    while True:
+        try:
+            value = await perform(step)
+        except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+            failed: BaseException | None = problem
+        else:
+            failed = None
+        try:
+            step = steps.send(value) if failed is None else steps.throw(failed)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+async def perform(step: Ask | Together) -> Any:
+    """Do one step without blocking the event loop."""
+    if type(step) is Together:
+        return await asyncio.gather(*map(arun, step.works))
+    function = step.awaited or step.function  # type: ignore[union-attr]
+    if step.awaited is not None or is_async(function):  # type: ignore[union-attr]
+        return await function(*step.arguments, **step.keywords)  # type: ignore[union-attr]
+    value = await in_thread(step.call)  # type: ignore[union-attr]
+    return await value if inspect.isawaitable(value) else value
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling this gives a coroutine."""
+    while hasattr(function, "func"):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return inspect.iscoroutinefunction(function)
+    return inspect.iscoroutinefunction(type(function).__call__)
+
+
+def places_of(function: Callable[..., Any]) -> float:
+    """Count the arguments that a function takes by place; it is any number where nobody can know."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return float("inf")
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return float("inf")
+    return sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
+
+
+def is_loop_running() -> bool:
+    """Whether an event loop runs in this thread."""
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public function raises, which costs more
+
+
+def wait(awaitable: Awaitable[T]) -> T:
+    """Run an awaitable to its end, in an event loop of its own."""
+
+    async def main() -> T:
+        return await awaitable
+
+    if not is_loop_running():
+        return asyncio.run(main())
+    found: list[tuple[Any, BaseException | None]] = []
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=lambda: found.append(context.run(_outcome, lambda: asyncio.run(main()))))
+    thread.start()
+    thread.join()
+    [(value, problem)] = found
+    if problem is not None:
+        raise problem
+    return value  # type: ignore[no-any-return]
+
+
+_threads = threading.Semaphore(MAX_THREADS)
+
+
+def _begin_thread(work: Callable[[], None]) -> None:
+    if not _threads.acquire(blocking=False):
+        raise TooManyThreads(f"{MAX_THREADS} calls are running or hang: no thread is left for another one")
+
+    def run_and_free() -> None:
+        try:
+            work()
+        finally:
+            _threads.release()
+
+    threading.Thread(target=run_and_free, name="toolwire", daemon=True).start()
+
+
+def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return function(), None
+    except BaseException as problem:  # noqa: BLE001 - it is raised where the outcome is wanted
+        return None, problem
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Call a function in a thread of its own, with the context of here."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(outcome: tuple[Any, BaseException | None]) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    def work() -> None:
+        outcome = context.run(_outcome, function)
+        if not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(settle, outcome)
+            except RuntimeError:
+                return  # the loop was closed in between: nobody waits any more
+
+    _begin_thread(work)
+    value, problem = await future
+    if problem is not None:
+        raise problem
+    return value
+
+
+def _all_in_threads(works: "Sequence[Steps[Any]]") -> list[Any]:
+    """Do several works at the same time in sync code; the first problem is raised when all are done."""
+    found: list[Any] = [None] * len(works)
+    done = [threading.Event() for _ in works]
+
+    def begin(place: int) -> None:
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            found[place] = context.run(_outcome, lambda: run(works[place]))
+            done[place].set()
+
+        _begin_thread(work)
+
+    for place in range(len(works)):
+        begin(place)
+    for event in done:
+        event.wait()
+    for _, problem in found:
+        if problem is not None:
+            raise problem
+    return [value for value, _ in found]

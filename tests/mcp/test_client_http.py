@@ -1,0 +1,203 @@
+"""Servers over HTTP: away and back, too much, headers, cancelled calls."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp import served
+from tests.mcp.serving import (
+    in_thread,
+    serve_app,
+    serve_ours,
+    wait_for,
+)
+from toolwire import (
+    AgentResolver,
+    ToolCall,
+    mcp,
+    tool,
+)
+from toolwire.mcp import McpResolver
+from toolwire.outcome import FAILED
+
+
+def test_a_call_that_is_given_up_is_stopped(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+
+    async def main(resolver: McpResolver) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await resolver.aresolve(ToolCall("c1", "nap", {"path": str(note)}))
+
+    with in_thread(serve_ours) as url, mcp.http(url) as resolver:
+        asyncio.run(main(resolver))
+        assert wait_for(lambda: note.read_text() == "stopped")
+
+
+def test_an_http_server_that_went_away_and_came_back() -> None:
+    with in_thread(serve_ours) as url:
+        resolver = mcp.http(url).connect()
+        echo = ToolCall("c1", "echo", {"a": 1})
+        assert not resolver.resolve(echo).is_error
+    with contextlib.closing(resolver):
+        assert str(resolver.resolve(echo).content).startswith(f"{FAILED}cannot be reached: ")
+        port = int(url.split(":")[2].split("/")[0])
+
+        async def serve(ready: Callable[[str], None]) -> None:
+            await mcp.aserve(served.resolver(), transport="http", port=port, ready=ready)
+
+        with in_thread(serve):
+            assert not resolver.resolve(echo).is_error
+
+
+def test_an_answer_over_http_has_a_limit() -> None:
+    @tool(output_limit=10_000_000)
+    def long(size: int) -> str:
+        """Say much."""
+        return "x" * size
+
+    async def serve(ready: Callable[[str], None]) -> None:
+        await mcp.aserve(AgentResolver([long]), transport="http", port=0, ready=ready)
+
+    with in_thread(serve) as url, mcp.http(url, max_message=100_000) as resolver:
+        assert len(resolver.resolve(ToolCall("c1", "long", {"size": 90_000})).content) == 90_000
+        result = resolver.resolve(ToolCall("c1", "long", {"size": 5_000_000}))
+        assert "the answer has more than 100000 bytes" in str(result.content)
+        assert len(resolver.resolve(ToolCall("c1", "long", {"size": 90_000})).content) == 90_000
+
+
+def test_headers_are_sent() -> None:
+    """A server that wants a key gets it with each request, and only answers those that have it."""
+    seen: list[str | None] = []
+
+    async def serve(ready: Callable[[str], None]) -> None:
+        app = mcp.server_of(served.resolver()).streamable_http_app()
+
+        async def guarded(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                seen.append(dict(scope["headers"]).get(b"authorization", b"").decode())
+            await app(scope, receive, send)
+
+        await serve_app(guarded, ready)
+
+    with in_thread(serve) as url, mcp.http(url, headers={"Authorization": "Bearer k"}) as resolver:
+        assert not resolver.resolve(ToolCall("c1", "echo", {"a": 1})).is_error
+    assert set(seen) == {"Bearer k"}
+
+
+class ByHand(BaseHTTPRequestHandler):
+    """A server of the older protocol that answers calls as the path says."""
+
+    protocol_version = "HTTP/1.1"
+    calls = 0
+    sessions = 0
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def reply(self, body: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"content_type": "application/json", **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.reply(b"", 405)
+
+    def do_DELETE(self) -> None:
+        self.reply(b"", 405)
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        about = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "serverInfo": {"name": "n", "version": "1"},
+        }
+        results: dict[str, Any] = {
+            "initialize": about,
+            "tools/list": {"tools": [{"name": "do", "inputSchema": {"type": "object"}}]},
+        }
+        method = asked["method"]
+        if method == "initialize":
+            ByHand.sessions += 1
+        if method in results:
+            body = {"jsonrpc": "2.0", "id": asked["id"], "result": results[method]}
+            self.reply(json.dumps(body).encode(), mcp_session_id=f"s{ByHand.sessions}")
+        elif method == "tools/call":
+            ByHand.calls += 1
+            self.call(asked["params"]["arguments"]["how"], asked["id"])
+        elif "id" in asked:
+            self.reply(b"", 400)
+        else:
+            self.reply(b"", 202)
+
+    def call(self, how: str, number: int) -> None:
+        done = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "done"}]}}
+        body = json.dumps(done).encode()
+        match how:
+            case "silent":
+                self.close_connection = True
+            case "short":
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", "1000")
+                self.end_headers()
+                self.wfile.write(body)
+                self.close_connection = True
+            case "zipped":
+                self.reply(gzip.compress(body), content_encoding="gzip")
+            case "forgotten" if self.headers["mcp-session-id"] == "s1":
+                self.reply(b"", 404)
+            case status if status.isdigit():
+                self.reply(b"<html>", int(status), content_type="text/html")
+            case _:
+                self.reply(body)
+
+
+@pytest.fixture(scope="module")
+def strange() -> Iterator[McpResolver]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ByHand)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    with mcp.http(f"http://127.0.0.1:{server.server_port}/mcp", timeout=5) as resolver:
+        yield resolver
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "calls"),
+    [
+        ("", "done", 1),
+        ("silent", f"{FAILED}cannot be reached: ", 1),
+        ("short", f"{FAILED}Failed to parse JSON response: the answer broke off: ", 1),
+        ("zipped", f"{FAILED}answered with a compressed body", 1),
+        ("401", f"{FAILED}answered 401 Unauthorized", 1),
+        ("503", f"{FAILED}answered 503 Service Unavailable", 1),
+        ("200", f"{FAILED}Unexpected content type: text/html", 1),
+        ("302", f"{FAILED}Unexpected content type: text/html", 1),
+        ("forgotten", "done", 2),
+        ("well", "done", 1),
+    ],
+)
+def test_a_failure_of_http_costs_its_call_only(
+    strange: McpResolver, how: str, words: str, calls: int
+) -> None:
+    """No call is repeated but that of a session which the server forgot: it was not begun."""
+    before = ByHand.calls
+    result = strange.resolve(ToolCall("c1", "do", {"how": how}))
+    assert str(result.content).startswith(words)
+    assert result.is_error == (words != "done")
+    assert ByHand.calls - before == calls

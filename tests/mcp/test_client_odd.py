@@ -1,0 +1,79 @@
+"""Servers that say strange things: all is read as far as it can be, and nothing hangs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.mcp.serving import by_hand, do
+from toolwire import (
+    Text,
+    Tool,
+)
+from toolwire.outcome import FAILED
+
+
+def test_odd_listings_are_kept_as_they_are() -> None:
+    with by_hand() as resolver:
+        assert resolver.available_tools() == [
+            Tool("do", None, {"type": "object"}),
+            Tool("odd\nname", None, {"type": "string", "properties": 5}, {"annotations": "none", "title": 3}),
+            Tool("list schema", None, None),
+            Tool("no schema", None, None),
+        ]
+
+
+def test_a_listing_without_end_is_ended(caplog: pytest.LogCaptureFixture) -> None:
+    with by_hand("--endless") as resolver:
+        assert len(resolver.available_tools()) == 8
+    assert "lists tools without end" in caplog.text
+
+
+ODD: list[tuple[Any, str | list[Any], bool]] = [
+    ({}, "", False),
+    ({"content": 7}, "", False),
+    ({"content": [7, {"type": "video"}]}, [Text("7"), Text('{"type": "video"}')], False),
+    ({"content": [{"type": "image", "data": 7}]}, '{"type": "image", "data": 7}', False),
+    ({"content": [{"type": "resource", "resource": {"uri": "x:y"}}]}, '{"type": "resource"', False),
+    ({"content": [{"type": "text", "text": "a"}], "isError": "yes"}, "a", False),
+    ({"structuredContent": {"a": [None]}}, '{"a": [null]}', False),
+    ({"content": [], "structuredContent": 0}, "0", False),
+    ({"resultType": "input_required"}, f"{FAILED}the server did not finish", True),
+]
+
+
+def test_odd_results_are_read_as_far_as_they_can_be() -> None:
+    with by_hand() as resolver:
+        for given, content, is_error in ODD:
+            result = do(resolver, "result", given)
+            assert result.is_error is is_error
+            if isinstance(content, str):
+                assert str(result.content).startswith(content)
+            else:
+                assert result.content == content
+
+
+def test_what_a_server_wants_of_its_client_is_refused() -> None:
+    with by_hand() as resolver:
+        for method in ("sampling/createMessage", "roots/list", "elicitation/create", "own/thing"):
+            assert "error" in json.loads(str(do(resolver, "ask", method).content))
+        assert do(resolver, "error", {"code": -5, "message": "own words"}).content == f"{FAILED}own words"
+        assert do(resolver, "raw", "noise\n{}\n[1]\n\n").content == "after"
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ('{"content": [{"type": "text", "text": "half \\ud83d"}]}', "half \ufffd"),
+        ("[1]", f"{FAILED}the answer cannot be read"),
+        ("null", f"{FAILED}the answer cannot be read"),
+        ('{"content": ' + "[" * 500 + "]" * 500 + "}", f"{FAILED}the answer cannot be read"),
+        ('{"structuredContent": ' + "1" * 6000 + "}", f"{FAILED}the answer cannot be read"),
+    ],
+    ids=["surrogate", "list", "null", "deep", "long number"],
+)
+def test_an_answer_that_is_no_message_does_not_hang(raw: str, words: str) -> None:
+    """The first call has number 4: three questions were asked before it."""
+    with by_hand(timeout=5) as resolver:
+        result = do(resolver, "raw", '{"jsonrpc": "2.0", "id": 4, "result": ' + raw + "}\n")
+        assert str(result.content).startswith(words)

@@ -1,0 +1,110 @@
+"""Running the calls of a turn under limits: time, cancellation, threads, and what a caller may say."""
+
+import asyncio
+import contextlib
+import threading
+from typing import Any
+
+import pytest
+
+from tests.test_execution import FACES, TOOLS, Face, awaited, call, echo
+from toolwire import AgentResolver, Cancel, Limits, Tool, aio, execute, session_tools, tool
+from toolwire.errors import InvalidField
+from toolwire.steps import MAX_THREADS, TooManyThreads, in_thread
+
+
+def test_a_cancelled_task_cancels_its_tools() -> None:  # row J5
+    ended: list[str] = []
+
+    @tool(parallel=True)
+    async def work(name: str) -> str:
+        """Work."""
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append(name)
+        return name
+
+    async def main() -> None:
+        calls = [call(1, "work", name="a"), call(2, "work", name="b")]
+        running = asyncio.ensure_future(aio.execute(calls, AgentResolver([work])))
+        await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert sorted(ended) == ["a", "b"]
+        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+    asyncio.run(main())
+
+
+@FACES
+def test_cancel_gives_every_call_a_result(run: Face) -> None:
+    cancel = Cancel()
+
+    @tool(parallel=True)
+    async def waits(name: str) -> str:
+        """Wait."""
+        await asyncio.sleep(30)
+        return name
+
+    timer = threading.Timer(0.03, cancel)
+    timer.start()
+    calls = [
+        call(1, "echo", text="a"),
+        call(2, "waits", name="b"),
+        call(3, "waits", name="c"),
+        call(4, "echo", text="d"),
+    ]
+    found = run(calls, AgentResolver([echo, waits]), cancel=cancel)
+    timer.join()
+    assert [(one.content, one.is_error) for one in found] == [
+        ("a", False),
+        ("cancelled before it was done", True),
+        ("cancelled before it was done", True),
+        ("cancelled before it was done", True),
+    ]
+    assert all(one.is_error for one in run(calls, AgentResolver([echo, waits]), cancel=cancel)), (
+        "it stays cancelled"
+    )
+
+
+def test_limits_may_be_a_value_and_unknown_ones_are_refused() -> None:
+    found = execute([call(1, "async_echo", text="a", wait=5)], TOOLS, limits=Limits(timeout=0.01))
+    assert "longer than 0.01 s" in str(found[0].content)
+    with pytest.raises(InvalidField, match="time is no limit; there are: timeout, output, calls, parallel"):
+        execute([], TOOLS, time=3)
+
+
+def test_metadata_that_is_no_amount_is_not_minded() -> None:
+    for value in (True, 0, -1, "3", None):
+        declared = Tool.new(
+            name="x", description="", parameters={"type": "object"}, metadata={"timeout": value}
+        )
+        assert execute([call(1, "x")], lambda given: given.name, tools=[declared])[0].content == "x"
+
+
+def test_a_session_says_how_its_tools_run() -> None:
+    _, resolve = session_tools.prepare(TOOLS, ["hangs"], {})
+    assert "longer than 0.02 s" in str(execute([call(1, "hangs")], resolve)[0].content)
+
+
+def test_threads_that_hang_are_bounded() -> None:  # row J4
+    release = threading.Event()
+
+    async def main() -> int:
+        waiting: list[asyncio.Future[Any]] = []
+        while len(waiting) <= MAX_THREADS:
+            waiting.append(asyncio.ensure_future(in_thread(release.wait)))
+            await asyncio.sleep(0)
+            if waiting[-1].done():
+                break
+        with pytest.raises(TooManyThreads):
+            await waiting.pop()
+        release.set()
+        return len(await asyncio.gather(*waiting))
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(release.set)
+        assert 0 < asyncio.run(main()) <= MAX_THREADS
+    assert awaited([call(1, "echo", text="a")], TOOLS)[0].content == "a", "threads that ended are free again"
