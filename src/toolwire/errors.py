@@ -13,9 +13,11 @@
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
+    |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
     +-- LossyTranslation     a strict translation would lose something; carries the losses
+    +-- ScenarioFailed       a simulated model was not used as its scenario says; carries the problems
 
 Rule: a message says what was wrong, `path` says where, and the message says what would be right.
 """
@@ -118,6 +120,17 @@ class UnknownTool(UserError, LookupError):
         super().__init__(f"Unknown tool: {name}; available: {', '.join(self.known) or 'none'}")
 
 
+class UnreadableCalls(UserError):
+    """Calls of a model that cannot be run: `errors` say why, and `calls` are the others of the answer."""
+
+    code = "unreadable_calls"
+
+    def __init__(self, errors: Sequence[Any], calls: Sequence[Any] = ()) -> None:
+        self.errors = list(errors)
+        self.calls = list(calls)
+        super().__init__("; ".join(map(str, self.errors)))
+
+
 class ToolError(ToolwireError):
     """What a tool raises to fail with its own words: the model reads them as they are."""
 
@@ -133,3 +146,11 @@ class LossyTranslation(ToolwireError):
         self.losses = tuple(losses)
         lines = "\n".join(f"  {loss}" for loss in self.losses)
         super().__init__(f"{len(self.losses)} thing(s) cannot be said in the target:\n{lines}")
+
+
+class ScenarioFailed(ToolwireError, AssertionError):
+    """A simulated model was not used as its scenario says."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("the scenario was not kept to:\n" + "\n".join(f"  {line}" for line in self.problems))

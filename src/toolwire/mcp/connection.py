@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from typing import Any
 
 import anyio
@@ -36,7 +35,7 @@ from pydantic import ValidationError
 from toolwire.errors import ServerUnavailable
 from toolwire.mcp.listing import decode_tool
 from toolwire.mcp.process import Child
-from toolwire.mcp.targets import Http, Stdio, Terms
+from toolwire.mcp.targets import Http, Stdio, Terms, own_version
 from toolwire.mcp.web import http_streams
 from toolwire.types import Tool
 
@@ -172,7 +171,7 @@ class Connection:
                 self._session = await stack.enter_async_context(
                     ClientSession(
                         dispatcher=self._wire,
-                        client_info=Implementation(name="toolwire", version=version("toolwire")),
+                        client_info=Implementation(name="toolwire", version=own_version()),
                         message_handler=self._hear,
                     )
                 )
@@ -253,7 +252,8 @@ class Connection:
 
     async def refresh(self) -> None:
         """List the tools anew."""
-        self._listed(await self.list_tools())
+        with anyio.fail_after(self._terms.connect_timeout):
+            self._listed(await self.list_tools())
 
     async def _hear(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
@@ -264,8 +264,7 @@ class Connection:
             await self._changed.wait()
             self._changed.clear()
             try:
-                with anyio.fail_after(self._terms.connect_timeout):
-                    await self.refresh()
+                await self.refresh()
             except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
                 logger.warning("%s could not list its new tools: %s", self._target.label, problem)
             await anyio.sleep(LIST_AGAIN)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.media import split_data_url
-from toolwire.outcome import FAILED, failure, sayable, write_json
+from toolwire.outcome import FAILED, PARTS, failure, sayable, write_json
 from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, ToolCall, ToolResult
 
 WIRE = "mcp"
@@ -183,7 +183,7 @@ def _kept(opaque: Opaque | None) -> dict[str, Any]:
 
 def encode_part(part: Part) -> dict[str, Any]:
     """Write one part as a content block."""
-    kept = _kept(part.opaque)  # type: ignore[union-attr]
+    kept = _kept(getattr(part, "opaque", None))
     match part:
         case Text() if "link" in kept:
             return {"type": "resource_link", "name": kept["link"]["uri"], **kept["link"]}
@@ -192,6 +192,14 @@ def encode_part(part: Part) -> dict[str, Any]:
         case Image() | Audio() | Document():
             return _encode_medium(part, kept)
     return {"type": "text", "text": write_json(msgspec.to_builtins(part))}
+
+
+def without_opaque(result: ToolResult) -> ToolResult:
+    """Give a result without what MCP had said beside it and its parts."""
+    content = result.content
+    if not isinstance(content, str):
+        content = [replace(part, opaque=None) if isinstance(part, PARTS) else part for part in content]
+    return replace(result, content=content, opaque=None)
 
 
 def _encode_medium(part: Image | Audio | Document, kept: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Rules of this file:
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -113,7 +114,7 @@ class _Lines:
         work = self._queue.put(line)
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result()
-        except (RuntimeError, asyncio.CancelledError) as problem:
+        except (RuntimeError, concurrent.futures.CancelledError) as problem:
             work.close()
             raise RuntimeError from problem
 

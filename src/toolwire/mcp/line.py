@@ -78,7 +78,12 @@ class Line:
 
     async def refresh(self) -> None:
         """List the tools anew."""
-        await (await self.connected()).refresh()
+        connection = await self.connected()
+        try:
+            await connection.refresh()
+        except (MCPError, TimeoutError) as problem:
+            words = str(problem) or "it took too long"
+            raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}") from problem
 
     async def close(self) -> None:
         """End the connection, or the attempt to get one, for good."""
@@ -113,14 +118,15 @@ class Line:
             return failure(call, f"{FAILED}it took longer than {self._terms.timeout:g} s")
         except MCPError as problem:
             return await self._failed(problem, connection, call)
-        except (RuntimeError, ValueError) as problem:
-            return failure(call, f"{FAILED}{self._target.label}: {problem}")
+        except Exception as problem:
+            logger.exception("a call of %s failed", self._target.label)
+            return failure(call, f"{FAILED}{problem or type(problem).__name__}")
 
     async def _ask(self, connection: Connection, call: ToolCall) -> dict[str, Any]:
         try:
             answer = await connection.call(call.name, call.arguments)
         except MCPError as problem:
-            if problem.code == INVALID_REQUEST and problem.message == FORGOTTEN:
+            if problem.code == INVALID_REQUEST and problem.message == FORGOTTEN and self._has_sessions:
                 await connection.close()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
@@ -139,6 +145,10 @@ class Line:
         if problem.code == INVALID_PARAMS and problem.message.lower().startswith(UNKNOWN):
             raise UnknownTool(call.name, [name for name in self._names() if name != call.name])
         return failure(call, f"{FAILED}{problem.message}")
+
+    @property
+    def _has_sessions(self) -> bool:
+        return isinstance(self._target, Http)
 
     def _names(self) -> list[str]:
         return [tool.name for tool in self.tools or ()]

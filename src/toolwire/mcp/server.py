@@ -10,19 +10,20 @@ Rules of this file:
 import asyncio
 import logging
 from collections.abc import Collection
-from importlib.metadata import version as version_of
 from typing import Any
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.execution import Limits, aexecute
 from toolwire.mcp.client import need_official
-from toolwire.mcp.content import encode_result
+from toolwire.mcp.content import encode_result, without_opaque
 from toolwire.mcp.listing import TEXT, bare, beside, encode_tool
+from toolwire.mcp.targets import own_version
 from toolwire.resolvers.protocol import check_resolver, tools_of
 from toolwire.session_tools import prepare
-from toolwire.types import Tool, ToolCall
+from toolwire.types import Tool, ToolCall, ToolResult
 
 logger = logging.getLogger("toolwire.mcp")
+FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
 
 
 class _Served:
@@ -57,7 +58,7 @@ class _Served:
         """Answer `tools/list`."""
         tools, _ = await self.prepared()
         listed = _fitting([encode_tool(tool) for tool in tools], request.protocol_version)
-        return {"tools": listed, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+        return {"tools": listed, **FRESH}
 
     async def call_tool(self, request: Any, params: Any) -> dict[str, Any]:
         """Answer `tools/call`."""
@@ -70,8 +71,8 @@ class _Served:
             raise MCPError(INVALID_PARAMS, str(UnknownTool(params.name, [tool.name for tool in tools])))
         call = _call_of(tool, params.arguments or {}, str(request.request_id))
         [result] = await aexecute([call], session, tools=tools, limits=self.limits)
-        body = encode_result(result, structured=beside(tool, "outputSchema") is not None)
-        return body if _takes_any(request.protocol_version) else _with_objects_only(body)
+        structured = beside(tool, "outputSchema") is not None
+        return body_of(result, request.protocol_version, structured=structured)
 
 
 def _call_of(tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolCall:
@@ -81,42 +82,38 @@ def _call_of(tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolCall:
     return ToolCall(call_id, tool.name, arguments)
 
 
-def _takes_any(protocol: str) -> bool:
-    """Whether structured content may be any JSON."""
+def body_of(result: ToolResult, protocol: str, *, structured: bool = False) -> dict[str, Any]:
+    """Write a result as a protocol takes it; if need be, without what another server had said beside it."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS  # noqa: PLC0415 - the extra may be absent
 
-    return protocol in MODERN_PROTOCOL_VERSIONS
-
-
-def _with_objects_only(body: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(body.get("structuredContent", {}), dict):
-        return body
-    return {key: value for key, value in body.items() if key != "structuredContent"}
+    body = encode_result(result, structured=structured)
+    if protocol not in MODERN_PROTOCOL_VERSIONS and not isinstance(body.get("structuredContent", {}), dict):
+        del body["structuredContent"]
+    return body if _fits("tools/call", "content", body, protocol) else encode_result(without_opaque(result))
 
 
 def _fitting(listed: list[dict[str, Any]], protocol: str) -> list[dict[str, Any]]:
     """Give a listing that the protocol takes; a tool that it does not take is listed with less."""
-    if _is_listing(listed, protocol):
+    if _fits("tools/list", "tools", {"tools": listed, **FRESH}, protocol):
         return listed
     fitting = []
     for tool in listed:
-        fits = _is_listing([tool], protocol)
+        fits = _fits("tools/list", "tools", {"tools": [tool], **FRESH}, protocol)
         if not fits:
             logger.warning("the tool %r is listed without its schema, which MCP does not take", tool["name"])
         fitting.append(tool if fits else bare(tool))
     return fitting
 
 
-def _is_listing(listed: list[dict[str, Any]], protocol: str) -> bool:
+def _fits(method: str, field: str, body: dict[str, Any], protocol: str) -> bool:
+    """Whether a protocol takes a body; one that it takes for something else loses its field."""
     from mcp_types.methods import serialize_server_result  # noqa: PLC0415 - the extra may be absent
     from pydantic import ValidationError  # noqa: PLC0415 - the extra may be absent
 
-    body = {"tools": listed, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
     try:
-        serialize_server_result("tools/list", protocol, body)
-    except (ValidationError, ValueError):
+        return field in serialize_server_result(method, protocol, body)
+    except ValidationError:
         return False
-    return True
 
 
 def server_of(
@@ -138,7 +135,7 @@ def server_of(
     from mcp_types import CallToolRequestParams, PaginatedRequestParams  # noqa: PLC0415 - the extra may be absent
 
     served = _Served(resolver, names, context, limits or Limits())
-    server: Any = Server(name, version=version or version_of("toolwire"), instructions=instructions)
+    server: Any = Server(name, version=version or own_version(), instructions=instructions)
     server.add_request_handler("tools/list", PaginatedRequestParams, served.list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, served.call_tool)
     return server

@@ -1,10 +1,19 @@
 """Where an MCP server is: a command to start, or a URL."""
 
+from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
 MAX_MESSAGE = 16 * 1024 * 1024
+
+
+def own_version() -> str:
+    """Give the version by which this package names itself; a source tree that is not installed has none."""
+    try:
+        return version("toolwire")
+    except PackageNotFoundError:
+        return "0"
 
 
 class Stdio(Struct, frozen=True):
