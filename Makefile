@@ -8,7 +8,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench torture torture-short fix docs lock clean
+.PHONY: help demo test check bench torture torture-short packages fix docs lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -30,7 +30,7 @@ bench: .venv-bench/.bench ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
-	$(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
+	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
 
 torture-short: .venv/.test ## run the slow tests over few generated values
 	$(PYTEST) --timeout 300 -m slow $(ARGS)
@@ -38,6 +38,9 @@ torture-short: .venv/.test ## run the slow tests over few generated values
 fix: .venv/.check ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+packages: ## install what the code tools use where it is: ripgrep and bubblewrap (Debian)
+	@scripts/packages
 
 docs: .venv/.test ## write the support matrix anew, from the code
 	$(BIN)/python scripts/matrix

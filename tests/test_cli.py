@@ -216,7 +216,7 @@ def test_help_says_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
-    assert "Exit codes: 0 done; 1 a strict translation would lose something; 2" in told
+    assert "Exit codes: 0 done; 1 a strict translation would lose something, a tool failed" in told
     for line in ("translate a body from one dialect", "list the dialects", "list the models"):
         assert line in told
 
@@ -256,3 +256,52 @@ def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     broken = subprocess.run(command, input=b"{", capture_output=True, check=False)
     assert (broken.returncode, broken.stdout) == (2, b"")
     assert broken.stderr.startswith(b"toolwire: body: is not JSON")
+
+
+def test_the_tools_are_listed(run: Any) -> None:
+    ran = run("tools")
+    lines = ran.out.decode().splitlines()
+    assert (ran.code, len(lines)) == (0, 12)
+    assert lines[0].startswith("read_file       Read a file.")
+    declared = run("tools", "--dialect", "anthropic").body
+    assert [one["name"] for one in declared][:2] == ["read_file", "write_file"]
+    assert declared[0]["input_schema"]["required"] == ["path"]
+
+
+def test_a_tool_is_called(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Grüße\n")
+    ran = run("call", "read_file", '{"path": "a.txt"}', "--cwd", str(tmp_path))
+    assert (ran.code, ran.out.decode(), ran.told) == (0, "Grüße\n\n", "")
+    ran = run("call", "read_file", '{"path": "../b"}', "--cwd", str(tmp_path))
+    assert (ran.code, ran.out) == (1, b"")
+    assert "../b: it leads out of the project folder" in ran.told
+    ran = run("call", "list_directory", "--cwd", str(tmp_path), "--json")
+    assert ran.body["content"] == "a.txt"
+    ran = run("call", "write_file", "-", "--cwd", str(tmp_path), given=b'{"path": "b", "content": "x"}')
+    assert (ran.code, (tmp_path / "b").read_text()) == (0, "x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("call", "rm", "{}"), "unknown tool 'rm'. Available: read_file"),
+        (("call", "read_file", "{}"), "missing required field: path"),
+        (("call", "read_file", "{"), "JSON"),
+        (("call", "read_file", "[]"), "must be a JSON object"),
+        (("call", "read_file", '{"path":"a","path":"b"}'), "twice"),
+        (("call", "read_file", "{}", "--cwd", "/nothing/here"), "must be a folder"),
+    ],
+)
+def test_a_call_that_cannot_be_is_told(run: Any, arguments: tuple[str, ...], told: str) -> None:
+    ran = run(*arguments)
+    assert ran.code in (1, 2)
+    assert ran.out == b""
+    assert told in ran.told
+
+
+def test_the_doctor_says_what_holds(run: Any, tmp_path: Path) -> None:
+    ran = run("doctor", "--cwd", str(tmp_path))
+    lines = ran.out.decode().splitlines()
+    assert all(line.startswith(("ok   ", "NO   ")) for line in lines)
+    assert ran.code == int(any(line.startswith("NO") for line in lines))
+    assert any("sandbox" in line for line in lines)

@@ -1,7 +1,4 @@
-"""The command line: `toolwire translate`, `toolwire dialects`, `toolwire models`.
-
-Exit codes: 0 done; 1 a strict translation would lose something; 2 the input or the arguments cannot be used.
-"""
+"""`toolwire translate`, `toolwire dialects`, `toolwire models`."""
 
 import argparse
 import sys
@@ -15,32 +12,15 @@ import msgspec
 from toolwire import catalogue, translate
 from toolwire.bodies import read_body
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import LossyTranslation, ToolwireError
+from toolwire.errors import LossyTranslation
 from toolwire.types import Loss
 
 KINDS = ("request", "response", "stream", "error")
 PIECE = 65536
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except LossyTranslation as refusal:
-        _tell(refusal.losses, as_json=options.json_losses)
-        print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)
-        return 1
-    except (ToolwireError, OSError) as problem:
-        print(f"toolwire: {problem}", file=sys.stderr)
-        return 2
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="toolwire", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def add(commands: Any) -> None:
+    """Add the commands of this file."""
     names = [*NAMES, *ALIASES]
     command = commands.add_parser("translate", help="translate a body from one dialect to another")
     command.add_argument(
@@ -67,12 +47,18 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("models", help="list the models of the catalogue with their prices")
     command.add_argument("--provider", default=None)
     command.set_defaults(run=_models)
-    return parser
 
 
 def _translate(options: argparse.Namespace) -> int:
-    if options.kind == "stream":
-        return _translate_stream(options)
+    try:
+        return _translate_stream(options) if options.kind == "stream" else _translate_body(options)
+    except LossyTranslation as refusal:
+        _tell(refusal.losses, as_json=options.json_losses)
+        print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)
+        return 1
+
+
+def _translate_body(options: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
     pair = options.source, options.target
     match options.kind:

@@ -1,0 +1,104 @@
+"""`toolwire tools`, `toolwire call`, `toolwire doctor`: the code tools without a model.
+
+Rule: what a tool gives goes to standard output as it is; why it failed goes to standard error.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+import msgspec
+
+from toolwire.bodies import read_body
+from toolwire.dialects import ALIASES, NAMES
+from toolwire.errors import UserError
+from toolwire.types import Text, ToolCall, ToolResult
+
+SANDBOXES = ("auto", "bubblewrap", "none")
+
+
+def add(commands: Any) -> None:
+    """Add the commands of this file."""
+    command = commands.add_parser("tools", help="list the code tools, or declare them for a dialect")
+    command.add_argument(
+        "--dialect",
+        choices=[*NAMES, *ALIASES],
+        default=None,
+        help="print the declarations as this wire has them",
+    )
+    command.set_defaults(run=_tools)
+    command = commands.add_parser(
+        "call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\''
+    )
+    command.add_argument("tool", help="the name of the tool")
+    command.add_argument("arguments", nargs="?", default="{}", help="a JSON object; - reads standard input")
+    _add_options(command)
+    command.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    command.set_defaults(run=_call)
+    command = commands.add_parser("doctor", help="try what the code tools promise on this machine")
+    _add_options(command)
+    command.set_defaults(run=_doctor)
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--cwd", default=".", help="the project folder (default: this one)")
+    command.add_argument(
+        "--sandbox", choices=SANDBOXES, default="auto", help="how bash is confined (default: auto)"
+    )
+    command.add_argument("--network", action="store_true", help="let commands of bash use the network")
+
+
+def _code_tools(options: argparse.Namespace) -> Any:
+    from toolwire.codetools import CodeTools  # noqa: PLC0415 - other commands need no tools
+
+    return CodeTools(options.cwd, sandbox=options.sandbox, network=options.network)
+
+
+def _tools(options: argparse.Namespace) -> int:
+    from toolwire.codetools.definitions import TOOLS  # noqa: PLC0415 - other commands need no tools
+
+    if options.dialect is None:
+        width = max(len(tool.name) for tool in TOOLS)
+        for tool in TOOLS:
+            print(f"{tool.name:<{width}}  {str(tool.description).partition('. ')[0].rstrip('.')}.")
+        return 0
+    from toolwire import codec  # noqa: PLC0415 - only where it is wanted
+
+    declared = codec.encode_definitions(list(TOOLS), options.dialect)
+    print(msgspec.json.format(msgspec.json.encode(declared)).decode())
+    return 0
+
+
+def _call(options: argparse.Namespace) -> int:
+    from toolwire.execution import execute  # noqa: PLC0415 - other commands run nothing
+
+    text = sys.stdin.read() if options.arguments == "-" else options.arguments
+    arguments = read_body(text.encode(errors="surrogateescape"))
+    if type(arguments) is not dict:
+        raise UserError("the arguments must be a JSON object", path="call")
+    [result] = execute([ToolCall("call_1", options.tool, arguments)], _code_tools(options))
+    if options.json:
+        print(msgspec.json.encode(result).decode())
+    else:
+        print(_shown(result), file=sys.stderr if result.is_error else sys.stdout)
+    return int(result.is_error)
+
+
+def _shown(result: ToolResult) -> str:
+    if isinstance(result.content, str):
+        return result.content
+    kinds = (
+        (part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]")
+        for part in result.content
+    )
+    return "\n".join(kinds)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from toolwire.codetools.doctor import probe  # noqa: PLC0415 - other commands need no tools
+
+    kit = _code_tools(options)
+    findings = probe(kit.workspace, kit.desk.options)
+    for finding in findings:
+        print(f"{'ok  ' if finding.holds else 'NO  '} {finding.name}: {finding.words}")
+    return int(not all(finding.holds for finding in findings))

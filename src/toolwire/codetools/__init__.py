@@ -1,0 +1,20 @@
+"""The twelve code tools: files, a shell, search and the web, for a project folder."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from toolwire.codetools.kit import CodeTools
+from toolwire.types import ToolCall, ToolResult
+
+__all__ = ["CodeTools", "resolver", "resolver_fn"]
+
+
+def resolver(cwd: str | os.PathLike[str]) -> tuple[type[CodeTools], str | os.PathLike[str]]:
+    """Give a pair of the tools and their folder, as a `Composition` takes it."""
+    return CodeTools, cwd
+
+
+def resolver_fn(cwd: str | os.PathLike[str], **options: Any) -> Callable[[ToolCall], ToolResult]:
+    """Give a function that runs calls in a folder."""
+    return CodeTools(cwd, **options).resolve

@@ -1,0 +1,309 @@
+"""Which addresses of the network may be fetched: of what a URL names, and of what its name leads to.
+
+Rules of this file:
+- Everything here is a pure function of text; a URL is read by the parser of the HTTP client, and by no other.
+- An address is public by all that is known of it, or it is refused. What carries another address inside is
+  refused with it; only NAT64, which resolvers of IPv6 networks make, is as good as what it carries.
+- `allow_private` opens loopback and the networks of a house. It never opens metadata services of clouds,
+  link-local addresses, multicast, or what is reserved.
+- Hosts are compared label by label, in the spelling that is connected to.
+"""
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from toolwire.codetools.spelling import shown
+from toolwire.errors import InvalidField, ToolError
+
+if TYPE_CHECKING:
+    from httpx2 import URL
+
+MAX_URL = 8000
+MAX_HOST = 253
+DEFAULT_PORTS = {"http": 80, "https": 443}
+PORTS = frozenset({80, 443, 8080, 8443})
+FIRST_PRIVATE_PORT = 1024
+LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+LOOPBACK = "this machine"
+PRIVATE = "a private network"
+OPENED = frozenset({LOOPBACK, PRIVATE})
+METADATA = "a cloud's metadata service"
+METADATA_HOSTS = frozenset(
+    "metadata metadata.google.internal metadata.goog instance-data instance-data.ec2.internal".split()
+)
+METADATA_ADDRESSES = frozenset(
+    map(
+        ip_address,
+        "169.254.169.254 169.254.170.2 169.254.170.23 168.63.129.16 192.0.0.192 100.100.100.200 "
+        "fd00:ec2::254 fd00:ec2::23 fd20:ce::254 fd00:42::42".split(),
+    )
+)
+# The special-purpose registries of IANA.
+BLOCKS_4 = [
+    (IPv4Network(block), kind)
+    for block, kind in (
+        ("0.0.0.0/8", "this very machine"),
+        ("10.0.0.0/8", PRIVATE),
+        ("100.64.0.0/10", PRIVATE),
+        ("127.0.0.0/8", LOOPBACK),
+        ("169.254.0.0/16", "a link-local address"),
+        ("172.16.0.0/12", PRIVATE),
+        ("192.0.0.0/24", "a reserved address"),
+        ("192.0.2.0/24", "an address for documentation"),
+        ("192.88.99.0/24", "a 6to4 relay"),
+        ("192.168.0.0/16", PRIVATE),
+        ("198.18.0.0/15", "an address for benchmarks"),
+        ("198.51.100.0/24", "an address for documentation"),
+        ("203.0.113.0/24", "an address for documentation"),
+        ("224.0.0.0/4", "a multicast address"),
+        ("240.0.0.0/4", "a reserved address"),
+    )
+]
+BLOCKS_6 = [
+    (IPv6Network(block), kind)
+    for block, kind in (
+        ("::1/128", LOOPBACK),
+        ("::/128", "no address"),
+        ("fc00::/7", PRIVATE),
+        ("fe80::/10", "a link-local address"),
+        ("fec0::/10", "a site-local address"),
+        ("ff00::/8", "a multicast address"),
+        ("2001:db8::/32", "an address for documentation"),
+        ("3fff::/20", "an address for documentation"),
+    )
+]
+# Forms of IPv6 that carry an IPv4 address: the block, its name, and how far from the right the latter stands.
+CARRIERS = [
+    (IPv6Network("::ffff:0:0/96"), "IPv4-mapped", 0),
+    (IPv6Network("::ffff:0:0:0/96"), "IPv4-translated", 0),
+    (IPv6Network("::/96"), "IPv4-compatible", 0),
+    (IPv6Network("64:ff9b:1::/48"), "local NAT64", 0),
+    (IPv6Network("2002::/16"), "6to4", 80),
+    (IPv6Network("2001::/32"), "Teredo", 0),
+]
+NAT64 = IPv6Network("64:ff9b::/96")
+PROTOCOLS = IPv6Network("2001::/23")
+UNICAST = IPv6Network("2000::/3")
+ISATAP = frozenset({0x00005EFE, 0x02005EFE})
+WORD = 0xFFFFFFFF
+
+
+class AddressRefused(ToolError):
+    """A URL that is not fetched."""
+
+
+class Rules(Struct, frozen=True):
+    """What may be fetched; `allow_hosts` names the only hosts, if it is given: `good.com`, `*.good.com`."""
+
+    allow_private: bool = False
+    allow_hosts: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(allow_private: Any = False, allow_hosts: Any = None) -> "Rules":
+        """Read the options of the tools; what cannot be understood allows nothing."""
+        if not isinstance(allow_private, bool):
+            raise InvalidField("allow_private", "must be True or False", path="CodeTools")
+        if allow_hosts is None:
+            return Rules(allow_private)
+        given = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
+        if not isinstance(given, Iterable):
+            raise InvalidField("allow_hosts", "must be a list of hosts", path="CodeTools")
+        return Rules(allow_private, tuple(map(_pattern, given)))
+
+
+def _pattern(given: Any) -> str:
+    if isinstance(given, str):
+        star, name = ("*.", given[2:]) if given.startswith("*.") else ("", given)
+        host = _encoded(name)
+        if host and (_is_name(host) or (not star and _address(host) is not None)):
+            return star + host
+    raise InvalidField(
+        "allow_hosts",
+        f"has {given!r}: a host is wanted, such as docs.python.org, or *.python.org for all below it",
+        path="CodeTools",
+    )
+
+
+def _encoded(name: str) -> str:
+    """Spell a host as the client connects to it."""
+    from httpx2 import URL, InvalidURL  # noqa: PLC0415 - the client is loaded when something is fetched
+
+    try:
+        host = URL(scheme="http", host=name.removesuffix(".") or "*").raw_host.decode()
+    except (InvalidURL, ValueError):
+        return ""
+    return host.removesuffix(".")
+
+
+class Target(Struct, frozen=True):
+    """A URL that may be fetched, as far as it can be seen before its name is looked up."""
+
+    url: Any
+    host: str
+    port: int
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Where it is: scheme, host and port."""
+        return self.url.scheme, self.host, self.port
+
+
+def target_of(given: str, rules: Rules, base: "URL | None" = None) -> Target:
+    """Read a URL, relative to another one if that is given, and refuse what is never fetched."""
+    from httpx2 import URL, InvalidURL  # noqa: PLC0415 - the client is loaded when something is fetched
+
+    if len(given) > MAX_URL:
+        raise AddressRefused(f"the address has {len(given)} characters; {MAX_URL} are the most")
+    try:
+        url = (URL(given) if base is None else base.join(given)).copy_with(fragment=None)
+        host = url.raw_host.decode().removesuffix(".")
+        if host != url.raw_host.decode():
+            url = url.copy_with(host=host)
+    except (InvalidURL, ValueError) as problem:
+        raise AddressRefused(
+            f"{brief(given)} is no address that can be fetched: {brief(str(problem))}"
+        ) from None
+    port = _check(url, host, given, rules)
+    return Target(url, host, port)
+
+
+def _check(url: "URL", host: str, given: str, rules: Rules) -> int:
+    if url.scheme not in DEFAULT_PORTS:
+        raise AddressRefused(f"{brief(given)}: only http:// and https:// addresses are fetched")
+    if not host:
+        raise AddressRefused(f"{brief(given)} names no host: give an address such as https://example.com/")
+    if url.userinfo:
+        raise AddressRefused(
+            f"the address of {host} has a user name in it, before the @: leave it out, and use headers"
+        )
+    _check_host(host)
+    if rules.allow_hosts is not None and not is_allowed(host, rules.allow_hosts):
+        named = ", ".join(rules.allow_hosts) or "none"
+        raise AddressRefused(f"{host} is not among the hosts that may be fetched: {named}")
+    port = url.port if url.port is not None else DEFAULT_PORTS[url.scheme]
+    if port not in PORTS and not (rules.allow_private and FIRST_PRIVATE_PORT <= port <= 0xFFFF):
+        allowed = ", ".join(map(str, sorted(PORTS)))
+        raise AddressRefused(f"port {port} of {host} is refused: the ports that may be used are {allowed}")
+    return port
+
+
+def _check_host(host: str) -> None:
+    """Refuse what is neither a name nor an address in its one spelling."""
+    if ":" in host:
+        if "%" in host:
+            raise AddressRefused(f"{shown(host)} is an address of one network card: those are refused")
+        return
+    meant = number_of(host)
+    if meant is None and not _is_name(host):
+        raise AddressRefused(f"{brief(host)} is no name of a host")
+    if meant is not None and meant != host:
+        raise AddressRefused(
+            f"{host} is another spelling of {meant}" if meant else f"{host} is neither a name nor an address"
+        )
+    if host in METADATA_HOSTS:
+        raise AddressRefused(f"{host} is {METADATA}: it is never fetched")
+
+
+def _is_name(host: str) -> bool:
+    """Whether a host is a name that can be looked up."""
+    return len(host) <= MAX_HOST and all(map(LABEL.fullmatch, host.split("."))) and number_of(host) is None
+
+
+def number_of(host: str) -> str | None:
+    """Give the IPv4 address that numbers such as 0x7f.1 mean; "" if none; None if the host is a name."""
+    parts = host.removesuffix(".").split(".")
+    if not NUMBER.fullmatch(parts[-1]):
+        return None
+    if len(parts) > 4 or not all(map(NUMBER.fullmatch, parts)) or any(len(part) > 40 for part in parts):
+        return ""
+    try:
+        *first, last = map(_number, parts)
+    except ValueError:
+        return ""
+    if any(number > 0xFF for number in first) or last >= 256 ** (5 - len(parts)):
+        return ""
+    return str(IPv4Address(sum(number << (24 - 8 * place) for place, number in enumerate(first)) + last))
+
+
+def _number(text: str) -> int:
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8 if text.startswith("0") else 10)
+
+
+def is_allowed(host: str, patterns: Iterable[str]) -> bool:
+    """Whether a host is among those that are named; `*.good.com` names all below good.com, not itself."""
+    labels = host.removesuffix(".").split(".")
+    for pattern in patterns:
+        wanted = pattern.split(".")
+        if wanted[0] == "*":
+            if len(labels) >= len(wanted) and labels[1 - len(wanted) :] == wanted[1:]:
+                return True
+        elif labels == wanted or _address(host) == _address(pattern) is not None:
+            return True
+    return False
+
+
+def why_refused(address: str, *, allow_private: bool = False) -> str | None:
+    """Say what an address is that may not be connected to; None if it may."""
+    found = _address(address)
+    if found is None or "%" in address:
+        return "no public address"
+    if found in METADATA_ADDRESSES:
+        return METADATA
+    kind = _kind_4(found) if isinstance(found, IPv4Address) else _kind_6(found, allow_private)
+    if kind is not None and allow_private and kind in OPENED:
+        return None
+    return kind
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _kind_4(address: IPv4Address) -> str | None:
+    for block, kind in BLOCKS_4:
+        if address in block:
+            return kind
+    return None if address.is_global else "no public address"
+
+
+def _kind_6(address: IPv6Address, allow_private: bool) -> str | None:
+    for block, kind in BLOCKS_6:
+        if address in block:
+            return kind
+    if address in NAT64:
+        return why_refused(str(IPv4Address(int(address) & WORD)), allow_private=allow_private)
+    carried = carried_by(address)
+    if carried is not None:
+        name, inner = carried
+        return f"an address of the form {name}, which carries {inner}"
+    if address not in UNICAST or address in PROTOCOLS or not address.is_global:
+        return "no public address"
+    return None
+
+
+def carried_by(address: IPv6Address) -> tuple[str, IPv4Address] | None:
+    """Name the form and the IPv4 address that an IPv6 address carries inside."""
+    number = int(address)
+    for block, name, shift in CARRIERS:
+        if address in block:
+            inner = number >> shift & WORD
+            return name, IPv4Address(inner ^ WORD if name == "Teredo" else inner)
+    if number >> 32 & WORD in ISATAP:
+        return "ISATAP", IPv4Address(number & WORD)
+    return None
+
+
+def brief(text: str) -> str:
+    """Write what was given on one line, its beginning if it is long."""
+    return shown(text if len(text) <= 200 else f"{text[:200]}...")

@@ -1,0 +1,197 @@
+"""Edit files: replace text that is there exactly once; all edits of a call are made, or none.
+
+Rules of this file:
+- Everything is read and checked before anything is written, and written in one step.
+- Edits are made in order; each sees what those before it made. Which one fails is said by its number.
+- Two paths that lead to one file are one file. What changes several files goes through the journal.
+"""
+
+import contextlib
+import os
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.codetools.definitions import FILE_BYTES, MAX_EDITS, WRITE_BYTES
+from toolwire.codetools.files import (
+    Standing,
+    check_text,
+    check_unchanged,
+    check_writable,
+    content_of,
+    encoded,
+    file_place,
+    key_of,
+    missing,
+    remember,
+    sized,
+    standing,
+)
+from toolwire.codetools.journal import Change, commit, recover
+from toolwire.codetools.locks import identity, locked
+from toolwire.codetools.matching import CRLF, LF, Unmatched, edit
+from toolwire.codetools.nearest import hint
+from toolwire.codetools.paths import Place
+from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.replacing import sweep
+from toolwire.codetools.spelling import shown
+from toolwire.codetools.writing import changing, other_names, put
+from toolwire.errors import ToolError
+
+MAX_FILES = 100
+MAX_TOTAL = 4 * FILE_BYTES
+
+
+class Wanted(Struct, frozen=True):
+    """An edit that is asked for; `number` counts from 1, 0 if it is the only one of its call."""
+
+    number: int
+    path: str
+    old: str
+    new: str
+
+
+class Target(Struct):
+    """A file that is to be edited: its open folder, its name there, and the edits."""
+
+    place: Place
+    folder: int
+    name: str
+    edits: list[Wanted]
+
+
+def edit_file(desk: Any, *, path: str, oldText: str, newText: str) -> str:  # noqa: N803 - the names of the schema
+    """Replace one piece of text."""
+    return _edit_one(desk, [Wanted(0, path, oldText, newText)])
+
+
+def multi_edit(desk: Any, *, edits: list[dict[str, Any]], path: str | None = None) -> str:
+    """Make several edits, in one file or in several."""
+    if not 1 <= len(edits) <= MAX_EDITS:
+        raise ToolError(f"edits: from 1 to {MAX_EDITS} are made in a call, not {len(edits)}")
+    wanted = []
+    for number, one in enumerate(edits, 1):
+        where = one.get("path", path)
+        if where is None:
+            raise ToolError(f"edit {number} has no path, and the call has none: give the path of the file")
+        wanted.append(Wanted(number, where, one["oldText"], one["newText"]))
+    if len({one.path for one in wanted}) == 1:
+        return _edit_one(desk, wanted)
+    return _edit_several(desk, wanted)
+
+
+def _edit_one(desk: Any, edits: list[Wanted]) -> str:
+    place = file_place(desk.workspace, edits[0].path, writes=True)
+    with changing(desk, place) as (folder, name, found):
+        if found is None:
+            raise missing(desk.workspace, place)
+        data, lines = _edited(desk, place, found, edits)
+        put(desk, place, folder, name, data, found)
+    return "\n".join([_told(place, lines), *other_names(found)])
+
+
+def _edited(desk: Any, place: Place, found: Standing, edits: list[Wanted]) -> tuple[bytes, list[int]]:
+    """Make edits in memory; gives what the file will hold, and the line of each."""
+    before = data = content_of(found.fd, place)
+    check_text(data, place)
+    check_unchanged(desk.seen, found, place, data)
+    lines = []
+    for one in edits:
+        which = f"edit {one.number}: " if one.number else ""
+        try:
+            made = edit(
+                data,
+                encoded(one.old, f"{which}oldText", place, WRITE_BYTES),
+                encoded(one.new, f"{which}newText", place, WRITE_BYTES),
+            )
+        except Unmatched as problem:
+            raise PathRefused(problem.code, place.given, which + _explained(problem, data, one)) from None
+        data = made.data
+        lines.append(made.line)
+        if len(data) > FILE_BYTES:
+            raise PathRefused("too_large", place.given, f"{which}it would have more than {sized(FILE_BYTES)}")
+    if data == before:
+        raise PathRefused("no_change", place.given, "together the edits change nothing")
+    return data, lines
+
+
+def _explained(problem: Unmatched, data: bytes, wanted: Wanted) -> str:
+    if problem.code != "no_match":
+        return str(problem)
+    near = hint(data.replace(CRLF, LF).decode(), wanted.old.replace("\r\n", "\n"))
+    return f"{problem}; it must be there exactly, with every space and line break. {near}".rstrip()
+
+
+def _told(place: Place, lines: list[int]) -> str:
+    where = ", ".join(map(str, lines[:20])) + (" and more" if len(lines) > 20 else "")
+    if len(lines) == 1:
+        return f"Edited {shown(place.given)} at line {where}."
+    return f"Made {len(lines)} edits in {shown(place.given)}, at lines {where}."
+
+
+def _edit_several(desk: Any, wanted: list[Wanted]) -> str:
+    """Edit several files; what is said of each is in the order of their first edits."""
+    workspace = desk.workspace
+    recover(workspace)
+    with saying(wanted[0].path), contextlib.ExitStack() as held:
+        root = held.enter_context(workspace.open_folder(workspace.place(".")))
+        targets = _targets(workspace, wanted, held)
+        alone = held.enter_context(locked([root, *(target.folder for target in targets)], wanted[0].path))
+        for target in targets:
+            sweep(target.folder, alone=alone)
+        changes, told = [], []
+        for target, found in zip(targets, _opened(workspace, targets, held), strict=True):
+            data, lines = _edited(desk, target.place, found, target.edits)
+            check_writable(found, target.place, target.folder, target.name)
+            changes.append(Change(target.place, target.folder, target.name, found, data))
+            told += [_told(target.place, lines), *other_names(found)]
+        commit(workspace, root, changes)
+        for change in changes:
+            _note(desk, change)
+    return "\n".join(told)
+
+
+def _targets(workspace: Any, wanted: list[Wanted], held: contextlib.ExitStack) -> list[Target]:
+    """Open the folder of each file; edits of one file come together, however its path is spelled."""
+    by_path: dict[str, Target] = {}
+    by_file: dict[tuple[tuple[int, int], str], Target] = {}
+    for one in wanted:
+        if one.path not in by_path:
+            place = file_place(workspace, one.path, writes=True)
+            folder, name = held.enter_context(workspace.open_parent(place))
+            target = Target(place, folder, name, [])
+            by_path[one.path] = by_file.setdefault((identity(folder), name), target)
+            if len(by_path) > MAX_FILES:
+                raise ToolError(f"edits: at most {MAX_FILES} files are changed in a call")
+        by_path[one.path].edits.append(one)
+    return list(by_file.values())
+
+
+def _opened(workspace: Any, targets: list[Target], held: contextlib.ExitStack) -> list[Standing]:
+    opened: dict[tuple[int, int], Target] = {}
+    found = []
+    total = 0
+    for target in targets:
+        one = held.enter_context(standing(workspace, target.place, target.folder, target.name))
+        if one is None:
+            raise missing(workspace, target.place)
+        other = opened.setdefault((one.status.st_dev, one.status.st_ino), target)
+        if other is not target:
+            reason = f"it is the same file as {shown(other.place.given)}: use one of the two paths"
+            raise PathRefused("same_file", target.place.given, reason)
+        total += one.status.st_size
+        if total > MAX_TOTAL:
+            raise ToolError(
+                f"edits: files of more than {sized(MAX_TOTAL)} together are not changed in a call"
+            )
+        found.append(one)
+    return found
+
+
+def _note(desk: Any, change: Change) -> None:
+    with contextlib.suppress(OSError):
+        fd = os.open(change.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=change.folder)
+        try:
+            remember(desk.seen, key_of(fd, change.place), fd, change.data)
+        finally:
+            os.close(fd)

@@ -1,0 +1,204 @@
+"""What is searched for, and what was found so far: the lines of the files that come first, and no more.
+
+Rules of this file:
+- The first files by path are kept, however they come; a search that finds a million lines keeps few of them.
+- What is shown of a line is bounded, is on one line, and cannot be taken for another line of the answer.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
+from toolwire.codetools.spelling import shown
+
+CUT = " [cut]"
+_UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LIKE_A_LINE = re.compile(r"[:-](?=\d+[:-](?: |$))")
+
+
+class Query(Struct, frozen=True):
+    """What is searched for, and in which files."""
+
+    pattern: str
+    literal: bool
+    ignore_case: bool
+    context: int
+    limit: int
+    ignored: bool
+    accepts: Callable[[str], bool]
+    names: tuple[str, ...]
+
+
+class Line(Struct, frozen=True):
+    """A line of a file, and whether it fits or stands beside one that does."""
+
+    number: int
+    text: str
+    hit: bool
+
+
+class Record(Struct, frozen=True):
+    """Where ripgrep found a line, and how it begins."""
+
+    number: int
+    offset: int
+    start: bytes
+    hit: bool
+
+
+class Stop:
+    """Ends a search from another thread: whatever process it runs is killed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: Any = None
+        self.asked = False
+
+    def holds(self, process: Any) -> None:
+        """Say which process to kill; None if it has ended."""
+        with self._lock:
+            self._process = process
+            if self.asked and process is not None:
+                process.kill()
+
+    def ask(self) -> None:
+        """End the search."""
+        with self._lock:
+            self.asked = True
+            if self._process is not None:
+                self._process.kill()
+
+
+class Gathering:
+    """The lines found so far, of the files that come first by path."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._most = query.limit + 1
+        self._hits: dict[str, int] = {}
+        self._total = 0
+        self._last: str | None = None
+        self.records: dict[str, list[Record]] = {}
+        self.more = False
+
+    def wants(self, path: str) -> bool:
+        """Whether a file can be among the first."""
+        if self._total > 2 * self._most:
+            self._prune()
+        if self._last is not None and path > self._last:
+            self.more = True
+            return False
+        return self._query.accepts(path)
+
+    def add(self, path: str, record: Record) -> None:
+        """Keep a line."""
+        self.records.setdefault(path, []).append(record)
+        if record.hit:
+            self._hits[path] = self._hits.get(path, 0) + 1
+            self._total += 1
+
+    def drop(self, path: str) -> None:
+        """Forget a file."""
+        self.records.pop(path, None)
+        self._total -= self._hits.pop(path, 0)
+
+    def _prune(self) -> None:
+        """Forget the files that cannot be among the first."""
+        total = 0
+        for path in sorted(self.records):
+            if total >= self._most:
+                self.drop(path)
+                self.more = True
+            else:
+                total += self._hits.get(path, 0)
+                self._last = path
+
+
+class Report:
+    """The answer as it grows, within its limits; `full` says which limit was met."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._lines: list[str] = []
+        self._bytes = 0
+        self.hits = 0
+        self.full = ""
+        self.changed = self.unreadable = self.long_lines = 0
+
+    def add(self, path: str, lines: list[Line]) -> None:
+        """Write the lines of a file; `path` is that of the project folder."""
+        name = _LIKE_A_LINE.sub(lambda found: rf"\x{ord(found[0]):02x}", shown(path))
+        context = self._query.context
+        last = -1
+        reach = 0
+        for line in lines:
+            if line.hit and self.hits == self._query.limit:
+                self.full = "limit"
+                return
+            if self.hits == self._query.limit and line.number > reach:
+                return
+            if context and self._lines and line.number != last + 1:
+                self._write("--")
+            last = line.number
+            if line.hit:
+                self.hits += 1
+                reach = line.number + context
+            separator = ":" if line.hit else "-"
+            self._write(f"{name}{separator}{line.number}{separator} {clipped(line.text)}")
+            if self.full:
+                return
+
+    def _write(self, text: str) -> None:
+        self._bytes += len(text.encode(errors="replace")) + 1
+        if self._bytes > OUTPUT_BYTES:
+            self.full = "bytes"
+        else:
+            self._lines.append(text.rstrip(" ") if text.endswith((": ", "- ")) else text)
+
+    def text(self, notices: list[str]) -> str:
+        """Give the answer."""
+        told = [*self._told(), *notices]
+        lines = self._lines or ["No matches found"]
+        return "\n".join([*lines, *([""] if self._lines and told else []), *told])
+
+    def _told(self) -> list[str]:
+        found = []
+        if self.full == "limit":
+            found.append(
+                f"[The first {self.hits} matches; there are more. "
+                "Give a higher limit, or a narrower pattern or path.]"
+            )
+        if self.full == "bytes":
+            found.append(
+                f"[Cut at {OUTPUT_BYTES // 1024} KB; there are more matches. "
+                "Give a narrower pattern, path or glob.]"
+            )
+        if any(line.endswith(CUT) for line in self._lines):
+            found.append(f"[Lines are cut after {LINE_CHARACTERS} characters; read_file shows more of them.]")
+        if self.changed:
+            found.append(f"[Files that were changed during the search, and are left out: {self.changed}.]")
+        if self.unreadable:
+            found.append(f"[Files or folders that could not be read: {self.unreadable}.]")
+        if self.long_lines:
+            found.append(f"[Very long lines that were searched only at their beginning: {self.long_lines}.]")
+        return found
+
+
+TIME_IS_UP = f"[Stopped after {SEARCH_SECONDS} s: this is not all. Give a narrower path or glob.]"
+
+
+def clipped(text: str) -> str:
+    """Bound a line, and make it one line."""
+    text = text.removesuffix("\r")
+    short = text[:LINE_CHARACTERS]
+    short = _UNSAYABLE.sub(_spelled, short)
+    return short + CUT if len(text) > LINE_CHARACTERS else short
+
+
+def _spelled(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return rf"\x{code:02x}" if code < 0x100 else rf"\u{code:04x}"

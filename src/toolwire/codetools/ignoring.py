@@ -1,0 +1,184 @@
+"""Which files `.gitignore` names: the rules of git, for those who look without it.
+
+Rules of this file:
+- Only files named `.gitignore` inside the roots count: nothing of the host, of `.git/info` or of `.ignore`.
+- The last rule that fits decides, in the file that is nearest; a repository inside has its own rules.
+- A folder that is ignored is not entered, so nothing in it can be taken back.
+- A `.gitignore` that is a link or no regular file is not read.
+- As for git, a name is a row of bytes: `?` is one of them, and no letter of more than one.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from toolwire.codetools.paths import READ, Place, folder_of
+from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
+
+NAME = ".gitignore"
+MAX_BYTES = 1024 * 1024
+MAX_RULES = 10_000
+
+
+class Rule(Struct, frozen=True):
+    """One line: what it fits as a regular expression, and whether it takes back or is about folders only."""
+
+    body: str
+    negated: bool
+    folders_only: bool
+
+
+class Rules:
+    """One file of rules."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._tests: list[Test | None] = [None] * len(rules)
+        try:
+            self._any: Test = whole("|".join(rule.body for rule in rules))
+        except ValueError:
+            self._any = lambda _path: True
+
+    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """Say whether a path is ignored, from the folder of this file; None if no rule is about it."""
+        path = path if path.isascii() else os.fsencode(path).decode("latin-1")
+        if not self._any(path):
+            return None
+        for place in range(len(self._rules) - 1, -1, -1):
+            rule = self._rules[place]
+            if (is_folder or not rule.folders_only) and self._test(place)(path):
+                return not rule.negated
+        return None
+
+    def _test(self, place: int) -> Test:
+        test = self._tests[place]
+        if test is None:
+            try:
+                test = whole(self._rules[place].body)
+            except ValueError:
+                test = lambda _path: False  # noqa: E731 - one of two, of one shape
+            self._tests[place] = test
+        return test
+
+
+class Level(Struct, frozen=True):
+    """A folder on the way down: where paths below it begin, its rules, and whether it is a repository."""
+
+    start: int
+    rules: Rules | None
+    is_repository: bool
+
+
+def is_ignored(levels: Sequence[Level], path: str, *, is_folder: bool) -> bool:
+    """Whether a path is ignored; the levels lead to it from the top."""
+    for level in reversed(levels):
+        if level.rules is not None:
+            verdict = level.rules.verdict(path[level.start :], is_folder=is_folder)
+            if verdict is not None:
+                return verdict
+        if level.is_repository:
+            break
+    return False
+
+
+def level_of(fd: int, start: int, names: Sequence[str] | None = None) -> Level:
+    """Read the rules of an open folder; `names` are its entries, where they are known."""
+    rules = rules_of(fd) if names is None or NAME in names else None
+    if names is not None:
+        return Level(start, rules, ".git" in names)
+    try:
+        os.stat(".git", dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return Level(start, rules, is_repository=False)
+    return Level(start, rules, is_repository=True)
+
+
+def levels_above(place: Place) -> list[Level]:
+    """Read the rules of the folders above a place, which begins at its root."""
+    found: list[Level] = []
+    for count in range(len(place.parts)):
+        start = sum(len(name) + 1 for name in place.parts[:count])
+        with contextlib.suppress(OSError), folder_of(place.root, place.parts[:count]) as fd:
+            found.append(level_of(fd, start))
+    return found
+
+
+def rules_of(folder: int) -> Rules | None:
+    """Read the `.gitignore` of an open folder; None if it has none, or no rules in it."""
+    try:
+        fd = os.open(NAME, READ | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        data = os.read(fd, MAX_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return parsed(data)
+
+
+def parsed(data: bytes) -> Rules | None:
+    """Read the text of a `.gitignore`."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:MAX_RULES]
+    rules = [
+        rule for line in lines if (rule := _rule(line.removesuffix(b"\r").decode("latin-1"))) is not None
+    ]
+    return Rules(rules) if rules else None
+
+
+def _rule(line: str) -> Rule | None:
+    bare = line.rstrip(" \t")
+    if bare.endswith("\\") and not bare.endswith("\\\\") and bare != line:
+        bare += line[len(bare)]
+    if not bare or bare.startswith("#") or len(bare) > MAX_PATTERN:
+        return None
+    pattern = bare.removeprefix("!")
+    folders_only = pattern.endswith("/")
+    pattern = pattern.removesuffix("/")
+    anchored = "/" in pattern
+    pattern = pattern.removeprefix("/")
+    if not pattern:
+        return None
+    try:
+        body = translated(pattern, braces=False)
+    except ValueError:
+        return None
+    return Rule(body if anchored else f"(?:.*/)?{body}", bare.startswith("!"), folders_only)
+
+
+class Below:
+    """Whether rules of the folders above are about what was found below."""
+
+    def __init__(self, place: Place, fd: int, above: list[Level]) -> None:
+        self._place = place
+        self._prefix = "".join(f"{name}/" for name in place.parts)
+        self._levels: dict[str, list[Level]] = {"": [*above, level_of(fd, len(self._prefix))]}
+
+    def is_ignored(self, path: str) -> bool:
+        """Whether a path, or a folder on the way to it, is ignored."""
+        names = path.split("/")
+        for count in range(1, len(names)):
+            above = "".join(f"{name}/" for name in names[: count - 1])
+            folder = f"{above}{names[count - 1]}"
+            if self._says(above, folder, is_folder=True):
+                return True
+            self._add(f"{folder}/", above)
+        return self._says("".join(f"{name}/" for name in names[:-1]), path, is_folder=False)
+
+    def _says(self, above: str, path: str, *, is_folder: bool) -> bool:
+        return is_ignored(self._levels[above], self._prefix + path, is_folder=is_folder)
+
+    def _add(self, folder: str, above: str) -> None:
+        if folder in self._levels:
+            return
+        level = Level(len(self._prefix) + len(folder), None, is_repository=False)
+        parts = (*self._place.parts, *folder.strip("/").split("/"))
+        with contextlib.suppress(OSError), folder_of(self._place.root, parts) as fd:
+            level = level_of(fd, level.start)
+        self._levels[folder] = [*self._levels[above], level]

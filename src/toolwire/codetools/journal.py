@@ -1,0 +1,293 @@
+"""Change several files together: all of them or none, also when the process is killed on the way.
+
+Rules of this file:
+- First a note of what is planned is written into the project folder, then the new files beside the old ones,
+  and each old one gets a second name. When that is on the disk, the note is renamed: then the change holds.
+- Then each new file takes the place of the old one; then the second names and the note are taken away.
+- A note that is found later is finished if it can be, and else undone; one that was only planned is undone.
+- A note is trusted with nothing: it only says which file, and each is compared with what the note says of its
+  content before it is moved, and is written under the same rules as any file.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+
+import msgspec
+from msgspec import Struct
+
+from toolwire.codetools.definitions import FILE_BYTES
+from toolwire.codetools.files import Standing, file_place, read_all
+from toolwire.codetools.locks import locked
+from toolwire.codetools.paths import READ, Place, Workspace
+from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.replacing import check_still, confirmed, create, fill, remove, sync
+from toolwire.errors import ToolError
+
+PLANNED = ".toolwire-journal.new"
+COMMITTED = ".toolwire-journal"
+OURS = re.compile(r"\.toolwire-[0-9a-f]{16}-[0-9]{1,4}\.(staged|old)")
+SOON = 1.0
+UNDONE = "could neither be finished nor undone; that is tried again when the tools are started again"
+IN_THE_WAY = (
+    f"an earlier change of several files is not finished, its note {COMMITTED} is there: try again later, "
+    "and take the note away if nothing else is at work"
+)
+logger = logging.getLogger("toolwire")
+
+
+class Change(Struct, frozen=True):
+    """What a file that is there will hold."""
+
+    place: Place
+    folder: int
+    name: str
+    found: Standing
+    data: bytes
+
+
+class Entry(Struct, frozen=True):
+    """A change in the note: the path, the names beside it, and what the file holds before and after, hashed.
+
+    The path is relative to the project folder, or that of another root from the top; its bytes are written as
+    Latin-1, so that each path can be said.
+    """
+
+    path: str
+    staged: str
+    kept: str
+    before: str
+    after: str
+
+
+class Stand(Struct, frozen=True):
+    """How far an entry came: what is at its path, and which of the names beside it are still good."""
+
+    folder: int
+    name: str
+    entry: Entry
+    now: str | None
+    staged: bool
+    kept: bool
+
+
+def digest(data: bytes) -> str:
+    """Name content."""
+    return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
+    """Make changes together; the folders, and that of the project, `root`, are open and locked."""
+    given = changes[0].place.given
+    if _is_there(root, COMMITTED) or _is_there(root, PLANNED):
+        raise PathRefused("busy", given, IN_THE_WAY)
+    entries = [_entry(workspace, change, number) for number, change in enumerate(changes)]
+    try:
+        with saying(given):
+            _plan(root, entries)
+            for change, entry in zip(changes, entries, strict=True):
+                _stage(change, entry)
+            _sync_all([change.folder for change in changes])
+            os.rename(PLANNED, COMMITTED, src_dir_fd=root, dst_dir_fd=root)
+            sync(root)
+            for change, entry in zip(changes, entries, strict=True):
+                check_still(change.folder, change.name, change.found, change.place.given)
+                _move(change.folder, entry.staged, change.name)
+    except BaseException:
+        _take_back(root, changes, entries)
+        raise
+    try:
+        for change in changes:
+            os.close(confirmed(change.folder, change.name, change.data, change.place.given))
+    finally:
+        _clean(root, [(change.folder, entry) for change, entry in zip(changes, entries, strict=True)])
+
+
+def _entry(workspace: Workspace, change: Change, number: int) -> Entry:
+    place = change.place
+    path = place.path if place.root is workspace.cwd else f"{place.root.path.rstrip('/')}/{place.path}"
+    name = f".toolwire-{os.urandom(8).hex()}-{number}"
+    before = digest(read_all(change.found.fd, FILE_BYTES))
+    said = os.fsencode(path).decode("latin-1")
+    return Entry(said, f"{name}.staged", f"{name}.old", before, digest(change.data))
+
+
+def _plan(root: int, entries: list[Entry]) -> None:
+    fd = create(root, PLANNED, 0o600)
+    try:
+        fill(fd, msgspec.json.encode(entries), None)
+    finally:
+        os.close(fd)
+
+
+def _stage(change: Change, entry: Entry) -> None:
+    """Write the new file beside the old one, and give the old one its second name, or copy it."""
+    fd = create(change.folder, entry.staged, 0o600)
+    try:
+        fill(fd, change.data, change.found)
+    finally:
+        os.close(fd)
+    try:
+        os.link(
+            change.name, entry.kept, src_dir_fd=change.folder, dst_dir_fd=change.folder, follow_symlinks=False
+        )
+    except OSError:
+        fd = create(change.folder, entry.kept, 0o600)
+        try:
+            fill(fd, read_all(change.found.fd, FILE_BYTES), change.found)
+        finally:
+            os.close(fd)
+
+
+def _sync_all(folders: list[int]) -> None:
+    for folder in dict.fromkeys(folders):
+        sync(folder)
+
+
+def _move(folder: int, source: str, target: str) -> None:
+    os.rename(source, target, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _take_back(root: int, changes: list[Change], entries: list[Entry]) -> None:
+    """Undo what was done of a change; what cannot be undone stays in the note for the next start."""
+    stands = [
+        _stand(change.folder, change.name, entry) for change, entry in zip(changes, entries, strict=True)
+    ]
+    try:
+        _go_back(stands)
+    except OSError as problem:
+        raise ToolError(f"edits: the change {UNDONE} ({problem.strerror})") from None
+    _clean(root, [(stand.folder, stand.entry) for stand in stands])
+
+
+def _go_back(stands: list[Stand]) -> None:
+    moved = [stand for stand in stands if stand.now == stand.entry.after and stand.kept]
+    for stand in moved:
+        _move(stand.folder, stand.entry.kept, stand.name)
+    _sync_all([stand.folder for stand in moved])
+
+
+def _go_on(stands: list[Stand]) -> None:
+    for stand in stands:
+        if stand.now == stand.entry.before:
+            _move(stand.folder, stand.entry.staged, stand.name)
+    _sync_all([stand.folder for stand in stands])
+
+
+def _clean(root: int, entries: list[tuple[int, Entry]]) -> None:
+    for folder, entry in entries:
+        remove(folder, entry.staged)
+        remove(folder, entry.kept)
+    remove(root, PLANNED)
+    remove(root, COMMITTED)
+
+
+def recover(workspace: Workspace) -> list[str]:
+    """Finish or undo a change of several files that a killed process left; says what was done.
+
+    It is called when the tools of a folder are started, and before each such change. It costs two look-ups
+    where there is nothing to do, and never raises.
+    """
+    done: list[str] = []
+    with contextlib.suppress(OSError, PathRefused), workspace.open_folder(workspace.place(".")) as root:
+        for name in (COMMITTED, PLANNED):
+            if _is_there(root, name):
+                try:
+                    done += _recovered(workspace, root, name)
+                except OSError as problem:
+                    done.append(f"a change of several files {UNDONE}: {problem.strerror}")
+    for said in done:
+        logger.warning("%s", said)
+    return done
+
+
+def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
+    """Finish or undo what a note says; nothing where another process is at it."""
+    with contextlib.ExitStack() as held:
+        entries = _noted(root, name)
+        opened = [(entry, pair) for entry in entries if (pair := _opened(workspace, entry, held)) is not None]
+        try:
+            held.enter_context(locked([root, *(pair[0] for _, pair in opened)], name, SOON))
+        except PathRefused:
+            return []
+        if not _is_there(root, name) or _noted(root, name) != entries:
+            return []
+        stands = [_stand(*pair, entry) for entry, pair in opened]
+        said = _resolved(stands, committed=name == COMMITTED)
+        for stand in stands:
+            remove(stand.folder, stand.entry.staged)
+            remove(stand.folder, stand.entry.kept)
+        remove(root, name)
+        sync(root)
+        return [said]
+
+
+def _resolved(stands: list[Stand], *, committed: bool) -> str:
+    """Finish a change, or undo it; what somebody changed since then stays."""
+    paths = ", ".join(
+        stand.entry.path.encode("latin-1").decode("utf-8", "backslashreplace") for stand in stands
+    )
+    if not stands:
+        return "a note of a change of several files said nothing that could be done"
+    if not committed:
+        return f"a change of several files was not begun, and is forgotten: {paths}"
+    if all(stand.staged for stand in stands if stand.now == stand.entry.before):
+        _go_on(stands)
+        return f"a change of several files was finished: {paths}"
+    if all(stand.kept for stand in stands if stand.now == stand.entry.after):
+        _go_back(stands)
+        return f"a change of several files was undone: {paths}"
+    return f"a change of several files can be neither finished nor undone, look at: {paths}"
+
+
+def _noted(root: int, name: str) -> list[Entry]:
+    """Read a note; one that cannot be read was never used, or is none of ours."""
+    try:
+        return [
+            entry for entry in msgspec.json.decode(_read(root, name), type=list[Entry]) if _is_ours(entry)
+        ]
+    except (OSError, msgspec.DecodeError):
+        return []
+
+
+def _is_ours(entry: Entry) -> bool:
+    return all(map(OURS.fullmatch, (entry.staged, entry.kept)))
+
+
+def _opened(workspace: Workspace, entry: Entry, held: contextlib.ExitStack) -> tuple[int, str] | None:
+    """Open the folder of an entry; None if it is gone, or may not be written."""
+    try:
+        place = file_place(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
+        return held.enter_context(workspace.open_parent(place))
+    except (PathRefused, UnicodeError):
+        return None
+
+
+def _stand(folder: int, name: str, entry: Entry) -> Stand:
+    now, staged, kept = (_digest_at(folder, one) for one in (name, entry.staged, entry.kept))
+    return Stand(folder, name, entry, now, staged == entry.after, kept == entry.before)
+
+
+def _digest_at(folder: int, name: str) -> str | None:
+    try:
+        return digest(_read(folder, name))
+    except OSError:
+        return None
+
+
+def _read(folder: int, name: str) -> bytes:
+    fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        return read_all(fd, FILE_BYTES + 1)
+    finally:
+        os.close(fd)
+
+
+def _is_there(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

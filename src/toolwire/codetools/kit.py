@@ -1,0 +1,130 @@
+"""The twelve code tools as one resolver, for one project folder.
+
+Rules of this file:
+- A tool is a function of the workspace and its arguments, in the module of its kind; the table says which.
+- A tool raises `ToolError` with words that tell the model what to do next.
+"""
+
+import importlib
+import os
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.codetools.definitions import NAMES, TOOLS
+from toolwire.codetools.desk import Desk
+from toolwire.codetools.journal import recover
+from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
+from toolwire.errors import InvalidField, UnknownTool
+from toolwire.resolvers import Handler, Resolver
+from toolwire.steps import Steps
+from toolwire.types import Tool, ToolCall, ToolResult
+
+FUNCTIONS = {
+    "read_file": "reading",
+    "write_file": "writing",
+    "append_to_file": "writing",
+    "edit_file": "editing",
+    "multi_edit": "editing",
+    "bash": "shell",
+    "grep": "search",
+    "glob": "listing",
+    "list_directory": "listing",
+    "tree": "listing",
+    "file_info": "listing",
+    "http_get": "web",
+}
+ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
+
+
+OPTIONS = frozenset(
+    {"sandbox", "network", "environment", "readable", "allow_private", "allow_hosts", "ripgrep"}
+)
+
+
+class CodeTools(Resolver):
+    """The code tools of a project folder; `tools` names those that are wanted, all twelve if nothing is said.
+
+    `roots` are more folders that may be used, by absolute paths. Further options are those of the tools:
+    `sandbox` ("auto", "bubblewrap" or "none") and `network` of bash, `environment` (variables that commands
+    get), `readable` (folders that commands in the sandbox may read too), `allow_private` and `allow_hosts`
+    of http_get, `ripgrep` (its absolute path, or False).
+    """
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] = ".",
+        *,
+        roots: Iterable[str | os.PathLike[str]] = (),
+        tools: Collection[str] | None = None,
+        protected: Iterable[str] = PROTECTED,
+        secret: Iterable[str] = SECRET,
+        **options: Any,
+    ) -> None:
+        unknown = sorted(options.keys() - OPTIONS) or sorted(set(tools or ()) - set(NAMES))
+        if unknown:
+            known = ", ".join(sorted(OPTIONS if unknown[0] in options else NAMES))
+            raise InvalidField(unknown[0], f"is not known; there are: {known}", path="CodeTools")
+        self._wanted = NAMES if tools is None else tuple(tools)
+        self._kept = {"protected": tuple(protected), "secret": tuple(secret)}
+        self._roots = tuple(roots)
+        self._elsewhere: dict[str, CodeTools] = {}
+        self.workspace = Workspace(cwd, self._roots, **self._kept)
+        recover(self.workspace)
+        self.desk = Desk(self.workspace, options)
+        self._handlers = {tool.name: self._handler(tool) for tool in TOOLS if tool.name in self._wanted}
+
+    def at(self, cwd: str | os.PathLike[str]) -> "CodeTools":
+        """Give the same tools for another folder; for the same folder, the same ones again."""
+        path = os.path.abspath(cwd)
+        if path not in self._elsewhere:
+            options: dict[str, Any] = {**self._kept, **self.desk.options}
+            self._elsewhere[path] = CodeTools(path, roots=self._roots, tools=self._wanted, **options)
+        return self._elsewhere[path]
+
+    @property
+    def sandbox(self) -> str:
+        """The level that commands run at, "bubblewrap" or "none"; "refused" where they do not run."""
+        return str(importlib.import_module("toolwire.codetools.sandbox").in_force(self.desk.options))
+
+    def _handler(self, tool: Tool) -> Handler:
+        return Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools."""
+        return [handler.tool for handler in self._handlers.values()]
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+        """Run a call, as steps; a path as its context is the folder to work in."""
+        if isinstance(context, str | os.PathLike):
+            return (yield from self.at(context).resolving(call))
+        handler = self._handlers.get(call.name)
+        if handler is None:
+            raise UnknownTool(call.name, self._handlers)
+        return (
+            yield from handler.resolving(replace(call, arguments=_with_own_names(call.arguments)), context)
+        )
+
+
+def _function_of(name: str) -> Callable[..., Any]:
+    """Give the function of a tool; its module is imported when it is called first."""
+
+    def run(desk: Desk, **arguments: Any) -> Any:
+        module = importlib.import_module(f"toolwire.codetools.{FUNCTIONS[name]}")
+        return getattr(module, name)(desk, **arguments)
+
+    return run
+
+
+def _with_own_names(value: Any) -> Any:
+    """Read the other spelling of a parameter, where its own is not there."""
+    match value:
+        case dict():
+            return {
+                ALIASES[key] if key in ALIASES and ALIASES[key] not in value else key: _with_own_names(inner)
+                for key, inner in value.items()
+            }
+        case list():
+            return [_with_own_names(inner) for inner in value]
+    return value

@@ -1,0 +1,371 @@
+"""glob, list_directory, tree and file_info: what is there, without its contents.
+
+Rules of this file:
+- All names are said, also of files whose contents are kept apart; a link is said with where it points, and is
+  never followed.
+- `.git` and what `.gitignore` names is not looked into unless its own path is given; glob may be told to.
+- Every order is that of names; every answer is bounded, and says what it left out.
+"""
+
+import datetime as dt
+import errno
+import mimetypes
+import os
+import stat
+from collections import deque
+from contextlib import closing, suppress
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
+from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
+from toolwire.codetools.paths import FOLDER, Place, Workspace, kind_of
+from toolwire.codetools.patterns import glob_test
+from toolwire.codetools.refusals import REASONS, PathRefused, saying
+from toolwire.codetools.spelling import shown
+from toolwire.codetools.walking import FOLDER_ENTRIES, Walk, kind_of_entry, notices
+from toolwire.errors import ToolError
+
+KIBI = 1024
+UNITS = ("KB", "MB", "GB", "TB", "PB", "EB")
+MAGIC = frozenset("*?[{\\")
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, ignored: bool = False) -> str:
+    """Find files by name."""
+    workspace: Workspace = desk.workspace
+    place = workspace.place(path)
+    test = glob_test(pattern)
+    if pattern.endswith("/"):
+        raise ToolError("glob finds files, not folders: write name/** for all that is in one, or use tree")
+    beginning, depth = _reach(pattern)
+    found: list[str] = []
+    with _opened_folder(workspace, place) as fd:
+        walk = Walk(
+            fd,
+            above=None if ignored else levels_above(place),
+            prefix="".join(f"{name}/" for name in place.parts),
+            enters=lambda folder, name: (
+                folder.count("/") < depth
+                and f"{folder}/"[: len(beginning)] == beginning[: len(folder) + 1]
+                and not workspace.is_secret((name,))
+            ),
+        )
+        with closing(walk.entries()) as entries:
+            for entry in entries:
+                if entry.kind in ("file", "link") and test(entry.path):
+                    if len(found) == limit:
+                        found.append("")
+                        break
+                    found.append(shown(_path_below(workspace, place, entry.path)))
+    return _found(found, limit, walk, pattern)
+
+
+def _found(found: list[str], limit: int, walk: Walk, pattern: str) -> str:
+    told = notices(walk)
+    if len(found) > limit:
+        told.insert(
+            0, f"[The first {limit} files; there are more. Give a higher limit or a narrower pattern.]"
+        )
+    elif not found and "/" not in pattern:
+        told.insert(
+            0, f"[{shown(pattern)} looks in this folder only; **/{shown(pattern)} looks in all below it.]"
+        )
+    if not found and walk.ignored:
+        told.append("[Files that .gitignore names were left out; set ignored to find them too.]")
+    lines = found[:limit] or ["No files found"]
+    return "\n".join([*lines, *([""] if found and told else []), *told])
+
+
+def _reach(pattern: str) -> tuple[str, float]:
+    """Give the folder that a pattern begins with, and how deep below it can find something."""
+    while pattern.startswith("./"):
+        pattern = pattern[2:].lstrip("/")
+    names = pattern.split("/")
+    plain = 0
+    while plain < len(names) - 1 and not MAGIC & set(names[plain]):
+        plain += 1
+    beginning = "".join(f"{name}/" for name in names[:plain])
+    return beginning, float("inf") if "**" in pattern or "{" in pattern else len(names) - 1
+
+
+def _path_below(workspace: Workspace, place: Place, path: str) -> str:
+    inside = "/".join((*place.parts, path)) if path else place.path
+    return inside if place.root is workspace.cwd else f"{place.root.path}/{inside}"
+
+
+def _opened_folder(workspace: Workspace, place: Place) -> Any:
+    """Open a folder; of a file, say which tool is for it."""
+    if place.parts:
+        mode = workspace.status(place).st_mode
+        if not stat.S_ISDIR(mode) and not stat.S_ISLNK(mode):
+            raise PathRefused("not_a_folder", place.given, "it is no folder; read_file reads files")
+    return workspace.open_folder(place)
+
+
+class Item(Struct):
+    """An entry of a folder, with what is said of it."""
+
+    name: str
+    kind: str
+    note: str = ""
+    size: int = 0
+
+
+def _items(fd: int) -> tuple[list[Item], bool]:
+    """Read a folder, in the order of names; whether these are all."""
+    found: list[Item] = []
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            if len(found) == FOLDER_ENTRIES:
+                return found, False
+            found.append(Item(entry.name, kind_of_entry(entry)))
+    found.sort(key=lambda item: (item.name.casefold(), item.name))
+    return found, True
+
+
+def _label(item: Item, fd: int) -> str:
+    """Say an entry: a folder with `/`, a link with where it points, what is no file with what it is."""
+    name = shown(item.name)
+    if item.kind == "folder":
+        return f"{name}/"
+    if item.kind == "link":
+        return f"{name} -> {_target(item.name, fd)}"
+    if item.kind == "other":
+        with suppress(OSError):
+            kind = kind_of(os.stat(item.name, dir_fd=fd, follow_symlinks=False).st_mode)
+            return f"{name} ({kind})" if kind else name
+    return name
+
+
+def _target(name: str, fd: int) -> str:
+    try:
+        return shown(os.readlink(name, dir_fd=fd))
+    except OSError:
+        return "?"
+
+
+def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str:
+    """List what is in a folder."""
+    place = desk.workspace.place(path)
+    with _opened_folder(desk.workspace, place) as fd, saying(place.given):
+        items, is_all = _items(fd)
+        if not items:
+            return "(empty folder)"
+        lines = [_label(item, fd) for item in items[:limit]]
+    if len(items) > limit or not is_all:
+        total = f"{len(items):,}" if is_all else f"more than {len(items):,}"
+        lines += [
+            "",
+            f"[{len(lines)} of {total} entries. Give a higher limit, or find files by name with glob.]",
+        ]
+    return "\n".join(lines)
+
+
+class Node(Struct):
+    """A folder of a tree: its path and what is shown of it."""
+
+    parts: tuple[str, ...]
+    levels: list[Level]
+    items: list[Item] = []
+    labels: list[str] = []
+    hidden: int = 0
+    folders: dict[str, "Node"] = {}
+
+
+class Growth:
+    """A tree as it grows, level by level, so that what is near the top is there when the limit is met."""
+
+    def __init__(self, workspace: Workspace, place: Place, max_depth: int, max_entries: int) -> None:
+        self._is_secret = workspace.is_secret
+        self._place = place
+        self._max_depth = max_depth
+        self._left = max_entries
+        self._queue: deque[Node] = deque()
+        self.unreadable = self.unseen = 0
+
+    def grown(self, fd: int) -> Node:
+        """Grow from an open folder."""
+        top = Node((), levels_above(self._place))
+        self._fill(top, fd)
+        while self._queue:
+            node = self._queue.popleft()
+            try:
+                inner = self._place.root.open((*self._place.parts, *node.parts), FOLDER | os.O_NOFOLLOW)
+            except OSError:
+                self.unreadable += 1
+                node.hidden = -1
+                continue
+            try:
+                self._fill(node, inner)
+            finally:
+                os.close(inner)
+        return top
+
+    def _fill(self, node: Node, fd: int) -> None:
+        try:
+            items, _ = _items(fd)
+        except OSError:
+            self.unreadable += 1
+            return
+        start = sum(len(name) + 1 for name in (*self._place.parts, *node.parts))
+        node.levels = [*node.levels, level_of(fd, start, [item.name for item in items])]
+        node.items = items[: max(self._left, 0)]
+        node.hidden = len(items) - len(node.items)
+        self.unseen += node.hidden
+        self._left -= len(node.items)
+        node.labels = [self._label(item, fd) for item in node.items]
+        node.folders = {item.name: self._below(node, item) for item in node.items if self._opens(node, item)}
+        self._queue.extend(node.folders.values())
+
+    def _label(self, item: Item, fd: int) -> str:
+        label = _label(item, fd)
+        if item.kind == "file":
+            try:
+                label += f" ({size_of(os.stat(item.name, dir_fd=fd, follow_symlinks=False).st_size)})"
+            except OSError:
+                self.unreadable += 1
+        return label
+
+    def _opens(self, node: Node, item: Item) -> bool:
+        if item.kind != "folder" or len(node.parts) + 1 >= self._max_depth:
+            return False
+        path = "/".join((*self._place.parts, *node.parts, item.name))
+        if self._is_secret((item.name,)):
+            node.labels[node.items.index(item)] += " (kept apart, not shown)"
+            return False
+        if item.name == ".git" or is_ignored(node.levels, path, is_folder=True):
+            node.labels[node.items.index(item)] += " (ignored, not shown)"
+            return False
+        return True
+
+    def _below(self, node: Node, item: Item) -> Node:
+        return Node((*node.parts, item.name), node.levels)
+
+
+def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: int = TREE_ENTRIES) -> str:
+    """Show a folder and what is in it as a tree."""
+    place = desk.workspace.place(path)
+    growth = Growth(desk.workspace, place, max_depth, max_entries)
+    with _opened_folder(desk.workspace, place) as fd:
+        top = growth.grown(fd)
+    name = shown(_path_below(desk.workspace, place, ""))
+    lines = [f"{name}/" if name != "/" else name, *_drawn(top)]
+    if not top.items:
+        lines.append("(empty folder)")
+    told = []
+    if growth.unseen:
+        told.append(
+            f"[{growth.unseen:,} entries are not shown. Give a higher max_entries, or a folder as path.]"
+        )
+    if growth.unreadable:
+        told.append(f"[Files or folders that could not be read: {growth.unreadable}.]")
+    return "\n".join([*lines, *([""] if told else []), *told])
+
+
+def _drawn(top: Node) -> list[str]:
+    """Draw the branches, with a list of what is still to be drawn."""
+    lines: list[str] = []
+    todo: list[tuple[str, str, Node | None]] = _branches(top, "")
+    while todo:
+        line, indent, node = todo.pop()
+        lines.append(line)
+        if node is not None:
+            todo += _branches(node, indent)
+    return lines
+
+
+def _branches(node: Node, indent: str) -> list[tuple[str, str, Node | None]]:
+    rows: list[tuple[str, Node | None]] = [
+        (label, node.folders.get(item.name)) for item, label in zip(node.items, node.labels, strict=True)
+    ]
+    if node.hidden:
+        rows.append(("(cannot be read)" if node.hidden < 0 else f"... {node.hidden:,} more", None))
+    last = len(rows) - 1
+    made = [
+        (
+            f"{indent}{'└── ' if place == last else '├── '}{label}",
+            indent + ("    " if place == last else "│   "),
+            inner,
+        )
+        for place, (label, inner) in enumerate(rows)
+    ]
+    return made[::-1]
+
+
+def size_of(count: int) -> str:
+    """Say a size: 12B, 1.5KB, 3.0MB."""
+    if count < KIBI:
+        return f"{count}B"
+    size = count / KIBI
+    for unit in UNITS[:-1]:
+        if size < KIBI:
+            return f"{size:.1f}{unit}"
+        size /= KIBI
+    return f"{size:.1f}{UNITS[-1]}"
+
+
+def file_info(desk: Any, path: str) -> str:
+    """Say what a path is."""
+    workspace: Workspace = desk.workspace
+    place = workspace.place(path)
+    status = workspace.status(place)
+    kind = _kind(status.st_mode)
+    rows = {
+        "path": shown(_path_below(workspace, place, "")),
+        "type": kind,
+        "size": f"{status.st_size} bytes ({size_of(status.st_size)})",
+        "modified": moment(status.st_mtime_ns),
+        "mode": f"{stat.S_IMODE(status.st_mode):04o} ({stat.filemode(status.st_mode)})",
+    }
+    if kind == "file":
+        rows["mime"] = _mime(workspace, place)
+    if kind == "link":
+        with workspace.open_parent(place) as (fd, name):
+            rows["target"] = _target(name, fd)
+        rows["leads to"] = _leads_to(place)
+    return "\n".join(f"{name}: {value}" for name, value in rows.items())
+
+
+def _kind(mode: int) -> str:
+    names = {"a folder": "folder", "a symbolic link": "link", None: "file"}
+    kind = kind_of(mode)
+    return names.get(kind) or str(kind).removeprefix("a ")
+
+
+def _leads_to(place: Place) -> str:
+    try:
+        fd = place.root.open(place.parts, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC)
+    except OSError as problem:
+        return "nothing" if problem.errno == errno.ENOENT else REASONS.get(problem.errno or 0, ("", "?"))[1]
+    try:
+        return _kind(os.fstat(fd).st_mode)
+    finally:
+        os.close(fd)
+
+
+def moment(nanoseconds: int) -> str:
+    """Say a moment in ISO 8601, in UTC; one that no calendar has is said in seconds."""
+    try:
+        made = EPOCH + dt.timedelta(seconds=nanoseconds // 1_000_000_000)
+    except OverflowError:
+        return f"{nanoseconds // 1_000_000_000} seconds since 1970-01-01T00:00:00Z"
+    return made.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _mime(workspace: Workspace, place: Place) -> str:
+    """Guess the type from the name, and else from the beginning of the file."""
+    known, encoding = mimetypes.MimeTypes().guess_type(place.parts[-1])
+    if known is not None and encoding is None:
+        return known
+    try:
+        fd = workspace.open_file(place)
+    except PathRefused:
+        return "application/octet-stream"
+    try:
+        head = os.pread(fd, 8192, 0)
+    finally:
+        os.close(fd)
+    return "application/octet-stream" if b"\0" in head else "text/plain"

@@ -1,0 +1,80 @@
+"""Marks by which what a command began is known again, when whoever led it is gone.
+
+Rules of this file:
+- A mark stands in the environment of a command: which program began it, and which command it is.
+- What bears the mark of a program that has ended is killed before the next command begins. It is looked for
+  once in each program: as long as one lives, it ends what it began itself.
+- A program is its number, when it began, and the namespace in which that number counts.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+MARK = "TOOLWIRE_COMMAND"
+ROUNDS = 100
+_FORM = re.compile(MARK.encode() + rb"=(\d+)\.(\d+)\.(\d+)\.[0-9a-f]+\0")
+
+
+def new_mark() -> str:
+    """Make the mark of a command."""
+    return f"{_namespace()}.{os.getpid()}.{_begun(os.getpid())}.{secrets.token_hex(8)}"
+
+
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def _begun(pid: int) -> int:
+    """Say when a process began; 0 if it is not there."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, *fields = file.read().rsplit(b")", 1)[1].split()
+    except (OSError, IndexError, ValueError):
+        return 0
+    return 0 if state in b"ZX" else int(fields[18])
+
+
+def sweep(mark: str) -> bool:
+    """Kill what bears a mark; whether none is left."""
+    wanted = f"{MARK}={mark}\0".encode()
+    return _kill(lambda variables: wanted in variables)
+
+
+@functools.cache
+def sweep_orphans(program: int) -> bool:
+    """Kill what programs that have ended left behind, once in each program; whether none is left."""
+    del program
+    return _kill(_is_orphaned)
+
+
+def _is_orphaned(variables: bytes) -> bool:
+    found = _FORM.search(variables)
+    if found is None:
+        return False
+    namespace, pid, begun = map(int, found.groups())
+    return namespace == _namespace() and _begun(pid) != begun
+
+
+def _kill(is_meant: Callable[[bytes], bool]) -> bool:
+    for _ in range(ROUNDS):
+        found = [pid for pid, variables in _environments() if is_meant(variables)]
+        if not found:
+            return True
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+    return False
+
+
+def _environments() -> Iterator[tuple[int, bytes]]:
+    """Give the processes whose environment can be read."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            yield int(name), file.read()

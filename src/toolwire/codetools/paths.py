@@ -1,0 +1,394 @@
+"""Paths of the code tools: all that keeps them inside their folders is in this file.
+
+Rules of this file:
+- A path is relative to `cwd`, and confined to it and to the extra roots. Each root is opened once; nothing is
+  opened by a path from the top, so that nobody can swap a folder between the check and the use.
+- The kernel confines where it can (`openat2` with RESOLVE_BENEATH); elsewhere each component is opened by its
+  own descriptor. Both follow relative links that stay inside, and refuse absolute ones and those of `/proc`.
+- `..` is taken away before anything is opened: `a/../b` is `b`.
+- What is written is never a link: a link is refused, dangling or not, and its target is what to write.
+- Only regular files are read or written; opening one never waits.
+- Messages say the path that was given, never where it is on the host.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.codetools.refusals import PathRefused, refusal, saying
+from toolwire.codetools.spelling import ESCAPED, any_of, folded, meant
+from toolwire.errors import InvalidField
+
+MAX_PATH = 4096
+MAX_PARTS = 256
+MAX_LINKS = 40
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+PROTECTED = (".git",)
+OWN = ".toolwire-*"
+SECRET = (".env", ".env.*")
+EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
+SECRETS = "it may hold secrets, and is neither read nor written here"
+SPECIAL = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+    stat.S_ISLNK: "a symbolic link",
+}
+
+
+class Place(Struct, frozen=True):
+    """Where a path leads: from a root, by these names. `given` is what was asked for."""
+
+    root: "Root"
+    parts: tuple[str, ...]
+    given: str
+
+    @property
+    def path(self) -> str:
+        """The path from the root."""
+        return "/".join(self.parts) or "."
+
+    def inside(self, name: str) -> "Place":
+        """Give the place of an entry of this folder."""
+        return Place(self.root, (*self.parts, name), f"{self.given.rstrip('/')}/{name}")
+
+
+class Root:
+    """A folder that paths are confined to, open as long as this is."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        try:
+            self.fd = os.open(self.path, HANDLE | os.O_DIRECTORY)
+        except OSError as problem:
+            reason = os.strerror(problem.errno or 0)
+            raise InvalidField("cwd", f"must be a folder: {path!r} is none ({reason})") from None
+        self.real = os.path.realpath(self.path)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self.fd)
+
+    def within(self, path: str) -> tuple[str, ...] | None:
+        """Give the names of an absolute path from here; None if it leads elsewhere."""
+        for base in (self.path, self.real):
+            if path == base or path.startswith(base.rstrip("/") + "/"):
+                return tuple(path[len(base) :].strip("/").split("/")) if path != base else ()
+        return None
+
+    def open(self, parts: tuple[str, ...], flags: int, mode: int = 0) -> int:
+        """Open what is inside; it never leads outside."""
+        if has_openat2():
+            return _openat2(self.fd, "/".join(parts) or ".", flags, mode)
+        return _walk(self.fd, parts, flags, mode)
+
+
+class Workspace:
+    """The folders of one set of code tools.
+
+    `protected` names what is never written, and `secret` what is neither read nor written, wherever in a path
+    they stand; small and capital letters are the same.
+    """
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] = ".",
+        roots: Iterable[str | os.PathLike[str]] = (),
+        *,
+        protected: Iterable[str] = PROTECTED,
+        secret: Iterable[str] = SECRET,
+    ) -> None:
+        self.roots = [Root(os.fspath(path)) for path in (cwd, *roots)]
+        self.cwd = self.roots[0]
+        self.protected_names = (*protected, OWN)
+        self.protected = any_of(self.protected_names)
+        self.secret = any_of(secret)
+
+    def place(self, given: Any, *, writes: bool = False) -> Place:
+        """Say where a path leads; refuse one that leads out, or to what is kept apart."""
+        if not isinstance(given, str) or not given:
+            raise PathRefused("invalid_path", str(given), "a path is needed; `.` is the project folder")
+        if "\0" in given or len(given) > MAX_PATH:
+            reason = f"a path has no NUL and at most {MAX_PATH} characters"
+            raise PathRefused("invalid_path", given[:80], reason)
+        try:
+            os.fsencode(given)
+        except UnicodeEncodeError:
+            reason = "it has characters that no file name has"
+            raise PathRefused("invalid_path", ascii(given), reason) from None
+        root, names = self._start(given)
+        parts = _normal(names, given)
+        place = Place(root, parts, given)
+        self._check(place, writes=writes)
+        if ESCAPED.search(given) and not self._is_there(place):
+            place = Place(root, tuple(map(_one_name, parts)), given)
+            self._check(place, writes=writes)
+        return place
+
+    def _start(self, given: str) -> tuple[Root, tuple[str, ...]]:
+        if not given.startswith("/"):
+            return self.cwd, tuple(given.split("/"))
+        path = os.path.normpath(given)
+        path = path[1:] if path.startswith("//") else path
+        for root in self.roots:
+            if (names := root.within(path)) is not None:
+                return root, names
+        raise PathRefused(
+            "outside_root", given, "it is outside of the project folder; give a path relative to it"
+        )
+
+    def _is_there(self, place: Place) -> bool:
+        try:
+            os.close(place.root.open(place.parts, HANDLE))
+        except OSError:
+            return False
+        return True
+
+    def _check(self, place: Place, *, writes: bool) -> None:
+        if self.is_secret(place.parts):
+            raise PathRefused("secret", place.given, SECRETS)
+        if writes and any(self.protected.fullmatch(folded(name)) for name in place.parts):
+            raise PathRefused("protected", place.given, "it is protected: it is not written here")
+
+    def is_secret(self, parts: Iterable[str]) -> bool:
+        """Whether a path leads to what is kept secret."""
+        return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(folded, parts))
+
+    def open_file(self, place: Place) -> int:
+        """Open a regular file to read it; opening never waits."""
+        with saying(place.given):
+            fd = place.root.open(place.parts, READ)
+        return self.checked(fd, place)
+
+    def checked(self, fd: int, place: Place) -> int:
+        """Give the descriptor of a regular file that may be read under each of its names; else close it."""
+        try:
+            self._check_file(os.fstat(fd), fd, place)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _check_file(self, status: os.stat_result, fd: int, place: Place) -> None:
+        kind = kind_of(status.st_mode) or ("no file" if _is_of_the_system(status) else None)
+        if kind is not None:
+            raise PathRefused("not_regular_file", place.given, f"it is {kind}, and only files are read")
+        parts = self._check_real(fd, place, writes=False)
+        if status.st_nlink > 1 and self._is_secret_too(status, place.root, parts):
+            raise PathRefused("secret", place.given, SECRETS)
+
+    def _check_real(self, fd: int, place: Place, *, writes: bool) -> tuple[str, ...]:
+        """Check the names that links led to as well."""
+        parts = real_parts(fd, place)
+        if parts != place.parts:
+            self._check(Place(place.root, parts, place.given), writes=writes)
+        return parts
+
+    def _is_secret_too(self, status: os.stat_result, root: Root, parts: tuple[str, ...]) -> bool:
+        """Whether a file that has several names is one of the secrets beside it, or in its root."""
+        for folder in {(), parts[:-1]}:
+            with contextlib.suppress(OSError), folder_of(root, folder) as fd, os.scandir(fd) as entries:
+                if any(_is_at(entry.name, fd, status) for entry in entries if self.is_secret((entry.name,))):
+                    return True
+        return False
+
+    @contextlib.contextmanager
+    def open_folder(self, place: Place) -> Iterator[int]:
+        """Open a folder, to list it."""
+        with saying(place.given):
+            fd = place.root.open(place.parts, FOLDER)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def open_parent(self, place: Place, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Open the folder that holds a place, and give it with the name there.
+
+        Missing folders may be made; where what follows fails, those that are empty still are taken away.
+        """
+        if not place.parts:
+            raise PathRefused("not_regular_file", place.given, "it is the project folder, not a file")
+        with contextlib.ExitStack() as made:
+            with saying(place.given):
+                if make:
+                    self._make_folders(place, made)
+                fd = place.root.open(place.parts[:-1], FOLDER)
+            made.callback(os.close, fd)
+            self._check_real(fd, Place(place.root, place.parts[:-1], place.given), writes=True)
+            yield fd, place.parts[-1]
+
+    def _make_folders(self, place: Place, made: contextlib.ExitStack) -> None:
+        for count in range(1, len(place.parts)):
+            above, name = Place(place.root, place.parts[: count - 1], place.given), place.parts[count - 1]
+            with folder_of(place.root, above.parts) as fd, contextlib.suppress(FileExistsError):
+                self._check_real(fd, above, writes=True)
+                os.mkdir(name, 0o755, dir_fd=fd)
+                kept = os.dup(fd)
+                made.callback(os.close, kept)
+                made.push(partial(_take_away, name, kept))
+
+    def status(self, place: Place) -> os.stat_result:
+        """Say what a place is, of a link what the link itself is."""
+        if not place.parts:
+            with saying(place.given):
+                return os.fstat(place.root.fd)
+        with self.open_parent(place) as (fd, name), saying(place.given):
+            return os.stat(name, dir_fd=fd, follow_symlinks=False)
+
+
+def _take_away(name: str, folder: int, failed: type[BaseException] | None, *_: object) -> None:
+    if failed is not None:
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def folder_of(root: Root, parts: tuple[str, ...]) -> Iterator[int]:
+    """Open a folder of a root."""
+    fd = root.open(parts, FOLDER)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def kind_of(mode: int) -> str | None:
+    """Name what is no regular file."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((name for test, name in SPECIAL.items() if test(mode)), "no regular file")
+
+
+def _is_at(name: str, folder: int, status: os.stat_result) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder)
+        return (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino)
+    return False
+
+
+def _is_of_the_system(status: os.stat_result) -> bool:
+    """Whether a file is one of `/proc` or `/sys`, which a root may hold."""
+    for folder in ("/proc", "/sys"):
+        with contextlib.suppress(OSError):
+            if os.stat(folder).st_dev == status.st_dev:
+                return True
+    return False
+
+
+def real_parts(fd: int, place: Place) -> tuple[str, ...]:
+    """Give the names that lead to what was opened; where the system cannot say, links are refused."""
+    try:
+        top, path = (os.readlink(f"/proc/self/fd/{number}") for number in (place.root.fd, fd))
+    except OSError:
+        try:
+            os.close(_walk(place.root.fd, place.parts, HANDLE, 0, links=0))
+        except OSError as problem:
+            raise refusal(problem, place.given) from None
+        return place.parts
+    inside = path.removesuffix(" (deleted)").removeprefix(top.rstrip("/")).strip("/") if path != top else ""
+    return tuple(inside.split("/")) if inside else ()
+
+
+def _normal(names: Iterable[str], given: str) -> tuple[str, ...]:
+    """Take `.` and `..` away."""
+    parts: list[str] = []
+    for name in names:
+        if name == "..":
+            if not parts:
+                raise PathRefused("outside_root", given, "it leads out of the project folder")
+            parts.pop()
+        elif name not in ("", "."):
+            parts.append(name)
+    if len(parts) > MAX_PARTS:
+        raise PathRefused("invalid_path", given[:80], f"it has more than {MAX_PARTS} parts")
+    return tuple(parts)
+
+
+def _one_name(name: str) -> str:
+    found = meant(name)
+    return name if "/" in found or "\0" in found or found in (".", "..", "") else found
+
+
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+OPENAT2 = 437
+AT_FDCWD = -100
+BENEATH_WITHOUT_MAGIC = 0x08 | 0x02
+_found: dict[str, Any] = {}
+
+
+def has_openat2() -> bool:
+    """Whether the kernel can confine; it is asked once."""
+    if "openat2" not in _found:
+        _found["openat2"] = False
+        with contextlib.suppress(OSError, AttributeError):
+            os.close(_openat2(AT_FDCWD, ".", HANDLE, 0))
+            _found["openat2"] = sys.platform == "linux"
+    return bool(_found["openat2"])
+
+
+def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
+    libc = _found.get("libc") or _found.setdefault("libc", ctypes.CDLL(None, use_errno=True))
+    how = _How(flags, mode, BENEATH_WITHOUT_MAGIC)
+    for _ in range(100):
+        fd = libc.syscall(OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        if fd >= 0:
+            return int(fd)
+        if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
+            break
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))
+
+
+def _walk(folder: int, parts: tuple[str, ...], flags: int, mode: int, links: int = MAX_LINKS) -> int:
+    """Open name by name, each by the descriptor of its folder; of links, relative ones that stay inside."""
+    todo, trail = list(reversed(parts)) or ["."], [os.dup(folder)]
+    try:
+        while True:
+            name = todo.pop()
+            if name == "..":
+                if len(trail) < 2:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+                os.close(trail.pop())
+            elif (target := _link_of(trail[-1], name)) is not None:
+                links -= 1
+                if links < 0:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                if target.startswith("/"):
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+                todo += ["."] * target.endswith(("/", "/."))
+                todo += [part for part in reversed(target.split("/")) if part not in ("", ".")]
+            elif todo:
+                trail.append(os.open(name, HANDLE | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=trail[-1]))
+            else:
+                return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=trail[-1])
+            if not todo:
+                todo.append(".")
+    finally:
+        for fd in trail:
+            os.close(fd)
+
+
+def _link_of(folder: int, name: str) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError as problem:
+        if problem.errno in (errno.EINVAL, errno.ENOENT):
+            return None
+        raise

@@ -1,0 +1,246 @@
+"""A page as text to read: what stands on it, in its order, with headings, lists, links and code in Markdown.
+
+Rules of this file:
+- A page is read as it comes, by the parser of the standard library. The time it takes grows with its length,
+  and what is held does not: no tree is built, and text beside the wanted part is only counted.
+- Scripts, styles, templates and comments are not part of the text. Nothing else is taken away.
+- Whatever is never closed ends somewhere: a tag, a comment or a script that goes on and on is left.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from html import unescape
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+FED_CHARACTERS = 4096
+PENDING_CHARACTERS = 16 * 1024
+LINK_CHARACTERS = 2000
+DEEPEST_LIST = 20
+
+Sink = Callable[[str], None]
+Attributes = list[tuple[str, str | None]]
+SKIPPED = frozenset({"script", "style", "template"})
+HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+BLOCKS = frozenset(
+    "address article aside blockquote body center details dialog dir div dl fieldset figcaption figure "
+    "footer form header hgroup html main menu nav ol p pre search section summary table title ul".split()
+)
+LINES = frozenset("br caption dd dt hr legend li option select tbody tfoot thead tr".split())
+SPACE = re.compile(r"[ \t\n\r\f]+")
+TAG = re.compile(r"<[a-zA-Z/!?]")
+LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
+
+
+class Window:
+    """A part of a text: `size` characters from `start` on. The rest is only counted."""
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start, self.end = start, start + size
+        self.count = 0
+        self.parts: list[str] = []
+        self.closed = False
+
+    def wanted(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Give the pieces as long as anybody waits for the text."""
+        for piece in pieces:
+            if self.closed:
+                return
+            yield piece
+
+    def add(self, text: str) -> None:
+        """Take the next characters of the text."""
+        begin, end = max(self.start - self.count, 0), self.end - self.count
+        if begin < len(text) and end > 0:
+            self.parts.append(text[begin:end])
+        self.count += len(text)
+
+    @property
+    def text(self) -> str:
+        """The part."""
+        return "".join(self.parts)
+
+
+def read_page(pieces: Iterable[str], address: str, sink: Sink) -> None:
+    """Write what stands on a page."""
+    reader = _Reader(sink, address)
+    for piece in pieces:
+        for place in range(0, len(piece), FED_CHARACTERS):
+            reader.read(piece[place : place + FED_CHARACTERS])
+    reader.end()
+
+
+class _Reader(HTMLParser):
+    """Writes the text of a page as its tags come; what is open or closed wrongly does no harm."""
+
+    def __init__(self, sink: Sink, address: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.sink, self.address = sink, address
+        self.lists: list[int | None] = []
+        self.until = self.before = self.link = self.label = ""
+        self.lines = self.skipping = self.exact = self.coding = 0
+        self.begun = self.spaced = self.at_line = self.opening = False
+
+    def read(self, text: str) -> None:
+        """Take the next characters of the page."""
+        if self.until:
+            text = self.rawdata + text
+            _, found, rest = text.partition(self.until)
+            if not found:
+                self.rawdata = text[1 - len(self.until) :] if len(self.until) > 1 else ""
+                return
+            text, self.until, self.rawdata = rest, "", ""
+        self.feed(text)
+        if len(self.rawdata) > PENDING_CHARACTERS:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Leave what does not come to an end."""
+        if self.cdata_elem is not None or not TAG.match(self.rawdata):
+            self.handle_data(self.rawdata[:-20])
+            self.rawdata = self.rawdata[-20:]
+            return
+        self.until = "-->" if self.rawdata.startswith("<!--") else ">"
+        self.rawdata = ""
+
+    def end(self) -> None:
+        """Write what is left at the end of the page."""
+        if not self.until and (self.cdata_elem is not None or not TAG.match(self.rawdata)):
+            self.handle_data(unescape(self.rawdata))
+        self._end_link()
+        if self.exact:
+            self.exact = 1
+            self._end_code()
+
+    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+        """Begin an element."""
+        if tag in SKIPPED:
+            self.skipping += 1
+        elif not self.skipping:
+            self._begin(tag, dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        """End an element."""
+        if tag in SKIPPED:
+            self.skipping = max(self.skipping - 1, 0)
+        elif not self.skipping:
+            self._end(tag)
+
+    def handle_data(self, data: str) -> None:
+        """Write text; space is as good as one blank, but in code that stands by itself."""
+        if self.skipping or not data:
+            return
+        if self.exact:
+            self._write(data.removeprefix("\n") if self.before else data)
+            return
+        words = SPACE.sub(" ", data)
+        self.spaced = self.spaced or words.startswith(" ")
+        if words.strip(" "):
+            self._mark(words.strip(" "))
+            self.spaced = words.endswith(" ")
+
+    def _begin(self, tag: str, given: dict[str, str | None]) -> None:
+        self._break(self._lines_around(tag), HEADINGS.get(tag, ""))
+        match tag:
+            case "code" | "kbd" | "samp":
+                self._begin_code(given.get("class") or "")
+            case "ul" | "ol":
+                self.lists.append(1 if tag == "ol" else None)
+                del self.lists[:-DEEPEST_LIST]
+            case "li":
+                self.before = self._bullet()
+            case "pre":
+                self.exact += 1
+                self.before = "```\n"
+            case "td" | "th" if self.begun and not self.lines:
+                self._write(" | ")
+            case "hr":
+                self._mark("---")
+                self._break(1)
+            case "img" if given.get("alt"):
+                self._mark(f"![{SPACE.sub(' ', given['alt'] or '')}]")
+            case "a":
+                self._end_link()
+                self._begin_link(given)
+
+    def _end(self, tag: str) -> None:
+        match tag:
+            case "ul" | "ol":
+                del self.lists[-1:]
+            case "pre" if self.exact:
+                self._end_code()
+            case "a":
+                self._end_link()
+            case "code" | "kbd" | "samp" if self.coding and not self.exact:
+                self.coding -= 1
+                self._write("`")
+        self._break(self._lines_around(tag))
+
+    def _lines_around(self, tag: str) -> int:
+        """Say how far an element stands from the text around it: 0 if it is a part of a line."""
+        if tag in LINES or (tag in ("ul", "ol") and self.lists):
+            return 1
+        return 2 if tag in BLOCKS or tag in HEADINGS else 0
+
+    def _bullet(self) -> str:
+        indent = "  " * (len(self.lists) - 1)
+        number = self.lists[-1] if self.lists else None
+        if number is None:
+            return f"{indent}- "
+        self.lists[-1] = number + 1
+        return f"{indent}{number}. "
+
+    def _begin_code(self, kind: str) -> None:
+        if not self.exact:
+            self.coding += 1
+            self._mark("`")
+        elif self.before and (language := LANGUAGE.search(kind)):
+            self.before = f"```{language[1]}\n"
+
+    def _end_code(self) -> None:
+        self.exact -= 1
+        if not self.exact and not self.before:
+            self.sink("```" if self.at_line else "\n```")
+        self.before = "" if not self.exact else self.before
+
+    def _begin_link(self, given: dict[str, str | None]) -> None:
+        self.link = _absolute(self.address, given.get("href") or "")
+        self.label = SPACE.sub(" ", given.get("aria-label") or given.get("title") or "").strip()
+        self.opening = bool(self.link)
+
+    def _end_link(self) -> None:
+        if self.link and self.opening and self.label:
+            self._mark(self.label)
+        if self.link and not self.opening:
+            self._write(f"]({self.link})")
+        self.link, self.opening = "", False
+
+    def _break(self, lines: int, before: str = "") -> None:
+        """Let the next text begin on a line of its own, with this before it."""
+        if lines:
+            self.lines, self.spaced = max(self.lines, lines), False
+            if not self.exact:
+                self.before = before or self.before
+
+    def _mark(self, text: str) -> None:
+        """Write text, with the space that belongs before it."""
+        self._write(text, " " if self.spaced and self.begun and not self.lines else "")
+        self.spaced = False
+
+    def _write(self, text: str, space: str = "") -> None:
+        if text:
+            bracket = "[" if self.opening else ""
+            self.sink(("\n" * self.lines if self.begun else "") + self.before + space + bracket + text)
+            self.begun, self.opening, self.lines, self.before = True, False, 0, ""
+            self.at_line = text.endswith("\n")
+
+
+def _absolute(address: str, href: str) -> str:
+    """Give the address that a link leads to; nothing for a place on the page, or for what is not fetched."""
+    if not href or href.startswith("#") or len(href) > LINK_CHARACTERS:
+        return ""
+    try:
+        found = urljoin(address, href.strip())
+    except ValueError:
+        return ""
+    return SPACE.sub("%20", found) if found.startswith(("http://", "https://")) else ""

@@ -1,0 +1,186 @@
+"""Read a file: some lines of a text, or an image.
+
+Rules of this file:
+- Text is given as it is, so that a piece of it can be given to edit_file; line breaks are LF, and it is said
+  if they are CRLF in the file. So is a byte order mark.
+- Notices are the last lines, in brackets. What is left out is said there, and how to get it.
+- Little is read of a large file: the lines are counted where that is cheap, and else estimated.
+- What is no text is refused with its kind and size. Text that is not UTF-8 is shown as Latin-1, and it is
+  said that it cannot be changed; UTF-16 and UTF-32 are read if they begin with their mark.
+"""
+
+import base64
+import codecs
+import os
+from functools import partial
+from typing import Any, NoReturn
+
+from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
+from toolwire.codetools.files import BOM, file_place, key_of, missing, read_all, remember, sized
+from toolwire.codetools.lines import Beyond, Read, Window, window
+from toolwire.codetools.paths import Place
+from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.types import Image
+
+HEAD = 8192
+COUNTED = 512 * 1024
+SEARCHED = 256 * 1024 * 1024
+MOST = 1 << 62
+IMAGES = (
+    ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
+    ("image/jpeg", 0, b"\xff\xd8\xff"),
+    ("image/gif", 0, b"GIF87a"),
+    ("image/gif", 0, b"GIF89a"),
+    ("image/webp", 8, b"WEBP"),
+)
+WIDE = (
+    ("UTF-32", codecs.BOM_UTF32_LE),
+    ("UTF-32", codecs.BOM_UTF32_BE),
+    ("UTF-16", codecs.BOM_UTF16_LE),
+    ("UTF-16", codecs.BOM_UTF16_BE),
+)
+KINDS = (
+    ("a PDF document", 0, b"%PDF-"),
+    ("a ZIP archive", 0, b"PK\x03\x04"),
+    ("a gzip archive", 0, b"\x1f\x8b"),
+    ("a bzip2 archive", 0, b"BZh"),
+    ("an xz archive", 0, b"\xfd7zXZ\0"),
+    ("a Zstandard archive", 0, b"\x28\xb5\x2f\xfd"),
+    ("a 7z archive", 0, b"7z\xbc\xaf\x27\x1c"),
+    ("a tar archive", 257, b"ustar"),
+    ("a program (ELF)", 0, b"\x7fELF"),
+    ("a program (Mach-O)", 0, b"\xcf\xfa\xed\xfe"),
+    ("a program (PE)", 0, b"MZ"),
+    ("a WebAssembly module", 0, b"\0asm"),
+    ("a Java class", 0, b"\xca\xfe\xba\xbe"),
+    ("an SQLite database", 0, b"SQLite format 3\0"),
+    ("a TIFF image", 0, b"II*\0"),
+    ("a TIFF image", 0, b"MM\0*"),
+    ("an icon", 0, b"\0\0\x01\0"),
+    ("audio (Ogg)", 0, b"OggS"),
+    ("audio (FLAC)", 0, b"fLaC"),
+    ("audio (MP3)", 0, b"ID3"),
+    ("audio or video (RIFF)", 0, b"RIFF"),
+    ("video (MP4)", 4, b"ftyp"),
+)
+
+
+def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LINES) -> str | Image:
+    """Read lines of a file, or an image."""
+    place = file_place(desk.workspace, path)
+    if offset < 1 or limit < 1:
+        raise PathRefused("invalid", path, "offset and limit are at least 1")
+    try:
+        fd = desk.workspace.open_file(place)
+    except PathRefused as problem:
+        raise (missing(desk.workspace, place) if problem.code == "not_found" else problem) from None
+    with saying(path):
+        try:
+            return _read(desk, place, fd, int(min(offset, MOST)), int(min(limit, READ_LINES)))
+        finally:
+            os.close(fd)
+
+
+def _read(desk: Any, place: Place, fd: int, offset: int, limit: int) -> str | Image:
+    status = os.fstat(fd)
+    head = os.pread(fd, HEAD, 0)
+    image = _named(IMAGES, head)
+    if image is not None and (image != "image/webp" or head.startswith(b"RIFF")):
+        return _image(place, fd, status.st_size, image)
+    wide = next((name for name, mark in WIDE if head.startswith(mark)), None)
+    if wide is not None:
+        return _shown_wide(place, fd, status.st_size, wide, offset, limit)
+    if b"\0" in head or _named(KINDS[:1], head):
+        _refuse_binary(place, status.st_size, head)
+    remember(desk.seen, key_of(fd, place), fd)
+    return _shown(place, lambda count, start: os.pread(fd, count, start), status.st_size, offset, limit, [])
+
+
+def _named(table: tuple[tuple[str, int, bytes], ...], head: bytes) -> str | None:
+    return next((name for name, at, mark in table if head.startswith(mark, at)), None)
+
+
+def _refuse_binary(place: Place, size: int, head: bytes) -> NoReturn:
+    kind = _named(KINDS, head) or "binary (it has NUL bytes)"
+    reason = f"it is {kind} of {sized(size)}, and no text: use a command of the shell that reads such files"
+    raise PathRefused("binary", place.given, reason)
+
+
+def _image(place: Place, fd: int, size: int, media_type: str) -> Image:
+    if size > IMAGE_BYTES:
+        reason = (
+            f"it is an image of {sized(size)}, and at most {sized(IMAGE_BYTES)} are given: make it smaller"
+        )
+        raise PathRefused("too_large", place.given, reason)
+    return Image(data=base64.b64encode(read_all(fd, IMAGE_BYTES)).decode(), media_type=media_type)
+
+
+def _shown_wide(place: Place, fd: int, size: int, charset: str, offset: int, limit: int) -> str:
+    """Show text of two or four bytes a character, which is read whole."""
+    if size > FILE_BYTES:
+        reason = f"it is {charset} text of {sized(size)}, and at most {sized(FILE_BYTES)} of it are read"
+        raise PathRefused("too_large", place.given, reason)
+    try:
+        data = read_all(fd, FILE_BYTES).decode(charset).encode()
+    except UnicodeError:
+        _refuse_binary(place, size, b"")
+    notice = f"[The file is {charset}, shown as UTF-8. edit_file cannot change it.]"
+    return _shown(place, partial(_slice, data), len(data), offset, limit, [notice])
+
+
+def _slice(data: bytes, count: int, start: int) -> bytes:
+    return data[start : start + count]
+
+
+def _shown(place: Place, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:
+    try:
+        found = window(read, size, offset, limit, READ_BYTES, counted=COUNTED, searched=SEARCHED)
+    except Beyond as problem:
+        if problem.total == 0 and offset == 1:
+            return "[The file is empty.]"
+        raise PathRefused("beyond_end", place.given, _beyond(problem.total, offset)) from None
+    if b"\0" in found.data:
+        _refuse_binary(place, size, b"")
+    text, said = _text_of(found)
+    if not text.endswith("\n") and (said or notices or found.more):
+        text += "\n"
+    return text + "\n".join([*said, *notices, *_rest(found, size)])
+
+
+def _beyond(total: int | None, offset: int) -> str:
+    if total is None:
+        return f"line {offset} is not in its first {sized(SEARCHED)}: use a command of the shell (sed, tail)"
+    lines = "1 line" if total == 1 else f"{total} lines"
+    return f"it has {lines}, and offset {offset} is beyond its end"
+
+
+def _text_of(found: Window) -> tuple[str, list[str]]:
+    """Decode what was read; and say what is not seen of it."""
+    data, said = found.data, []
+    if found.start == 0 and data.startswith(BOM):
+        data = data[len(BOM) :]
+        said.append("[The file begins with a byte order mark, which is not shown; edits keep it.]")
+    if b"\r" in data and b"\r\n" in data:
+        some = "All" if data.count(b"\n") == data.count(b"\r\n") else "Some"
+        said.append(f"[{some} lines end in CRLF in the file, which is shown as LF; edits keep it.]")
+        data = data.replace(b"\r\n", b"\n")
+    try:
+        return data.decode(), said
+    except UnicodeDecodeError:
+        said.append("[The file is not UTF-8; it is shown as Latin-1. edit_file cannot change it.]")
+        return data.decode("latin-1"), said
+
+
+def _rest(found: Window, size: int) -> list[str]:
+    """Say what is left out, and how to get it."""
+    if not found.more:
+        return []
+    if found.cut:
+        shown = f"Line {found.first} is longer than {sized(READ_BYTES)}: only its beginning is shown."
+        rest = f"The file has {sized(size)}."
+        on = f" Use offset={found.first + 1} for the next line." if found.last < found.total else ""
+        return [f"[{shown} {rest}{on} A command of the shell (cut, head -c) shows more of it.]"]
+    total = f"{found.total}" if found.exact else f"about {found.total} ({sized(size)})"
+    return [
+        f"[Showing lines {found.first}-{found.last} of {total}. Use offset={found.last + 1} to continue.]"
+    ]

@@ -1,0 +1,273 @@
+"""ripgrep: which one is run, how it is called, and what it says.
+
+Rules of this file:
+- It is run by its absolute path, from folders outside of the roots; `PATH` and its own settings mean nothing.
+- It never gets a path: it looks at the folder that it is started in, by its descriptor, or at its input. It
+  follows no links there.
+- What it says is where lines are. What they hold is read again by the tools' own way, so that whoever swaps
+  folders under it gains nothing.
+- Its plain output is read, with a NUL after each path: in JSON it writes each fit in a line of ten megabytes.
+- It is killed when its time is up, or when nobody waits any more, and always reaped.
+"""
+
+import contextlib
+import os
+import re
+import selectors
+import stat
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any
+
+from toolwire.codetools.definitions import LINE_CHARACTERS
+from toolwire.codetools.hits import Gathering, Query, Record, Stop
+from toolwire.codetools.paths import Root
+from toolwire.errors import ToolError
+
+LEAST = (13, 0)
+CHUNK = 1024 * 1024
+KEPT_ERRORS = 64 * 1024
+START = 64
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+OPTIONS = (
+    *("--no-config", "--color=never", "--line-number", "--byte-offset", "--crlf"),
+    "--no-mmap",
+    *("--hidden", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude", "--no-ignore-parent"),
+    *("--no-ignore-dot", "--no-ignore-messages", "--no-context-separator", "--max-columns-preview"),
+    *(f"--max-columns={4 * LINE_CHARACTERS}", "--regex-size-limit=10M", "--dfa-size-limit=10M"),
+)
+_RECORD = re.compile(rb"(\d+)([:-])(\d+)[:-]")
+_versions: dict[tuple[Any, ...], tuple[int, ...] | None] = {}
+
+
+def folders() -> list[str]:
+    """List where ripgrep is looked for."""
+    return [
+        *("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", os.path.expanduser("~/.cargo/bin")),
+        sysconfig.get_path("scripts"),
+    ]
+
+
+def located(option: Any, roots: Iterable[Root]) -> str | None:
+    """Give the path of the ripgrep to run; None if the search does without it."""
+    if option is False or (option is None and sys.platform != "linux"):
+        return None
+    if option is not None and option is not True:
+        path = str(os.fspath(option))
+        if sys.platform != "linux" or not os.path.isabs(path) or not _is_new_enough(path):
+            raise ToolError(
+                "rg_missing: the ripgrep that the tools were set to use cannot be run here, or is older than "
+                f"{LEAST[0]}; its option takes an absolute path, or False to search without it"
+            )
+        return path
+    within = [root.real.rstrip("/") + "/" for root in roots]
+    for folder in folders():
+        path = os.path.join(folder, "rg")
+        real = os.path.realpath(path)
+        if not real.startswith(tuple(within)) and _is_new_enough(path):
+            return path
+    return None
+
+
+def _is_new_enough(path: str) -> bool:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH or not os.access(path, os.X_OK):
+        return False
+    key = (path, status.st_ino, status.st_mtime_ns, status.st_size)
+    if key not in _versions:
+        _versions[key] = _version(path)
+    version = _versions[key]
+    return version is not None and version >= LEAST
+
+
+def _version(path: str) -> tuple[int, ...] | None:
+    try:
+        said = subprocess.run(  # noqa: S603 - an absolute path that no model can give
+            [path, "--no-config", "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=ENVIRONMENT,
+            timeout=5,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.match(rb"ripgrep (\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def command(path: str, query: Query, *, file: bool) -> list[str]:
+    """Give the command: what a model says is only ever the value of `-e`, or a plain `*.name`."""
+    options = [path, *OPTIONS, f"--max-count={query.limit + 1}", f"--context={query.context}"]
+    options.append("--ignore-case" if query.ignore_case else "--case-sensitive")
+    if query.literal:
+        options.append("--fixed-strings")
+    if file:
+        return [*options, "--text", "--no-heading", "--no-filename", "-e", query.pattern, "--", "-"]
+    options += ["--heading", "--null", "--with-filename", "--max-filesize=100M", "--glob=!.git"]
+    if query.ignored:
+        options.append("--no-ignore")
+    for name in query.names:
+        options.append(f"--type-add=wanted:{name}")
+    if query.names:
+        options.append("--type=wanted")
+    return [*options, "-e", query.pattern, "--", "./"]
+
+
+class Ending:
+    """How a run ended: by time, by itself with this code, and what it complained of."""
+
+    def __init__(self) -> None:
+        self.in_time = True
+        self.code = 0
+        self.errors = b""
+        self.complaints = 0
+
+
+def _widen(pipe: Any) -> None:
+    """Let a pipe hold more, so that two processes wait less for each other."""
+    import fcntl  # noqa: PLC0415 - there is none on every system, and ripgrep runs on Linux only
+
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK)
+
+
+class Run:
+    """One run of ripgrep, in the folder of a descriptor or on an open file."""
+
+    def __init__(self, argv: list[str], folder: int, file: int | None, stop: Stop, deadline: float) -> None:
+        self._argv = argv
+        self._folder = folder
+        self._file = file
+        self._stop = stop
+        self._deadline = deadline
+        self.ending = Ending()
+
+    def chunks(self) -> Generator[bytes, None, None]:
+        """Give its output as it comes."""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - `command` made it
+                self._argv,
+                stdin=subprocess.DEVNULL if self._file is None else self._file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=f"/proc/self/fd/{self._folder}",
+                env=ENVIRONMENT,
+                bufsize=0,
+            )
+        except OSError:
+            raise ToolError("rg_missing: ripgrep could not be started; try again") from None
+        with process:
+            self._stop.holds(process)
+            try:
+                yield from self._read(process)
+            finally:
+                process.kill()
+                self.ending.code = process.wait()
+                self._stop.holds(None)
+
+    def _read(self, process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
+        _widen(process.stdout)
+        with selectors.DefaultSelector() as selector:
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    selector.register(stream, selectors.EVENT_READ)
+            while selector.get_map():
+                left = self._deadline - time.monotonic()
+                if left <= 0:
+                    self.ending.in_time = False
+                    return
+                for key, _ in selector.select(left):
+                    data = os.read(key.fd, CHUNK)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.fileobj is process.stdout:
+                        yield data
+                    else:
+                        self._complain(data)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(self._deadline - time.monotonic(), 0.1))
+
+    def _complain(self, data: bytes) -> None:
+        self.ending.complaints += data.count(b"\n")
+        self.ending.errors += data[: max(KEPT_ERRORS - len(self.ending.errors), 0)]
+
+
+def complaint(path: str, query: Query, folder: int, stop: Stop) -> str | None:
+    """Ask ripgrep what it has against a pattern; None if nothing."""
+    with open(os.devnull, "rb") as nothing:
+        run = Run(command(path, query, file=True), folder, nothing.fileno(), stop, time.monotonic() + 5)
+        for _ in run.chunks():
+            pass
+    if run.ending.code != 2:
+        return None
+    text = run.ending.errors.decode(errors="replace").removeprefix("rg: ").strip()
+    return text[:1000].split("\nConsider enabling")[0]
+
+
+class Reader:
+    """Reads what ripgrep says into a gathering: a path, a NUL, its lines, an empty line.
+
+    `file` is the name of a single file, whose lines come without a path.
+    """
+
+    def __init__(self, gathering: Gathering, file: str | None = None) -> None:
+        self._gathering = gathering
+        self._rest = b""
+        self._path = file or ""
+        self._is_in_file = self._wanted = file is not None
+
+    def feed(self, data: bytes) -> None:
+        """Read what came."""
+        data = self._rest + data
+        place, goes_on = 0, True
+        while goes_on:
+            if not self._is_in_file:
+                place, goes_on = self._begin(data, place)
+            elif self._wanted:
+                place, goes_on = self._line(data, place)
+            else:
+                place, goes_on = self._past(data, place)
+        self._rest = data[place:]
+
+    def _begin(self, data: bytes, place: int) -> tuple[int, bool]:
+        end = data.find(b"\0", place)
+        if end < 0:
+            return place, False
+        self._path = os.fsdecode(data[place:end].removeprefix(b"./"))
+        self._wanted = self._gathering.wants(self._path)
+        self._is_in_file = True
+        return end + 1, True
+
+    def _past(self, data: bytes, place: int) -> tuple[int, bool]:
+        """Skip the lines of a file that is not wanted."""
+        end = data.find(b"\n\n", place)
+        if end < 0:
+            return max(place, len(data) - 1), False
+        self._is_in_file = False
+        return end + 2, True
+
+    def _line(self, data: bytes, place: int) -> tuple[int, bool]:
+        end = data.find(b"\n", place)
+        if end < 0 and len(data) - place <= CHUNK:
+            return place, False
+        if end == place:
+            self._is_in_file = False
+        else:
+            self._record(data, place)
+        self._wanted = self._wanted and end >= 0
+        return (end + 1, True) if end >= 0 else (len(data), False)
+
+    def _record(self, data: bytes, place: int) -> None:
+        found = _RECORD.match(data, place)
+        if found is None:  # a file that turned out to be binary
+            self._gathering.drop(self._path)
+            return
+        begin = data[found.end() : found.end() + START].partition(b"\n")[0].removesuffix(b"\r")
+        self._gathering.add(self._path, Record(int(found[1]), int(found[3]), begin, hit=found[2] == b":"))

@@ -1,0 +1,261 @@
+"""The sandbox of commands: which level is in force, and how a command is started in it.
+
+Rules of this file:
+- Fails closed: without bubblewrap no command runs, unless `sandbox="none"` was chosen. Nothing falls back.
+- In the sandbox a command sees the programs of the system, a few files of /etc, its own /proc, /dev and /tmp,
+  and the project folder. It writes to the project folder and to /tmp, which is its own and goes with it.
+- Its /proc is read-only: root may change settings of the whole machine there, in a sandbox as well.
+- No folder is lent as a descriptor: through one, a command could walk out. What was mounted is checked.
+- The first process of it is a shell that waits for the command; when it ends, the kernel ends the rest.
+"""
+
+import contextlib
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolwire.codetools import environment, overseer
+from toolwire.codetools.masks import Mask, masks_of, placeholders, real_path
+from toolwire.codetools.paths import Workspace
+from toolwire.codetools.processes import Launch
+from toolwire.errors import ToolError
+
+BUBBLEWRAP, NONE, REFUSED = "bubblewrap", "none", "refused"
+LEVELS = ("auto", BUBBLEWRAP, NONE)
+PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+TMP_BYTES = 1024**3
+SHARED_BYTES = 256 * 1024**2
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+SETTINGS = (
+    *("alternatives", "ca-certificates", "crypto-policies", "debian_version", "fonts", "java", "ld.so.cache"),
+    *("ld.so.conf", "ld.so.conf.d", "localtime", "magic", "magic.mime", "mime.types", "nsswitch.conf"),
+    *("os-release", "perl", "pki/tls/certs", "pki/ca-trust", "protocols", "services", "ssl/certs"),
+    *("ssl/openssl.cnf", "terminfo", "timezone", "xml"),
+)
+ISOLATION = (
+    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox"),
+)
+FIRST = (
+    'printf "\\n"; IFS= read -r go || exit 125; exec 3>&2 2>/dev/null; '
+    '(exec "$0" --noprofile --norc -c "$1" bash </dev/null 2>&3 3>&-); exit $?'
+)
+HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+CHOOSE = 'or choose sandbox="none", which lets commands do all that this user may do'
+ADVICE = (
+    (
+        "uid map",
+        "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)",
+    ),
+    ("No permissions to create", "the system has no user namespaces for users: see user.max_user_namespaces"),
+    ("Creating new namespace", "the system, or the container around, allows no new namespaces"),
+    ("mount proc", "the container around this allows no /proc of its own (Docker: systempaths=unconfined)"),
+    ("Unknown option", "bubblewrap is too old: 0.5 or newer is needed"),
+)
+
+
+def level_of(options: dict[str, Any]) -> str:
+    """Say which level is in force; raise what says why none is."""
+    asked = options.get("sandbox", "auto")
+    if asked not in LEVELS:
+        raise ToolError(f"the option `sandbox` must be one of {', '.join(LEVELS)}, not {asked!r}")
+    if not (sys.platform == "linux" and hasattr(os, "pidfd_open")):
+        raise ToolError("commands run on Linux 5.3 or newer only; use the other tools")
+    if asked == NONE:
+        return NONE
+    bubblewrap()
+    return BUBBLEWRAP
+
+
+def bubblewrap() -> str:
+    """Give the absolute path of bubblewrap."""
+    for path in PLACES:
+        if os.access(path, os.X_OK):
+            return path
+    raise ToolError(
+        "no command is run, because there is no sandbox for it: bubblewrap is not installed. "
+        f"Install it (Debian, Ubuntu, Fedora, Arch: the package bubblewrap), {CHOOSE}"
+    )
+
+
+@functools.lru_cache(8)
+def features(path: str, changed: int) -> frozenset[str]:
+    """List the options that this bubblewrap has; it is asked again when the file was changed."""
+    del changed
+    said = subprocess.run(  # noqa: S603 - it has an absolute path
+        [path, "--help"], capture_output=True, text=True, timeout=20, check=False, env={}
+    )
+    return frozenset(word for word in said.stdout.split() if word.startswith("--"))
+
+
+@functools.lru_cache(8)
+def trial(path: str, changed: int) -> str:
+    """Make a sandbox once, to see whether that works here; give what it said if not."""
+    del changed
+    argv = [
+        path,
+        *ISOLATION,
+        "--unshare-net",
+        *_system({}),
+        *_own(sized=False),
+        "--",
+        "/bin/sh",
+        "-c",
+        "exit 0",
+    ]
+    done = subprocess.run(  # noqa: S603 - it has an absolute path
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False, env={}
+    )
+    return "" if done.returncode == 0 else done.stderr or "it ended at once"
+
+
+def in_force(options: dict[str, Any]) -> str:
+    """Say which level commands run at; "refused" if they do not."""
+    try:
+        level = level_of(options)
+        if level == BUBBLEWRAP and trial(path := bubblewrap(), os.stat(path).st_mtime_ns):
+            return REFUSED
+    except (ToolError, OSError, subprocess.SubprocessError):
+        return REFUSED
+    return level
+
+
+def refusal(said: str) -> ToolError:
+    """Say why a command could not be started in the sandbox."""
+    advice = next((f" ({words})" for sign, words in ADVICE if sign in said), "")
+    reason = said.splitlines()[0].removeprefix("bwrap: ") if said else "it said nothing"
+    return ToolError(
+        f"no command is run, because its sandbox cannot be made: {reason}{advice}. "
+        f"`toolwire doctor` tells more. Mend it, {CHOOSE}"
+    )
+
+
+@contextlib.contextmanager
+def launching(workspace: Workspace, options: dict[str, Any], command: str) -> Iterator[Launch]:
+    """Give how a command is started at the level in force; what that needs is there while this lasts."""
+    if level_of(options) == NONE:
+        yield _bare(workspace, options, command)
+        return
+    with contextlib.ExitStack() as held:
+        held.enter_context(placeholders(workspace))
+        yield _confined(workspace, options, command, held)
+
+
+def _bare(workspace: Workspace, options: dict[str, Any], command: str) -> Launch:
+    if not sys.executable:
+        raise ToolError('sandbox="none" needs the Python program, and it is not known where that is')
+    real_path(workspace.cwd)
+    variables = environment.variables(options.get("environment"), *environment.who())
+    shell = [environment.shell(), "--noprofile", "--norc", "-c", command, "bash"]
+    return Launch(
+        [sys.executable, "-I", "-S", overseer.__file__, *shell],
+        variables,
+        f"/proc/self/fd/{workspace.cwd.fd}",
+    )
+
+
+def _confined(
+    workspace: Workspace, options: dict[str, Any], command: str, held: contextlib.ExitStack
+) -> Launch:
+    program = bubblewrap()
+    known = features(program, os.stat(program).st_mtime_ns)
+    user = "root" if os.getuid() == 0 else "user"
+    roots = {real_path(root): root for root in workspace.roots}
+    if "/" in roots:
+        raise ToolError("the project folder is /: nothing would be left to keep commands out of")
+    masks, _ = masks_of(workspace)
+    files = _files(user, network=options.get("network") is True)
+    lent = [_memory(text, held) for text in files.values()]
+    info = os.pipe()
+    held.callback(os.close, info[0])
+
+    def verify(leader: int) -> bool:
+        before = f"/proc/{leader}/root"
+        mounted = all(_is_same(before + path, root.fd) for path, root in roots.items())
+        return mounted and all(mask.holds(before) for mask in masks)
+
+    argv = [
+        *(program, *ISOLATION, "--info-fd", str(info[1])),
+        *(["--disable-userns"] if "--disable-userns" in known else []),
+        *([] if options.get("network") is True else ["--unshare-net"]),
+        *_system(options),
+        *(word for path, fd in zip(files, lent, strict=True) for word in ("--ro-bind-data", str(fd), path)),
+        *_own(sized="--size" in known),
+        *_readable(options.get("readable", ())),
+        *(word for path in sorted(roots, key=len) for word in ("--bind", path, path)),
+        *(word for mask in masks for word in _covered(mask)),
+        *("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", real_path(workspace.cwd)),
+        *("--", "/bin/sh", "-c", FIRST, environment.shell(), command),
+    ]
+    variables = environment.variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
+    return Launch(argv, variables, lent=tuple(lent), info=info, verify=verify)
+
+
+def _system(options: dict[str, Any]) -> Iterator[str]:
+    """Give what a command sees of the system, for reading."""
+    for path in SYSTEM:
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif os.path.isdir(path):
+            yield from ("--ro-bind", path, path)
+    names = (*SETTINGS, *(["resolv.conf", "gai.conf", "host.conf"] if options.get("network") is True else []))
+    for name in names:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+def _own(*, sized: bool) -> Iterator[str]:
+    """Give what a command has for itself."""
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    for path, most in (("/dev/shm", SHARED_BYTES), ("/tmp", TMP_BYTES)):  # noqa: S108 - they are its own
+        yield from ("--perms", "1777", *(["--size", str(most)] if sized else []), "--tmpfs", path)
+    yield from ("--symlink", "/tmp", "/var/tmp", "--dir", "/run", "--remount-ro", "/dev")  # noqa: S108 - its own
+
+
+def _readable(given: Any) -> Iterator[str]:
+    """Give the folders that were made readable by option."""
+    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
+        raise ToolError("the option `readable` must be a list of absolute paths")
+    for path in map(os.fspath, given):
+        if not os.path.isabs(path) or os.path.normpath(path).strip("/") == "" or not os.path.exists(path):
+            raise ToolError("the option `readable` must be a list of absolute paths of what is there")
+        yield from ("--ro-bind", path, path)
+
+
+def _covered(mask: Mask) -> Iterator[str]:
+    if not mask.secret:
+        yield from ("--ro-bind-try", mask.path, mask.path)
+    elif mask.folder:
+        yield from ("--perms", "0000", "--tmpfs", mask.path, "--remount-ro", mask.path)
+    else:
+        yield from ("--ro-bind", "/dev/null", mask.path)
+
+
+def _files(user: str, *, network: bool) -> dict[str, str]:
+    """Write the files of /etc that say who is here, without the accounts of the host."""
+    number, group = os.getuid(), os.getgid()
+    nobody = "nobody:x:65534:65534:nobody:/:/bin/false\n" if number != 65534 else ""
+    nogroup = "nogroup:x:65534:\n" if group != 65534 else ""
+    made = {
+        "/etc/passwd": f"{user}:x:{number}:{group}:{user}:/tmp:/bin/bash\n{nobody}",
+        "/etc/group": f"{user}:x:{group}:\n{nogroup}",
+    }
+    return made if network else made | {"/etc/hosts": HOSTS}
+
+
+def _memory(text: str, held: contextlib.ExitStack) -> int:
+    """Give a descriptor that reads as this text."""
+    fd = os.memfd_create("toolwire")
+    held.callback(os.close, fd)
+    os.write(fd, text.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _is_same(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except OSError:
+        return False

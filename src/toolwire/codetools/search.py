@@ -1,0 +1,276 @@
+"""grep: ripgrep where it is, the same search without it where it is not, and one answer of both.
+
+Rules of this file:
+- What is shown of a file is read by the workspace, under its rules: what ripgrep says is only where to look.
+- Files that hold secrets are left out, under whatever name they were found.
+- Only so many searches run at once; the others wait, and waiting is part of their time.
+- Whoever stops waiting for the answer ends the search.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+from toolwire.codetools import ripgrep
+from toolwire.codetools.definitions import GREP_MATCHES, SEARCH_SECONDS
+from toolwire.codetools.fallback import MARKS, Binary, Reading, fitting, may_fit, opened
+from toolwire.codetools.hits import TIME_IS_UP, Gathering, Query, Record, Report, Stop
+from toolwire.codetools.ignoring import Below, levels_above
+from toolwire.codetools.paths import Place, Workspace, folder_of
+from toolwire.codetools.patterns import name_test
+from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.regexes import Lines, checked
+from toolwire.codetools.rereading import read_again
+from toolwire.codetools.walking import Walk, notices
+from toolwire.errors import ToolError
+from toolwire.steps import in_thread
+
+MAX_SEARCHES = 8
+BINARY = "it is binary: only text is searched"
+BUSY = f"{MAX_SEARCHES} searches are running, and none ended within {SEARCH_SECONDS} s: try again"
+PLAIN_NAME = re.compile(r"(?=[^*]*\*)\*?[A-Za-z0-9_.]+\*?")
+_places = threading.BoundedSemaphore(MAX_SEARCHES)
+
+
+async def grep(desk: Any, pattern: str, path: str = ".", **wanted: Any) -> str:
+    """Search the contents of files."""
+    workspace, glob = desk.workspace, wanted.get("glob")
+    literal = wanted.get("literal", False)
+    query = Query(
+        pattern=checked(pattern, literal=literal),
+        literal=literal,
+        ignore_case=wanted.get("ignoreCase", False),
+        context=wanted.get("context", 0),
+        limit=wanted.get("limit", GREP_MATCHES),
+        ignored=wanted.get("ignored", False),
+        accepts=_accepting(workspace, glob),
+        names=_plain_names(glob or ""),
+    )
+    stop = Stop()
+    search = Search(workspace, workspace.place(path), query, stop, desk.options.get("ripgrep"))
+    work = asyncio.ensure_future(in_thread(search.run))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.ask()
+        with contextlib.suppress(Exception):
+            await work
+        raise
+
+
+def _accepting(workspace: Workspace, glob: str | None) -> Callable[[str], bool]:
+    test = name_test(glob) if glob else None
+    return lambda path: (test is None or test(path)) and not workspace.is_secret(path.split("/"))
+
+
+def _plain_names(glob: str) -> tuple[str, ...]:
+    """Give the names that ripgrep can look for itself: only the plainest; all are tested here as well."""
+    name = glob.rpartition("/")[2]
+    is_plain = PLAIN_NAME.fullmatch(name) is not None and not set("{}!") & set(glob)
+    return (name,) if is_plain else ()
+
+
+class Search:
+    """One search of a folder or a file."""
+
+    def __init__(self, workspace: Workspace, place: Place, query: Query, stop: Stop, option: Any) -> None:
+        self._workspace = workspace
+        self._place = place
+        self._query = query
+        self._stop = stop
+        self._option = option
+        self._deadline = time.monotonic() + SEARCH_SECONDS
+        self._report = Report(query)
+        self._notices: list[str] = []
+
+    def run(self) -> str:
+        """Search, and give the answer."""
+        with self._turn():
+            rg = ripgrep.located(self._option, self._workspace.roots)
+            try:
+                with self._workspace.open_folder(self._place) as fd:
+                    self._search_folder(fd, rg)
+            except PathRefused as problem:
+                if problem.code != "not_a_folder":
+                    raise
+                self._search_file(rg)
+        return self._report.text(self._notices)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        while not _places.acquire(timeout=0.05):
+            if self._stop.asked or not self._has_time():
+                raise ToolError(BUSY)
+        try:
+            yield
+        finally:
+            _places.release()
+
+    def _has_time(self) -> bool:
+        return time.monotonic() < self._deadline
+
+    def _goes_on(self) -> bool:
+        if self._stop.asked or self._has_time():
+            return not self._stop.asked
+        if TIME_IS_UP not in self._notices:
+            self._notices.append(TIME_IS_UP)
+        return False
+
+    def _search_folder(self, fd: int, rg: str | None) -> None:
+        if rg is None:
+            self._walk(fd)
+            return
+        gathering = Gathering(self._query_for(fd))
+        self._run(rg, fd, None, gathering)
+        for path in sorted(gathering.records):
+            if self._report.full:
+                return
+            self._show(self._inside(path), gathering.records[path])
+        if gathering.more and not self._report.full:
+            self._report.full = "limit"
+
+    def _search_file(self, rg: str | None) -> None:
+        fd = self._workspace.open_file(self._place)
+        try:
+            head = os.pread(fd, 64 * 1024, 0)
+            if b"\0" in head and head[:2] not in MARKS:
+                raise PathRefused("not_text", self._place.given, BINARY)
+            if rg is None:
+                self._read_file(fd)
+                return
+            gathering = Gathering(self._query)
+            with folder_of(self._place.root, ()) as folder:
+                self._run(rg, folder, fd, gathering)
+            self._give(fd, self._place, gathering.records.get("", []))
+        finally:
+            os.close(fd)
+
+    # With ripgrep.
+
+    def _run(self, rg: str, folder: int, file: int | None, gathering: Gathering) -> None:
+        argv = ripgrep.command(rg, self._query, file=file is not None)
+        run = ripgrep.Run(argv, folder, file, self._stop, self._deadline)
+        reader = ripgrep.Reader(gathering, None if file is None else "")
+        with closing(run.chunks()) as chunks:
+            for chunk in chunks:
+                reader.feed(chunk)
+        ending = run.ending
+        if not ending.in_time:
+            self._notices.append(TIME_IS_UP)
+        elif ending.code == 2 and not gathering.records:
+            why = ripgrep.complaint(rg, self._query, folder, self._stop)
+            if why is not None:
+                raise ToolError(f"the pattern cannot be used: {why}")
+        elif ending.code not in (0, 1, 2) and not self._stop.asked:
+            self._notices.append("[ripgrep ended before its work was done: this is not all. Try again.]")
+        self._report.unreadable += ending.complaints if ending.in_time else 0
+
+    def _query_for(self, fd: int) -> Query:
+        """Give the query, with the rules of the folders above, which ripgrep is not told of."""
+        above = [] if self._query.ignored else levels_above(self._place)
+        if not any(level.rules for level in above):
+            return self._query
+        ignoring = Below(self._place, fd, above)
+        accepts = self._query.accepts
+        return Query(
+            **{name: getattr(self._query, name) for name in Query.__struct_fields__ if name != "accepts"},
+            accepts=lambda path: accepts(path) and not ignoring.is_ignored(path),
+        )
+
+    def _show(self, place: Place, records: list[Record]) -> None:
+        try:
+            fd = self._workspace.open_file(place)
+        except PathRefused as problem:
+            self._report.changed += problem.code == "not_found"
+            return
+        try:
+            self._give(fd, place, records)
+        finally:
+            os.close(fd)
+
+    def _give(self, fd: int, place: Place, records: list[Record]) -> None:
+        found = read_again(fd, records)
+        if found is None:
+            self._report.changed += 1
+        else:
+            self._report.add(self._name(place), found)
+
+    # Without.
+
+    def _lines(self) -> tuple[Lines, Reading]:
+        query = self._query
+        lines = Lines(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
+        return lines, Reading(lines.piece, lines.longest)
+
+    def _read_file(self, fd: int) -> None:
+        lines, reading = self._lines()
+        reading.stops_at_nul = False
+        found = fitting(fd, lines, self._query, reading, self._goes_on)
+        self._report.add(self._name(self._place), found)
+        self._report.long_lines += reading.long_lines
+
+    def _walk(self, fd: int) -> None:
+        lines, reading = self._lines()
+        walk = Walk(
+            fd,
+            above=None if self._query.ignored else levels_above(self._place),
+            prefix="/".join((*self._place.parts, "")) if self._place.parts else "",
+            enters=lambda _path, name: not self._workspace.is_secret((name,)),
+            stopped=lambda: self._stop.asked,
+            seconds=self._deadline - time.monotonic(),
+        )
+        with closing(walk.entries()) as entries:
+            for entry in entries:
+                if entry.kind != "file" or not self._query.accepts(entry.path):
+                    continue
+                try:
+                    self._look(opened(entry.folder, entry.name), entry.path, lines, reading)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    walk.unreadable += 1
+                if self._report.full or not self._goes_on():
+                    break
+        self._report.unreadable += walk.unreadable
+        self._report.long_lines += reading.long_lines
+        walk.unreadable = 0
+        self._notices += [told for told in notices(walk) if not (walk.cut == "time" and "Stopped" in told)]
+        if walk.cut == "time" and TIME_IS_UP not in self._notices:
+            self._notices.append(TIME_IS_UP)
+
+    def _look(self, fd: int, path: str, lines: Lines, reading: Reading) -> None:
+        try:
+            fits = may_fit(fd, lines, reading, self._goes_on)
+        except Binary:
+            return
+        finally:
+            os.close(fd)
+        if not fits:
+            return
+        place = self._inside(path)
+        try:
+            safe = self._workspace.open_file(place)
+        except PathRefused:
+            return
+        try:
+            found = fitting(safe, lines, self._query, reading, self._goes_on)
+        except Binary:
+            return
+        finally:
+            os.close(safe)
+        if found:
+            self._report.add(self._name(place), found)
+
+    def _inside(self, path: str) -> Place:
+        place = self._place
+        return Place(place.root, (*place.parts, *path.split("/")), f"{place.given.rstrip('/')}/{path}")
+
+    def _name(self, place: Place) -> str:
+        """Give the path to show: from the project folder, or the whole one where it is in another root."""
+        return place.path if place.root is self._workspace.cwd else f"{place.root.path}/{place.path}"

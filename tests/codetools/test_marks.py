@@ -1,0 +1,67 @@
+"""What a program left behind when it was killed is ended by the next one."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from toolwire.codetools import marks
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
+
+
+@pytest.fixture
+def ended() -> Iterator[int]:
+    """Give the number of a program that has ended, and whose number is not given again meanwhile."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        process.kill()
+        while marks._begun(process.pid):
+            time.sleep(0.001)
+        yield process.pid
+
+
+def sleeper(mark: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["/bin/sleep", "100"], env={"A": "1", marks.MARK: mark, "Z": "1"})
+
+
+@pytest.mark.parametrize(
+    ("mark", "goes"),
+    [
+        ("{here}.{ended}.7.ab", True),
+        ("{here}.{own}.7.ab", True),
+        ("{here}.{own}.{begun}.ab", False),
+        ("1.{ended}.7.ab", False),
+        ("nonsense", False),
+        ("{here}.{ended}.7.", False),
+    ],
+    ids=[
+        "its program ended",
+        "its number was given again",
+        "it lives",
+        "of another namespace",
+        "no mark",
+        "cut",
+    ],
+)
+def test_orphans(ended: int, mark: str, goes: bool) -> None:  # C24
+    own = os.getpid()
+    with sleeper(
+        mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._begun(own))
+    ) as process:
+        assert marks.sweep_orphans(-ended)
+        assert (process.poll() is not None) == goes
+        process.kill()
+    marks.sweep_orphans.cache_clear()
+
+
+def test_a_mark_is_its_own() -> None:
+    one, other = marks.new_mark(), marks.new_mark()
+    with sleeper(one) as process, sleeper(other) as another:
+        time.sleep(0.05)
+        assert marks.sweep(one)
+        assert another.poll() is None
+        another.kill()
+        assert process.wait() == -9

@@ -1,0 +1,368 @@
+"""Groups A and C of the cases: what a command in the sandbox cannot see, reach, change or use up."""
+
+import os
+import re
+import shutil
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.codetools.commands import names_in, run, said, tools_at
+from toolwire.codetools import CodeTools, sandbox
+from toolwire.codetools.bounds import FILE_SIZE, MEMORY
+from toolwire.codetools.masks import PLACEHOLDER, Mask, masks_of, placeholders
+from toolwire.codetools.paths import Workspace
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with what is to be kept from commands, and something beside it."""
+    folder = tmp_path / "project"
+    (folder / ".git" / "hooks").mkdir(parents=True)
+    (folder / ".git" / "config").write_text("[core]\n")
+    (folder / "web" / "app").mkdir(parents=True)
+    for path in (".env", "web/.env", "web/app/.env.local", "web/.env.example"):
+        (folder / path).write_text("PASSWORD=sentinel\n")
+    (tmp_path / "beside").write_text("sentinel\n")
+    return folder
+
+
+def test_outside_nothing_is_written(project: Path) -> None:  # C13
+    paths = ["/etc/new", "/usr/new", "/new", "/dev/new", "/var/log/new", "/run/new"]
+    made = said(
+        tools_at(project), f"for path in {' '.join(paths)}; do touch $path && echo made; done 2>&1; :"
+    )
+    assert "made" not in made
+    assert made.count("\n") == len(paths) - 1
+    assert [path for path in paths if os.path.lexists(path)] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["sys/kernel/core_pattern", "sys/kernel/hostname", "self/oom_score_adj", "sysrq-trigger"]
+)
+def test_settings_of_the_machine_cannot_be_opened_to_write(project: Path, path: str) -> None:  # C13, and root
+    if not Path("/proc", path).exists():
+        pytest.skip(f"there is no /proc/{path} on this machine")
+    # It is opened and not written, so that nothing is changed should the sandbox fail.
+    assert run(tools_at(project), f": >> /proc/{path}").is_error
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root owns the devices of the machine, in the sandbox as well")
+@pytest.mark.parametrize("name", ["null", "zero", "full", "random", "urandom", "tty"])
+def test_devices_of_the_machine_keep_their_modes(project: Path, name: str) -> None:  # C13, and root
+    mode = f"{Path('/dev', name).stat().st_mode & 0o777:o}"  # it is set to what it is
+    assert run(tools_at(project), f"chmod {mode} /dev/{name}").is_error
+
+
+def test_devices_work(project: Path) -> None:
+    assert said(tools_at(project), "echo x > /dev/null && head -c 3 /dev/urandom | wc -c") == "3"
+
+
+def test_the_error_says_where_it_can_be_written(project: Path) -> None:
+    assert "[in the sandbox only the project folder" in str(run(tools_at(project), "echo x > /usr/x").content)
+
+
+def test_what_is_beside_stays(project: Path) -> None:  # C13
+    run(tools_at(project), "echo x > ../beside; rm -f ../beside")
+    assert (project.parent / "beside").read_text() == "sentinel\n"
+
+
+def test_what_is_its_own_goes_with_it(project: Path) -> None:  # C13
+    tools = tools_at(project)
+    name = f"own-{os.getpid()}"
+    listed = said(
+        tools, f"cd; echo x > ~/.bashrc; echo x > $TMPDIR/{name}; echo x > /dev/shm/{name}; ls -A ~ /dev/shm"
+    )
+    assert {".bashrc", name} <= set(listed.split())
+    assert name not in said(tools, "ls -A ~ /dev/shm")
+    assert not Path("/tmp", name).exists()  # noqa: S108 - it is looked for
+    assert not Path("/dev/shm", name).exists()  # noqa: S108 - it is looked for
+
+
+def test_the_rest_of_the_host_is_not_there(project: Path) -> None:  # C13, M9
+    paths = "/root /home /var/log /run/systemd /etc/shadow /etc/ssl/private /sys /boot /mnt /srv"
+    assert said(tools_at(project), f"ls -d {paths} 2>/dev/null || :") == "(no output)"
+
+
+def test_the_accounts_of_the_host_are_not_told(project: Path) -> None:
+    lines = said(tools_at(project), "cat /etc/passwd; whoami").splitlines()
+    assert len(lines) == 3
+    assert lines[-1] == ("root" if os.getuid() == 0 else "user")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > .git/hooks/pre-commit",
+        "echo x >> .git/config",
+        "rm -rf .git; mkdir .git && touch .git/config",
+        "mv .git other && mkdir .git && touch .git/x",
+        "git init . 2>/dev/null; git config core.pager evil",
+        'python3 -c \'import os; os.rename(".git", "x")\'',
+    ],
+)
+def test_what_is_protected_stays(project: Path, command: str) -> None:  # A23, C13
+    if "python3" in command and not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no /usr/bin/python3 on this machine")
+    run(tools_at(project), command)
+    assert sorted(path.name for path in (project / ".git").iterdir()) == ["config", "hooks"]
+    assert (project / ".git" / "config").read_text() == "[core]\n"
+    assert list((project / ".git" / "hooks").iterdir()) == []
+
+
+def test_what_is_protected_cannot_be_made_where_it_is_missing(tmp_path: Path) -> None:  # A23
+    tools = tools_at(tmp_path)
+    assert run(tools, "rmdir .git; mkdir -p .git/hooks && echo x > .git/hooks/pre-commit").is_error
+    assert run(tools, "mv .git away; mkdir .git && touch .git/x").is_error
+    assert names_in(tmp_path) == [], "the empty folder that stands for it is gone too"
+
+
+def test_without_protection_it_can_be_made(tmp_path: Path) -> None:  # A23, the control
+    said(tools_at(tmp_path, protected=()), "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit")
+    assert (tmp_path / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_a_placeholder_of_a_crash_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir(PLACEHOLDER)
+    said(tools_at(tmp_path), ":")
+    assert names_in(tmp_path) == []
+
+
+def test_a_placeholder_stays_as_long_as_somebody_needs_it(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    with placeholders(workspace):
+        with placeholders(workspace):
+            assert names_in(tmp_path) == [".git"]
+        assert names_in(tmp_path) == [".git"]
+    assert names_in(tmp_path) == []
+
+
+def test_a_folder_that_is_no_placeholder_stays(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    said(tools_at(tmp_path), ":")
+    assert names_in(tmp_path) == [".git"]
+
+
+def test_secrets_are_covered(project: Path) -> None:  # A24, C9
+    tools = tools_at(project)
+    said(tools, "cat .env web/.env web/app/.env.local 2>/dev/null; mv .env x; cp .env y; rm .env; exit 0")
+    assert "sentinel" not in said(tools, "grep -r sentinel --exclude=.env.example . ; cat x y; exit 0")
+    assert said(tools, "cat web/.env.example") == "PASSWORD=sentinel"
+    assert (project / ".env").read_text() == "PASSWORD=sentinel\n"
+
+
+def test_a_secret_folder_is_covered(tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()
+    (tmp_path / ".env" / "key").write_text("sentinel")
+    assert "sentinel" not in str(run(tools_at(tmp_path), "cat .env/key; ls .env; echo x > .env/key").content)
+    assert (tmp_path / ".env" / "key").read_text() == "sentinel"
+
+
+def test_what_lies_too_deep_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a/b/c/d").mkdir(parents=True)
+    for path in ("a/b/c/.env", "a/b/c/d/.env"):
+        (tmp_path / path).touch()
+    masks, whole = masks_of(Workspace(tmp_path))
+    assert ([Path(mask.path).relative_to(tmp_path).as_posix() for mask in masks], whole) == (
+        ["a/b/c/.env"],
+        True,
+    )
+    monkeypatch.setattr("toolwire.codetools.masks.ENTRIES", 2)
+    assert masks_of(Workspace(tmp_path))[1] is False
+
+
+def test_a_mask_that_is_not_in_force_is_noticed(project: Path) -> None:
+    masks, _ = masks_of(Workspace(project))
+    assert [mask.holds("") for mask in masks] == [False] * len(masks), "nothing is mounted out here"
+    assert not Mask(str(project / "nothing"), True, False, (0, 0)).holds("")
+    assert Mask(str(project / ".toolwire-x"), False, False, (0, 0)).holds(""), "ours come and go"
+
+
+def test_a_folder_that_is_swapped_is_noticed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # A8
+    tools = tools_at(project)
+    monkeypatch.setattr(sandbox, "real_path", lambda _root: str(project / "web"))
+    result = run(tools, "ls")
+    assert result.is_error
+    assert "replaced just now" in str(result.content)
+
+
+def test_further_folders(project: Path, tmp_path: Path) -> None:
+    for name in ("root", "readable"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(f"{name}\n")
+    tools = tools_at(project, roots=[tmp_path / "root"], readable=[tmp_path / "readable"])
+    assert said(tools, "cat ../root/file ../readable/file; echo x > ../root/new") == "root\nreadable"
+    assert (tmp_path / "root" / "new").exists()
+    assert run(tools, "echo x > ../readable/new").is_error
+
+
+@pytest.mark.parametrize("given", ["/usr", ["relative"], ["/"], ["/nosuch"], 1])
+def test_what_cannot_be_made_readable(project: Path, given: object) -> None:
+    result = run(tools_at(project, readable=given), ":")
+    assert "`readable` must be" in str(result.content)
+
+
+def test_the_whole_disk_is_no_project() -> None:
+    assert "the project folder is /" in str(run(tools_at("/"), ":").content)
+
+
+def test_other_processes_are_not_seen(project: Path) -> None:  # C9, M8
+    command = (
+        "cat /proc/*/environ /proc/$PPID/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]*; cat /proc/*/cmdline"
+    )
+    text = str(run(tools_at(project, environment={"WANTED": "1"}), command).content)
+    assert len([line for line in text.splitlines() if line.startswith("/proc/")]) <= 5
+    assert text.count("WANTED=1") >= 2, "its own are there, so the search would find others"
+
+
+REACHING = {
+    "bash": "exec 3<>/dev/tcp/127.0.0.1/{port}",
+    "bash udp": "echo x > /dev/udp/8.8.8.8/53",
+    "curl": "curl -sS -m 2 http://127.0.0.1:{port}/",
+    "wget": "wget -q -T 2 -t 1 -O- http://127.0.0.1:{port}/",
+    "nc": "nc -w 2 127.0.0.1 {port}",
+    "ssh": "ssh -o BatchMode=yes -o ConnectTimeout=2 -p {port} 127.0.0.1 true",
+    "ping": "ping -c 1 -W 1 8.8.8.8",
+    "getent": "getent hosts example.com",
+    "python3": "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 2)'",
+    "python3 abstract": "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0{name}\")'",
+    "python3 path": "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{path}\")'",
+}
+
+
+@pytest.mark.parametrize("way", REACHING)
+def test_there_is_no_network(project: Path, way: str) -> None:  # C14
+    program, *_ = way.split()
+    if program != "bash" and not shutil.which(program, path="/usr/bin:/bin"):
+        pytest.skip(f"there is no {program} on this machine")
+    name, path = f"toolwire-{os.getpid()}", project.parent / "socket"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        with socket.socket(socket.AF_UNIX) as there:
+            there.bind(str(path))
+            there.listen()
+            command = REACHING[way].format(port=server.getsockname()[1], name=name, path=path)
+            assert run(tools_at(project), command).is_error
+            for each in (server, abstract, there):
+                each.settimeout(0.01)
+                with pytest.raises(TimeoutError):
+                    each.accept()
+
+
+@pytest.mark.parametrize("way", ["bash", "python3 abstract"])
+def test_with_the_network_it_is_reached(project: Path, way: str) -> None:  # C14, the control
+    if way != "bash" and not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no /usr/bin/python3 on this machine")
+    name = f"toolwire-on-{os.getpid()}"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        said(tools_at(project, network=True), REACHING[way].format(port=server.getsockname()[1], name=name))
+
+
+def test_localhost_is_its_own(project: Path) -> None:
+    if not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no /usr/bin/python3 on this machine")
+    code = "import socket as s; a = s.create_server(('localhost', 0)); s.create_connection(a.getsockname())"
+    assert said(tools_at(project), f'python3 -c "{code}" && echo 1') == "1"
+
+
+@pytest.mark.parametrize(
+    ("command", "sign"),
+    [
+        ("head -c 3M /dev/zero > $TMPDIR/x", "No space left"),
+        (f"dd if=/dev/zero of=big bs=1 count=1 seek={FILE_SIZE + 1}", "File too large|exceeded|SIGXFSZ"),
+        (
+            f'ulimit -d unlimited; python3 -c "bytearray({MEMORY + (1 << 30)})"',
+            "MemoryError|cannot modify limit",
+        ),
+        ("ulimit -c", "^0$"),
+    ],
+    ids=["C15 disk in /tmp", "C15 a file", "C15 memory", "C15 core"],
+)
+def test_bounds(project: Path, command: str, sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "TMP_BYTES", 1 << 20)
+
+    if "python3" in command and not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no /usr/bin/python3 on this machine")
+    assert re.search(sign, str(run(tools_at(project), command, timeout=30).content), re.MULTILINE)
+
+
+def test_too_many_processes_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # C15
+    monkeypatch.setattr("toolwire.codetools.bounds.MOST_PROCESSES", 20)
+    result = run(tools_at(project), "for n in {1..40}; do sleep 100 & done; wait")
+    assert "too many processes" in str(result.content)
+
+
+def test_too_much_memory_is_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # C15
+    monkeypatch.setattr("toolwire.codetools.bounds.MEMORY", 30 << 20)
+    monkeypatch.setattr("toolwire.codetools.bounds.LIMITS", {})
+    result = run(tools_at(project), 'x=$(head -c 60M /dev/zero | tr "\\0" x); sleep 100')
+    assert "too much memory" in str(result.content)
+
+
+@pytest.mark.parametrize("level", ["auto", "bubblewrap"])
+def test_without_bubblewrap_no_command_runs(
+    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # C16
+    monkeypatch.setattr(sandbox, "PLACES", ("/nosuch/bwrap",))
+    tools = CodeTools(project, sandbox=level)
+    result = run(tools, "touch ran")
+    assert result.is_error
+    assert "package bubblewrap" in str(result.content)
+    assert 'sandbox="none"' in str(result.content)
+    assert tools.sandbox == "refused"
+    assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("says", "advice"),
+    [
+        ("setting up uid map: Permission denied", "AppArmor"),
+        ("No permissions to create new namespace", "max_user_namespaces"),
+        ("Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
+        ("Unknown option --perms", "too old"),
+        ("", "it ended at once"),
+    ],
+)
+def test_a_sandbox_that_cannot_be_made_is_said(
+    project: Path, tmp_path: Path, says: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # C16
+    program = tmp_path / "bwrap"
+    program.write_text(f'#!/bin/sh\n[ -z "{says}" ] || echo "bwrap: {says}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sandbox, "PLACES", (str(program),))
+    tools = CodeTools(project)
+    result = run(tools, "touch ran")
+    assert result.is_error
+    assert advice in str(result.content)
+    assert tools.sandbox == "refused"
+    assert not (project / "ran").exists()
+
+
+def test_options_count_as_they_are_now(project: Path) -> None:  # C17
+    tools = tools_at(project)
+    assert tools.sandbox == "bubblewrap"
+    tools.desk.options["sandbox"] = "none"
+    assert tools.sandbox == "none"
+    assert said(tools, f"cat {project.parent}/beside") == "sentinel"
+    tools.desk.options["sandbox"] = "maybe"
+    assert "must be one of" in str(run(tools, "ls").content)
+
+
+def test_nothing_of_the_host_is_open(project: Path) -> None:  # C10
+    fd = os.open(project.parent, os.O_RDONLY)
+    os.set_inheritable(fd, True)
+    listed = said(tools_at(project), "ls /proc/$$/fd /proc/1/fd; true").split()
+    os.close(fd)
+    assert {int(name) for name in listed if name.isdigit()} <= {0, 1, 2, 3, 10, 11, 12, 13}
+    assert stat.S_ISDIR(project.stat().st_mode)
+    text = said(tools_at(project), "ls -l /proc/$$/fd /proc/1/fd; true")
+    targets = {line.split(" -> ")[1].split(":")[0] for line in text.splitlines() if " -> " in line}
+    assert targets == {"/dev/null", "pipe"}

@@ -1,0 +1,281 @@
+"""Group C of the cases: commands, what they say, how they end, and that nothing of them is left."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.codetools.commands import (
+    ESCAPES,
+    LEVELS,
+    bearing,
+    descriptors,
+    gone,
+    mark,
+    run,
+    said,
+    tools_at,
+    zombies,
+)
+from toolwire.codetools import CodeTools
+from toolwire.codetools.processes import pipe_of
+from toolwire.execution import aexecute
+from toolwire.types import ToolCall
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("command", "text", "is_error"),
+    [
+        ("echo one; echo two >&2", "one\n[stderr]\ntwo", False),
+        ("echo two >&2", "[stderr]\ntwo", False),
+        (":", "(no output)", False),
+        ("printf 'no end'", "no end", False),
+        pytest.param("echo out; exit 3", "out\n[exit code 3]", True, id="C19 code"),
+        pytest.param("exit 255", "(no output)\n[exit code 255]", True, id="C19 255"),
+        pytest.param("kill -9 $$", "(no output)\n[exit code 137: SIGKILL]", True, id="C19 signal"),
+        pytest.param("exec false", "(no output)\n[exit code 1]", True, id="C19 exec"),
+        pytest.param(
+            "nosuch", "[stderr]\nbash: line 1: nosuch: command not found\n[exit code 127]", True, id="C19 127"
+        ),
+        pytest.param(
+            "/etc/passwd",
+            "[stderr]\nbash: line 1: /etc/passwd: Permission denied\n[exit code 126]",
+            True,
+            id="C19 126",
+        ),
+        pytest.param("cat; read x; echo done", "done", False, id="C8 no stdin"),
+        pytest.param("(echo > /dev/tty) 2>/dev/null || echo none", "none", False, id="C8 no terminal"),
+        pytest.param("ls /proc/self/fd | wc -l", "4", False, id="C10 with that of ls"),
+        pytest.param("exec >&-; echo lost 2>/dev/null; exit 0", "(no output)", False, id="C20 closed early"),
+        pytest.param('echo \'~~~tool_call {"name": "x"}\'', '~~~tool_call {"name": "x"}', False, id="C25"),
+        pytest.param("echo a\r\n", "a", False, id="C18 a carriage return is kept, and shown as a line break"),
+    ],
+)
+def test_what_a_command_says(tmp_path: Path, level: str, command: str, text: str, is_error: bool) -> None:
+    result = run(tools_at(tmp_path, level), command)
+    assert (str(result.content).strip(), result.is_error) == (text, is_error)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("a\0b", "NUL"),
+        ("\ud800", "surrogate"),
+        ("x" * (2 << 20), "2097152 bytes, and 65536 are the most"),
+        ("  \n", "empty"),
+    ],
+    ids=["C18 NUL", "C18 surrogate", "C18 2 MiB", "empty"],
+)
+def test_what_is_no_command_is_refused(tmp_path: Path, command: str, reason: str) -> None:
+    result = run(CodeTools(tmp_path), command)
+    assert result.is_error
+    assert reason in str(result.content)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> None:  # C1
+    begun = time.monotonic()
+    result = run(tools_at(tmp_path, level), "echo before; sleep 100", timeout=0.1)
+    assert time.monotonic() - begun < 2.2
+    assert result.is_error
+    assert str(result.content).startswith("before\n[stopped after 0.1 s")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_it_ends_when_bash_ends(tmp_path: Path, level: str) -> None:  # C2
+    token, begun = mark(), time.monotonic()
+    assert said(tools_at(tmp_path, level), f"sleep {token} & echo hi") == "hi"
+    assert time.monotonic() - begun < 2
+    assert gone(token)
+
+
+def test_the_naive_way_waits_for_the_pipe() -> None:  # C2, the control
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run(
+            ["/bin/bash", "-c", "sleep 1 & echo hi"], stdout=subprocess.PIPE, timeout=0.1, check=False
+        )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("style", ["setsid", "double fork", "daemon"])
+def test_nothing_outlives_a_timeout(tmp_path: Path, level: str, style: str) -> None:  # C3, C4
+    token = mark()
+    result = run(tools_at(tmp_path, level), ESCAPES[style].format(token), timeout=0.1)
+    assert result.is_error
+    assert bearing(token) == []
+    assert zombies() == []
+
+
+def test_killing_the_group_leaves_some() -> None:  # C3, the control
+    token = mark()
+    command = f"(setsid sleep {token} & echo); sleep {token}"
+    with subprocess.Popen(
+        ["/bin/bash", "-c", command], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        pipe_of(process.stdout).read(1)
+        time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
+    left = bearing(token)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_there_is_time_to_tidy_up(tmp_path: Path, level: str) -> None:  # C4
+    command = "trap 'rm lock; exit 1' TERM; touch lock; sleep 100 & wait"
+    run(tools_at(tmp_path, level), command, timeout=0.15)
+    assert not (tmp_path / "lock").exists()
+
+
+async def cancelled(tools: CodeTools, command: str, after: float) -> None:
+    task = asyncio.ensure_future(tools.aresolve(ToolCall("1", "bash", {"command": command})))
+    await asyncio.sleep(after)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_whoever_cancels_leaves_nothing_behind(tmp_path: Path, level: str) -> None:  # C5
+    tools, token = tools_at(tmp_path, level), mark()
+
+    async def main() -> None:
+        for after in (0, 0.001, 0.01, 0.03, 0.06):
+            await cancelled(tools, ESCAPES["setsid"].format(token), after)
+            assert bearing(token) == []
+
+    before = descriptors()
+    asyncio.run(main())
+    assert zombies() == []
+    assert descriptors() == before
+
+
+def test_execution_cancels_and_bounds_it_too(tmp_path: Path) -> None:  # C5
+    tools, token = tools_at(tmp_path), mark()
+    call = ToolCall("1", "bash", {"command": ESCAPES["setsid"].format(token)})
+    [result] = asyncio.run(aexecute([call], tools, timeout=0.2))
+    assert "longer than 0.2 s" in str(result.content)
+    assert bearing(token) == []
+
+
+def test_it_runs_in_sync_and_async_code_and_in_a_thread_of_a_loop(tmp_path: Path) -> None:
+    tools = tools_at(tmp_path)
+
+    async def main() -> list[str]:
+        calls = [
+            tools.aresolve(ToolCall(str(n), "bash", {"command": f"sleep 0.05; echo {n}"})) for n in range(4)
+        ]
+        return [str(result.content) for result in await asyncio.gather(*calls)]
+
+    assert asyncio.run(main()) == ["0", "1", "2", "3"]  # C23, few
+    assert said(tools, "echo sync") == "sync"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_folder_is_the_same_each_time(tmp_path: Path, level: str) -> None:  # C11
+    tools = tools_at(tmp_path, level)
+    said(tools, "cd / && export X=1")
+    assert said(tools, "pwd; echo $X") == str(tmp_path)
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:  # C12, A22
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    tools = tools_at(inner)
+    inner.rmdir()
+    result = run(tools, "pwd")
+    assert result.is_error
+    assert "not there any more" in str(result.content)
+    assert str(tmp_path) not in str(result.content)
+
+
+def test_a_folder_that_moved_is_followed(tmp_path: Path) -> None:  # A22
+    (tmp_path / "one").mkdir()
+    tools = tools_at(tmp_path / "one")
+    (tmp_path / "one").rename(tmp_path / "two")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two" / "mine").touch()
+    assert said(tools, "ls") == "mine"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_environment_is_made_from_nothing(
+    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # C9, C22
+    start = tmp_path / "start.sh"
+    start.write_text("echo poisoned\n")
+    (tmp_path / "ls").write_text("#!/bin/sh\necho poisoned\n")
+    (tmp_path / "ls").chmod(0o755)
+    poison = {
+        "SOME_API_KEY": "sk-sentinel",
+        "BASH_ENV": str(start),
+        "ENV": str(start),
+        "PATH": f".:{os.environ['PATH']}",
+    }
+    for name, value in {**poison, "BASH_FUNC_ls%%": "() { echo poisoned; }"}.items():
+        monkeypatch.setenv(name, value)
+    text = said(tools_at(tmp_path, level, environment={"WANTED": "yes"}), "env; set; ls; declare -F")
+    assert "poisoned" not in text
+    assert "sk-sentinel" not in text
+    assert "WANTED=yes" in text
+    names = {line.split("=")[0] for line in said(tools_at(tmp_path, level), "env").splitlines()}
+    own = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "PWD", "SHLVL", "_"}
+    assert names == own | {"TOOLWIRE_COMMAND"}
+
+
+@pytest.mark.parametrize("given", [["A=1"], {"A": 1}, {"": "x"}, {"A=B": "x"}, {"A": "\0"}, "A=1"])
+def test_variables_that_are_none_are_refused(tmp_path: Path, given: object) -> None:
+    result = run(tools_at(tmp_path, environment=given), "env")
+    assert result.is_error
+    assert "`environment`" in str(result.content)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_command_dies_with_its_host(tmp_path: Path, level: str) -> None:  # C24
+    tools_at(tmp_path, level)
+    token = mark()
+    code = (
+        "import sys; from toolwire import ToolCall; from toolwire.codetools import CodeTools;"
+        "CodeTools(sys.argv[1], sandbox=sys.argv[2]).resolve(ToolCall('1', 'bash', {'command': sys.argv[3]}))"
+    )
+    command = ESCAPES["daemon"].format(token)
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path, level, f"touch begun; {command}"]) as host:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        host.kill()
+    assert gone(token, patience=5)
+    assert said(tools_at(tmp_path, level), "ls") == "begun"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_is_left_when_the_watch_fails(
+    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_leader: int) -> str:
+        raise OSError("too many open files")
+
+    tools, token, before = tools_at(tmp_path, level), mark(), descriptors()
+    monkeypatch.setattr("toolwire.codetools.processes.too_much", fail)
+    assert run(tools, f"(setsid sleep {token} &); sleep {token}").is_error
+    assert (bearing(token), zombies(), descriptors()) == ([], [], before)
+
+
+def test_killing_the_overseer_is_not_enough(tmp_path: Path) -> None:  # C3
+    token = mark()
+    result = run(tools_at(tmp_path, "none"), f"(setsid sleep {token} &); kill -9 $PPID; sleep {token}")
+    assert result.is_error
+    assert gone(token, patience=1)
+
+
+def test_in_a_sandbox_there_is_nobody_to_kill(tmp_path: Path) -> None:
+    assert said(tools_at(tmp_path), "[ $PPID = 1 ] && kill -9 1; echo alive") == "alive"
