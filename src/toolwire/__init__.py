@@ -62,21 +62,30 @@ if _TYPE_CHECKING:
         codec,
         declarations,
         errors,
+        loop,
         mcp,
+        providers,
         repair,
         resolvers,
         schema,
         session_tools,
+        testing,
+        text_tagged,
+        tool_calls,
         translate,
     )
     from toolwire.accumulation import Accumulator, accumulate, events_of
     from toolwire.catalogue import cost
+    from toolwire.codetools import CodeTools
     from toolwire.dialects import dialect
     from toolwire.errors import LossyTranslation, ToolError, ToolwireError, UnknownDialect, UnknownTool
     from toolwire.execution import Cancel, Limits, execute
+    from toolwire.failures import ProviderError
     from toolwire.functions import tool
     from toolwire.ledger import Quirks
+    from toolwire.loop import LoopLimits, tool_loop
     from toolwire.preview import Preview, partial_json
+    from toolwire.providers import Provider
     from toolwire.resolvers import (
         AgentResolver,
         Composition,
@@ -88,6 +97,7 @@ if _TYPE_CHECKING:
         prefixed,
         renamed,
     )
+    from toolwire.sync import Client, generate, stream
 
 __all__ = [
     "Accumulator",
@@ -102,6 +112,8 @@ __all__ = [
     "ChoiceEnd",
     "Citation",
     "CitationDelta",
+    "Client",
+    "CodeTools",
     "Composition",
     "Context",
     "Document",
@@ -112,6 +124,7 @@ __all__ = [
     "Event",
     "Image",
     "Limits",
+    "LoopLimits",
     "Loss",
     "LossyTranslation",
     "Message",
@@ -125,6 +138,8 @@ __all__ = [
     "PartStart",
     "Plan",
     "Preview",
+    "Provider",
+    "ProviderError",
     "Quirks",
     "Refusal",
     "RefusalDelta",
@@ -162,15 +177,23 @@ __all__ = [
     "events_of",
     "execute",
     "filtered",
+    "generate",
+    "loop",
     "mcp",
     "partial_json",
     "prefixed",
+    "providers",
     "renamed",
     "repair",
     "resolvers",
     "schema",
     "session_tools",
+    "stream",
+    "testing",
+    "text_tagged",
     "tool",
+    "tool_calls",
+    "tool_loop",
     "translate",
 ]
 
@@ -179,6 +202,7 @@ _LAZY = {
     "accumulate": "toolwire.accumulation",
     "events_of": "toolwire.accumulation",
     "cost": "toolwire.catalogue",
+    "CodeTools": "toolwire.codetools",
     "dialect": "toolwire.dialects",
     "LossyTranslation": "toolwire.errors",
     "ToolError": "toolwire.errors",
@@ -188,10 +212,14 @@ _LAZY = {
     "Cancel": "toolwire.execution",
     "Limits": "toolwire.execution",
     "execute": "toolwire.execution",
+    "ProviderError": "toolwire.failures",
     "tool": "toolwire.functions",
     "Quirks": "toolwire.ledger",
+    "LoopLimits": "toolwire.loop",
+    "tool_loop": "toolwire.loop",
     "Preview": "toolwire.preview",
     "partial_json": "toolwire.preview",
+    "Provider": "toolwire.providers",
     "AgentResolver": "toolwire.resolvers",
     "Composition": "toolwire.resolvers",
     "Plan": "toolwire.resolvers",
@@ -201,9 +229,15 @@ _LAZY = {
     "filtered": "toolwire.resolvers",
     "prefixed": "toolwire.resolvers",
     "renamed": "toolwire.resolvers",
+    "Client": "toolwire.sync",
+    "generate": "toolwire.sync",
+    "stream": "toolwire.sync",
 }
 _MODULES = frozenset(
-    "aio catalogue codec declarations errors mcp repair resolvers schema session_tools translate".split()
+    [
+        *"aio catalogue codec declarations errors loop mcp providers".split(),
+        *"repair resolvers schema session_tools testing text_tagged tool_calls translate".split(),
+    ]
 )
 
 

@@ -1,5 +1,144 @@
-"""The awaited face: the same names as the package's own, for async code."""
+"""The awaited face: the same names as the sync one, for async code."""
 
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, Self
+
+from toolwire.clients import Dialogue, Shown, showing
 from toolwire.execution import aexecute as execute
+from toolwire.loop import Done
+from toolwire.steps import Steps, aflow, arun
+from toolwire.types import Response
 
-__all__ = ["execute"]
+__all__ = ["Client", "Stream", "execute", "generate", "stream"]
+
+OnEvent = Callable[[Any], Any]
+
+
+class Client(Dialogue):
+    """A client of one provider: `chat` is one round, `run` leads a conversation, `stream` shows it."""
+
+    async def chat(
+        self, messages: Any, tools: Any = (), tool_choice: Any = None, **settings: Any
+    ) -> Response:
+        """Send messages once, and give the answer; nothing is run."""
+        return await arun(
+            self.asking(messages, {"tools": tools or (), "tool_choice": tool_choice, **settings})
+        )
+
+    async def run(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> Done:
+        """Lead a conversation with tools to its end."""
+        return await arun(self.leading(prompt, settings, on_event, stream=False))
+
+    def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
+        """Lead a conversation, and show it while it happens."""
+        return Stream(self, prompt, settings, on_event)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        close = getattr(self.transport, "aclose", None)
+        if callable(close):
+            await close()
+
+    async def __aenter__(self) -> Self:
+        """Give the client."""
+        return self
+
+    async def __aexit__(self, *_problem: object) -> None:
+        """Close the connections."""
+        await self.close()
+
+
+class Stream:
+    """A conversation while it happens: iterate over it, or await `next()`; `collect()` reads the rest.
+
+    `done` is its end, once there is one; after a cancellation it holds the history as far as it came.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        prompt: Any,
+        settings: dict[str, Any],
+        on_event: OnEvent | None,
+        *,
+        owns: bool = False,
+    ) -> None:
+        self.done: Done | None = None
+        self._client, self._owns = client, owns
+        self._items = self._lead(showing(client.leading(prompt, settings, on_event, self._keep, stream=True)))
+
+    def _keep(self, done: Done) -> None:
+        self.done = done
+
+    async def _lead(self, steps: Steps[Done]) -> AsyncGenerator[Shown, None]:
+        try:
+            async with contextlib.aclosing(aflow(steps)) as items:
+                async for item in items:
+                    yield item
+        finally:
+            if self._owns:
+                await self._client.close()
+
+    async def __aiter__(self) -> AsyncIterator[Shown]:
+        """Give what is shown, as it comes."""
+        async for item in self._items:
+            yield item
+
+    async def next(self) -> tuple[list[Shown], "Stream | None"]:
+        """Give what comes next, and the stream; at the end, nothing and None."""
+        async for item in self._items:
+            return [item], self
+        return [], None
+
+    async def collect(self) -> Done:
+        """Read the rest, and give the end."""
+        async for _ in self._items:
+            pass
+        if self.done is None:
+            raise RuntimeError("the stream was closed before it began")
+        return self.done
+
+    @property
+    def response(self) -> Response | None:
+        """The last answer of the model, once the stream has ended."""
+        return self.done.response if self.done is not None else None
+
+    async def close(self) -> None:
+        """Stop here; the connection is closed, and `done` says how far it came."""
+        await self._items.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Give the stream."""
+        return self
+
+    async def __aexit__(self, *_problem: object) -> None:
+        """Stop here."""
+        await self.close()
+
+
+async def generate(
+    prompt: Any = None,
+    provider: Any = None,
+    model: str | None = None,
+    *,
+    options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Done:
+    """Ask a model, run the tools that it calls, and give the end: an answer, or why there is none."""
+    async with Client(provider, model, **(options or {})) as client:
+        return await client.run(prompt, **settings)
+
+
+def stream(
+    prompt: Any = None,
+    provider: Any = None,
+    model: str | None = None,
+    *,
+    options: dict[str, Any] | None = None,
+    on_event: OnEvent | None = None,
+    **settings: Any,
+) -> Stream:
+    """Ask a model, and show what happens while it happens."""
+    client = Client(provider, model, **(options or {}))
+    return Stream(client, prompt, settings, on_event, owns=True)

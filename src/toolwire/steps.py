@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A generator yields `Ask` (call this) or `Together` (do these at the same time), and gets the value back, or
-  the exception thrown at it. What it returns is what the driver gives.
+  the exception thrown at it. What it returns is what the driver gives. `Emit` is for those who read a stream.
 - In async code nothing blocks the event loop: a function that is not async runs in a thread of its own.
 - In sync code what is async is run to its end, in a thread of its own where a loop is running in this one.
   Who must not block that loop asks for an awaitable of the rest instead (`answer`).
@@ -10,10 +10,11 @@ Rules of this file:
 """
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -41,7 +42,13 @@ class Together(Struct, frozen=True):
     works: "Sequence[Steps[Any]]"
 
 
-Steps = Generator[Ask | Together, Any, T]
+class Emit(Struct, frozen=True):
+    """Give this to whoever reads the steps as a stream (`flow`); elsewhere it goes nowhere."""
+
+    value: Any
+
+
+Steps = Generator[Ask | Together | Emit, Any, T]
 
 
 class TooManyThreads(RuntimeError):
@@ -58,12 +65,91 @@ def answer(steps: "Steps[T]") -> T:
     return _run(steps, None if is_loop_running() else wait)
 
 
-def _run(steps: "Steps[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+class Abandoned(BaseException):
+    """Nobody reads on: thrown at the steps, so that they let go of what they hold."""
+
+
+def flow(steps: "Steps[T]") -> Generator[Any, None, T]:
+    """Do the steps in sync code, and give what they emit."""
     try:
         step = next(steps)
         while True:
             try:
-                value = step.call() if type(step) is Ask else _all_in_threads(step.works)  # type: ignore[union-attr]
+                value = (yield step.value) if type(step) is Emit else _done(step, wait)
+            except GeneratorExit:
+                with contextlib.suppress(StopIteration, Abandoned):
+                    _go(steps, steps.throw(Abandoned()), wait)
+                raise
+            except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+                step = steps.throw(problem)
+            else:
+                step = steps.send(value)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def aflow(steps: "Steps[Any]") -> AsyncGenerator[Any, None]:
+    """Do the steps in async code, and give what they emit."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                value = (yield step.value) if type(step) is Emit else await perform(step)
+            except GeneratorExit:
+                with contextlib.suppress(StopIteration, Abandoned):
+                    await _do(steps, steps.throw(Abandoned()))
+                raise
+            except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+                step = steps.throw(problem)
+            else:
+                step = steps.send(value)
+    except StopIteration:
+        return
+
+
+def through(steps: "Steps[T]", tell: "Callable[[Any], Steps[Any]]") -> "Steps[T]":
+    """Do the steps, and let `tell` say what is done in the place of each thing that they emit."""
+    given: Any = None
+    problem: BaseException | None = None
+    while True:
+        try:
+            step = steps.send(given) if problem is None else steps.throw(problem)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        given = problem = None
+        try:
+            given = (yield from tell(step.value)) if type(step) is Emit else (yield step)
+        except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+            problem = raised
+
+
+def _call(step: Ask | Together | Emit) -> Any:
+    match step:
+        case Ask():
+            return step.call()
+        case Together():
+            return _all_in_threads(step.works)
+    return None
+
+
+def _done(step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any]) -> Any:
+    value = _call(step)
+    return finish(value) if inspect.isawaitable(value) else value
+
+
+def _run(steps: "Steps[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+    try:
+        return _go(steps, next(steps), finish)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def _go(steps: "Steps[T]", step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+    """Do the steps from this one on."""
+    try:
+        while True:
+            try:
+                value = _call(step)
                 if inspect.isawaitable(value):
                     if finish is None:
                         return _go_on(steps, value)  # type: ignore[return-value]
@@ -93,7 +179,7 @@ async def _go_on(steps: "Steps[T]", value: Awaitable[Any]) -> T:
     return await _do(steps, Ask(given))
 
 
-async def _do(steps: "Steps[T]", step: Ask | Together) -> T:
+async def _do(steps: "Steps[T]", step: Ask | Together | Emit) -> T:
     while True:
         try:
             value = await perform(step)
@@ -107,14 +193,14 @@ async def _do(steps: "Steps[T]", step: Ask | Together) -> T:
             return end.value  # type: ignore[no-any-return]
 
 
-async def perform(step: Ask | Together) -> Any:
+async def perform(step: Ask | Together | Emit) -> Any:
     """Do one step without blocking the event loop."""
-    if type(step) is Together:
-        return await asyncio.gather(*map(arun, step.works))
-    function = step.awaited or step.function  # type: ignore[union-attr]
-    if step.awaited is not None or is_async(function):  # type: ignore[union-attr]
-        return await function(*step.arguments, **step.keywords)  # type: ignore[union-attr]
-    value = await in_thread(step.call)  # type: ignore[union-attr]
+    if type(step) is not Ask:
+        return await asyncio.gather(*map(arun, step.works)) if type(step) is Together else None
+    function = step.awaited or step.function
+    if step.awaited is not None or is_async(function):
+        return await function(*step.arguments, **step.keywords)
+    value = await in_thread(step.call)
     return await value if inspect.isawaitable(value) else value
 
 

@@ -1,0 +1,193 @@
+"""A conversation with a provider and its tools, as steps: what both faces lead, each in its own way.
+
+Rules of this file:
+- What a caller gives becomes a `Request` and what runs its tools; strings are the user's, OpenAI's maps are
+  taken as they are.
+- The history that a run adds is in `Done.messages`, valid to be sent again, whatever ended the run. Where a
+  run is stopped by an exception, its end is still told and kept.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.catalogue import cost
+from toolwire.errors import InvalidField
+from toolwire.exchange import Line, Sent, exchanging
+from toolwire.execution import Cancel, Limits, aexecute, execute
+from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, Outcome, RunTools, tool_loop
+from toolwire.resolvers import AgentResolver, Composition, tools_of
+from toolwire.steps import Ask, Emit, Steps, through
+from toolwire.types import Context, Error, Message, Request, ServerTool, Tool, ToolChoice
+
+logger = logging.getLogger("toolwire")
+MODES = frozenset({"auto", "none", "required"})
+Tell = Callable[[Any], Any]
+Keep = Callable[[Done], None]
+
+
+class Turn(Struct, frozen=True):
+    """What is asked for: a request, what runs its tools, and how the run is led."""
+
+    request: Request
+    resolve: Any = None
+    auto_tools: bool = True
+    limits: LoopLimits = LoopLimits()
+    running: Limits = Limits()
+    terminal_tool: str | None = None
+    cancel: Cancel | None = None
+
+
+def request_of(
+    prompt: Any,
+    *,
+    model: str | None,
+    messages: Iterable[Any] = (),
+    system: str | None = None,
+    tools: Iterable[Any] = (),
+    tool_choice: Any = None,
+    provider_state: dict[str, Any] | None = None,
+    **settings: Any,
+) -> tuple[Request, Any]:
+    """Make a request of what a caller gave, and a resolver of those tools that can be run."""
+    declared, resolver = tools_given(tools)
+    context = prompt if isinstance(prompt, Context) else None
+    said: Sequence[Any] = []
+    if context is None:
+        said = [*messages, *([] if prompt is None else prompt if isinstance(prompt, list) else [prompt])]
+    made = Context(
+        system if system is not None or context is None else context.system,
+        said if context is None else [*messages, *context.messages],
+        [*(context.tools if context is not None else []), *declared],
+        provider_state if provider_state is not None or context is None else context.provider_state,
+    )
+    unknown = sorted(settings.keys() - set(Request.__struct_fields__))
+    if unknown:
+        raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(Request.__struct_fields__)}")
+    return Request(context=made, model=model, tool_choice=choice_of(tool_choice), **settings), resolver
+
+
+def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
+    """Sort what was given as tools: declarations, and what can be run as well."""
+    if hasattr(tools, "available_tools"):
+        return list(tools_of(tools)), tools
+    declared: list[Tool | ServerTool] = []
+    resolvers: list[Any] = []
+    running: list[Any] = []
+    for given in tools or ():
+        match given:
+            case Tool() | ServerTool():
+                declared.append(given)
+            case Mapping():
+                declared.append(Tool.from_map(given))
+            case _ if hasattr(given, "available_tools"):
+                resolvers.append(given)
+            case _:
+                running.append(given)
+    if running:
+        resolvers.insert(0, AgentResolver(running))
+    if not resolvers:
+        return declared, None
+    resolver = resolvers[0] if len(resolvers) == 1 else Composition(resolvers)
+    found: dict[str, Tool] = {}
+    for tool in tools_of(resolver):
+        found.setdefault(tool.name, tool)
+    return [*declared, *found.values()], resolver
+
+
+def choice_of(given: Any) -> ToolChoice | None:
+    """Read a tool choice: a value of ours, `auto`, `none`, `required`, a tool's name, or OpenAI's map."""
+    match given:
+        case None | ToolChoice():
+            return given
+        case str() if given in MODES:
+            return ToolChoice(given)  # type: ignore[arg-type]
+        case str():
+            return ToolChoice("required", [given])
+        case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
+            return ToolChoice("required", [name])
+    raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {given!r}")
+
+
+def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | None = None) -> Steps[Done]:
+    """Lead a conversation to its end; events of the model, results and the end are emitted.
+
+    `tell` is told each of them first. `keep` is given the end whatever happens, also where it cannot be
+    emitted any more because everything is stopped by an exception.
+    """
+    begun = line.now()
+    loop = tool_loop(
+        turn.request,
+        limits=turn.limits,
+        auto_tools=turn.auto_tools,
+        terminal_tool=turn.terminal_tool,
+        price=cost,
+        elapsed=lambda: line.now() - begun,
+    )
+    step = next(loop)
+    while not isinstance(step, Done):
+        sent = Sent()
+        try:
+            outcome = yield from through(_outcome(line, turn, step, sent), partial(_telling, tell))
+        except GeneratorExit:
+            raise
+        except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
+            done = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
+            if keep is not None and isinstance(done, Done):
+                keep(done)
+            yield from _told(tell, done)
+            raise
+        step = loop.send(outcome)
+    if keep is not None:
+        keep(step)
+    yield from _telling(tell, step)
+    return step
+
+
+def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> Steps[Outcome]:
+    """Do what the loop wants."""
+    stop = turn.cancel
+    if stop is not None and stop.is_set():
+        return Cancelled()
+    if isinstance(step, AskModel):
+        outcome = yield from exchanging(line, step.request, sent, stop)
+        if type(outcome) is Error:
+            if stop is not None and stop.is_set():
+                return Cancelled(response=sent.partial)
+            return outcome if sent.partial is None else Broken(sent.partial, outcome)
+        return outcome
+    options: dict[str, Any] = {"limits": turn.running, "cancel": stop}
+    results = yield Ask(execute, (step.calls, turn.resolve or _nobody), options, awaited=aexecute)
+    for result in results:
+        yield Emit(result)
+    return results  # type: ignore[no-any-return]
+
+
+def _nobody(call: Any) -> Any:
+    return "error", f"there is nobody to run {call.name!r}"
+
+
+def _telling(tell: Tell | None, event: Any) -> Steps[None]:
+    yield from _told(tell, event)
+    yield Emit(event)
+
+
+def _told(tell: Tell | None, event: Any) -> Steps[None]:
+    """Tell an event; what the listener raises is its own affair, and is logged."""
+    if tell is None:
+        return
+    try:
+        yield Ask(tell, (event,))
+    except Exception:
+        logger.exception("on_event failed at %s", type(event).__name__)
+
+
+def with_history(context: Context, done: Done) -> Context:
+    """Give the context with what a run added to it."""
+    added: list[Message] = [*context.messages, *done.messages]
+    state = done.response.provider_state if done.response is not None else None
+    return replace(context, messages=added, provider_state=state or context.provider_state)

@@ -1,0 +1,67 @@
+"""What a provider's error is as an exception: typed, with its provider, status and request id."""
+
+from toolwire.errors import ToolwireError
+from toolwire.types import Error
+
+
+class ProviderError(ToolwireError):
+    """A provider refused a request, or could not be reached; `error` is what it said."""
+
+    def __init__(self, error: Error, provider: str = "") -> None:
+        self.error = error
+        self.provider = provider
+        self.status = error.status
+        self.request_id = error.request_id
+        self.retryable = error.retryable
+        beside = [
+            f"status {error.status}" if error.status else "",
+            f"request {error.request_id}" if error.request_id else "",
+        ]
+        said = ", ".join(filter(None, beside))
+        super().__init__(f"{error.message}{f' ({said})' if said else ''}", path=provider)
+
+
+class AuthenticationFailed(ProviderError):
+    """The key is missing, wrong, or may not do this."""
+
+
+class RateLimited(ProviderError):
+    """Too many requests, or nothing left to pay them."""
+
+
+class ContextTooLong(ProviderError):
+    """The conversation is longer than the model can read."""
+
+
+class RequestRefused(ProviderError):
+    """The provider does not take the request as it is."""
+
+
+class ProviderUnavailable(ProviderError):
+    """The provider is overloaded, broken, or cannot be reached."""
+
+
+class ProviderTimeout(ProviderUnavailable):
+    """The provider took too long."""
+
+
+KINDS: dict[str, type[ProviderError]] = {
+    "authentication": AuthenticationFailed,
+    "permission": AuthenticationFailed,
+    "billing": RateLimited,
+    "rate_limit": RateLimited,
+    "context_length": ContextTooLong,
+    "too_large": ContextTooLong,
+    "invalid_request": RequestRefused,
+    "not_found": RequestRefused,
+    "conflict": RequestRefused,
+    "server": ProviderUnavailable,
+    "overloaded": ProviderUnavailable,
+    "timeout": ProviderTimeout,
+    "unknown": ProviderError,
+}
+
+
+def exception_of(error: Error, provider: str = "") -> ProviderError:
+    """Give the exception of an error."""
+    return KINDS.get(error.kind, ProviderError)(error, provider)

@@ -1,0 +1,134 @@
+"""The sync face: `generate`, `stream`, `Client`."""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Self
+
+from toolwire.clients import Dialogue, Shown, showing
+from toolwire.loop import Done
+from toolwire.steps import Steps, flow, run
+from toolwire.types import Response
+
+OnEvent = Callable[[Any], Any]
+
+
+class Client(Dialogue):
+    """A client of one provider: `chat` is one round, `run` leads a conversation, `stream` shows it."""
+
+    def chat(self, messages: Any, tools: Any = (), tool_choice: Any = None, **settings: Any) -> Response:
+        """Send messages once, and give the answer; nothing is run."""
+        return run(self.asking(messages, {"tools": tools or (), "tool_choice": tool_choice, **settings}))
+
+    def run(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> Done:
+        """Lead a conversation with tools to its end."""
+        return run(self.leading(prompt, settings, on_event, stream=False))
+
+    def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
+        """Lead a conversation, and show it while it happens."""
+        return Stream(self, prompt, settings, on_event)
+
+    def close(self) -> None:
+        """Close the connections."""
+        close = getattr(self.transport, "close", None)
+        if callable(close):
+            close()
+
+    def __enter__(self) -> Self:
+        """Give the client."""
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        """Close the connections."""
+        self.close()
+
+
+class Stream:
+    """A conversation while it happens: iterate over it, or `next()`; `collect()` reads the rest.
+
+    `done` is its end, once there is one; after an interruption it holds the history as far as it came.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        prompt: Any,
+        settings: dict[str, Any],
+        on_event: OnEvent | None,
+        *,
+        owns: bool = False,
+    ) -> None:
+        self.done: Done | None = None
+        self._client, self._owns = client, owns
+        self._items = self._lead(showing(client.leading(prompt, settings, on_event, self._keep, stream=True)))
+
+    def _keep(self, done: Done) -> None:
+        self.done = done
+
+    def _lead(self, steps: Steps[Done]) -> Generator[Shown, None, None]:
+        try:
+            yield from flow(steps)
+        finally:
+            if self._owns:
+                self._client.close()
+
+    def __iter__(self) -> Iterator[Shown]:
+        """Give what is shown, as it comes."""
+        for item in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
+            yield item
+
+    def next(self) -> tuple[list[Shown], "Stream | None"]:
+        """Give what comes next, and the stream; at the end, nothing and None."""
+        for item in self._items:
+            return [item], self
+        return [], None
+
+    def collect(self) -> Done:
+        """Read the rest, and give the end."""
+        for _ in self._items:
+            pass
+        if self.done is None:
+            raise RuntimeError("the stream was closed before it began")
+        return self.done
+
+    @property
+    def response(self) -> Response | None:
+        """The last answer of the model, once the stream has ended."""
+        return self.done.response if self.done is not None else None
+
+    def close(self) -> None:
+        """Stop here; the connection is closed, and `done` says how far it came."""
+        self._items.close()
+
+    def __enter__(self) -> Self:
+        """Give the stream."""
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        """Stop here."""
+        self.close()
+
+
+def generate(
+    prompt: Any = None,
+    provider: Any = None,
+    model: str | None = None,
+    *,
+    options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Done:
+    """Ask a model, run the tools that it calls, and give the end: an answer, or why there is none."""
+    with Client(provider, model, **(options or {})) as client:
+        return client.run(prompt, **settings)
+
+
+def stream(
+    prompt: Any = None,
+    provider: Any = None,
+    model: str | None = None,
+    *,
+    options: dict[str, Any] | None = None,
+    on_event: OnEvent | None = None,
+    **settings: Any,
+) -> Stream:
+    """Ask a model, and show what happens while it happens."""
+    client = Client(provider, model, **(options or {}))
+    return Stream(client, prompt, settings, on_event, owns=True)

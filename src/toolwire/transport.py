@@ -1,0 +1,100 @@
+"""HTTP as the clients see it: a transport of one method, `send`, in sync and in async code.
+
+Rules of this file:
+- A transport gives an answer as soon as its head is there; its body is read piece by piece, and no redirect
+  is followed.
+- What goes wrong is a `TransportError` with a kind; it never holds a header, so that no key gets into a log.
+- An answer is closed by whoever asked for it, read to its end or not. What was not read to its end is not
+  used again.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from toolwire.errors import ToolwireError
+
+LIMIT = 256 * 1024 * 1024
+Kind = Literal["connect", "timeout", "reset", "protocol", "cancelled"]
+
+
+class Timeouts(Struct, frozen=True):
+    """Seconds: to connect, until the answer begins, between two pieces of it, and for all of it.
+
+    A pause between two attempts counts as well for all of it.
+    """
+
+    connect: float | None = 10.0
+    first: float | None = 600.0
+    between: float | None = 120.0
+    total: float | None = None
+
+
+class HttpRequest(Struct, frozen=True):
+    """One request; the headers may hold a key, so they are not shown."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"HttpRequest({self.method} {place_of(self.url)}, {len(self.body)} bytes)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("method", self.method), ("url", place_of(self.url)), ("bytes", len(self.body))]
+
+
+class TransportError(ToolwireError):
+    """The network failed, or was told to stop, by `kind`."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind: Kind = kind
+
+
+class Stop(Protocol):
+    """Says when to stop, from any thread: `toolwire.Cancel` is one."""
+
+    def is_set(self) -> bool:
+        """Whether it was said."""
+
+    def telling(self, listener: Callable[[], None]) -> AbstractContextManager[Any]:
+        """Tell a listener, once, while this lasts."""
+
+
+class Answer(Protocol):
+    """What a server answers: its head, and its body in pieces; an empty piece is the end."""
+
+    status: int
+    headers: dict[str, str]
+
+    def read(self) -> bytes:
+        """Give the next piece."""
+
+    async def aread(self) -> bytes:
+        """Give the next piece."""
+
+    def close(self) -> None:
+        """Give the connection back, or close it."""
+
+    async def aclose(self) -> None:
+        """Give the connection back, or close it."""
+
+
+class Transport(Protocol):
+    """Sends requests, in sync and in async code."""
+
+    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> Answer:
+        """Send a request, and give the head of the answer."""
+
+    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> Answer:
+        """Send a request, and give the head of the answer."""
+
+
+def place_of(url: str) -> str:
+    """Give where a URL leads, without what may be secret in it: a password, a query."""
+    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])

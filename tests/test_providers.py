@@ -1,0 +1,107 @@
+"""Providers as data: how one is named, where its key comes from, and what it never says."""
+
+from typing import Any
+
+import pytest
+
+from toolwire.dialects import NAMES
+from toolwire.errors import InvalidField
+from toolwire.providers import ALIASES, PROVIDERS, Capabilities, Provider, UnknownProvider, provider_of
+
+WANTED = (
+    "openai openai-responses anthropic gemini ollama ollama-v1 azure groq mistral deepseek openrouter xai "
+    "together fireworks vllm llama.cpp lmstudio"
+).split()
+
+
+def test_the_known_providers_are_there() -> None:
+    assert sorted(PROVIDERS) == sorted(WANTED)
+    for name, provider in PROVIDERS.items():
+        assert provider.name == name
+        assert provider.dialect in NAMES
+        assert provider.dialect == provider.speaks().DIALECT
+        assert provider.base_url.startswith("http://localhost" if provider.local else "https://")
+    assert all(target in PROVIDERS for target in ALIASES.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "name", "found"),
+    [
+        ("openai", "gpt-4", "openai", "gpt-4"),
+        (None, "openai/gpt-4", "openai", "gpt-4"),
+        ("openai/gpt-4", None, "openai", "gpt-4"),
+        ("openai", "openai/gpt-4", "openai", "gpt-4"),
+        (None, "openrouter/anthropic/claude-sonnet-4.5", "openrouter", "anthropic/claude-sonnet-4.5"),
+        ("openrouter", "anthropic/claude-sonnet-4.5", "openrouter", "anthropic/claude-sonnet-4.5"),
+        (None, "responses/gpt-5", "openai-responses", "gpt-5"),
+        ("google", "gemini-3", "gemini", "gemini-3"),
+        (None, "ollama/qwen3:8b", "ollama", "qwen3:8b"),
+        ("ollama", None, "ollama", None),
+        (PROVIDERS["groq"], "llama", "groq", "llama"),
+        ({"name": "openai", "base_url": "http://x"}, "m", "openai", "m"),
+        ({"adapter": "anthropic", "api_key": "k"}, "m", "anthropic", "m"),
+        ({"dialect": "openai-chat", "base_url": "http://x/v1"}, "m", "custom", "m"),
+        ("anthropic", "claude-sonnet-4-5-20250514", "anthropic", "claude-sonnet-4-5-20250514"),
+    ],
+)
+def test_a_provider_and_its_model_are_named(given: Any, model: Any, name: str, found: Any) -> None:
+    """Rows R003-56, I-27, R001-55."""
+    provider, chosen = provider_of(given, model)
+    assert (provider.name, chosen) == (name, found)
+
+
+@pytest.mark.parametrize("given", ["opnai", "gpt-4", 3, "", "gpt-oss:120b-cloud"])
+def test_an_unknown_one_lists_the_known(given: Any) -> None:
+    with pytest.raises(UnknownProvider, match="known: openai, openai-responses, anthropic"):
+        provider_of(given)
+    with pytest.raises(UnknownProvider):
+        provider_of(None, "gpt-oss:120b-cloud")
+
+
+def test_options_win_over_the_preset() -> None:
+    provider, _ = provider_of(
+        "openai", base_url="http://x", headers={"a": "b"}, capabilities={"images": False}
+    )
+    assert (provider.base_url, provider.headers) == ("http://x", {"a": "b"})
+    assert provider.capabilities == Capabilities(images=False)
+    assert PROVIDERS["openai"].base_url == "https://api.openai.com"
+    with pytest.raises(
+        InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"
+    ):
+        provider_of("openai", bas_url="x")
+
+
+def test_a_provider_that_says_too_little_is_refused() -> None:
+    with pytest.raises(InvalidField, match="provider: base_url must be said"):
+        provider_of({"dialect": "openai-chat"})
+
+
+def test_a_key_is_what_was_given_or_what_the_environment_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    assert provider_of("gemini", "m")[0].key is None
+    monkeypatch.setenv("GOOGLE_API_KEY", "second")
+    assert provider_of("gemini", "m")[0].key == "second"
+    monkeypatch.setenv("GEMINI_API_KEY", "first")
+    assert provider_of("gemini", "m")[0].key == "first"
+    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"  # row I-32
+
+
+def test_a_key_is_never_shown() -> None:
+    provider = Provider(
+        name="x", dialect="ollama", base_url="http://x", api_key="sk-secret", headers={"k": "sk-secret"}
+    )
+    assert "sk-secret" not in repr(provider)
+    assert "sk-secret" not in str(provider)
+    assert "sk-secret" not in f"{[provider]}"
+
+
+def test_a_server_without_the_developer_role_gets_none() -> None:
+    from toolwire import Context, Message, Request
+
+    request = Request(model="m", context=Context(None, [Message("developer", "Be brief."), Message("Hi")]))
+    roles = {
+        name: provider_of(name, "m")[0].speaks().encode_request(request).body["messages"][0]["role"]
+        for name in ("openai", "groq")
+    }
+    assert roles == {"openai": "developer", "groq": "system"}  # conflict 10
