@@ -19,7 +19,10 @@ from typing import Any
 
 import bodies
 import calls
+import files
 import msgspec
+import search
+import shell
 import streams
 
 from toolwire import translate
@@ -185,6 +188,8 @@ def main() -> None:
     report_translation(short=options.short)
     streams.report(short=options.short)
     calls.report()
+    for part in (files, search, shell):
+        part.report()
     report_growth()
     report_import()
 

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -199,3 +200,35 @@ def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(
         pytest.skip(f"no mount namespace here: {done.stderr.splitlines()[0]}")
     assert (done.stdout, done.returncode) == ("old one\nold one\nf\ng\n", 0), done.stderr
     assert contents(project) == {"f": OLD, "g": OLD}
+
+
+@pytest.mark.parametrize("tool", ARGUMENTS)
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:  # B20, as far as the order of the calls goes
+    steps: list[str] = []
+    fsync, rename, link = os.fsync, os.rename, os.link
+
+    def synced(fd: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        fsync(fd)
+
+    def renamed(source: str, target: str, **more: Any) -> None:
+        steps.append("commit" if "journal" in target else "name")
+        rename(source, target, **more)
+
+    def linked(source: str, target: str, **more: Any) -> None:
+        if ".toolwire" not in target:
+            steps.append("name")
+        link(source, target, **more)
+
+    for name, call in (("fsync", synced), ("rename", renamed), ("link", linked)):
+        monkeypatch.setattr(os, name, call)
+    project.ok(tool.partition(" ")[0], **ARGUMENTS[tool][0])
+    if tool == "multi_edit":
+        assert steps == [
+            *("file", "file", "file", "folder", "commit", "folder"),
+            *("name", "name", "folder", "folder"),
+        ]
+    else:
+        assert steps == ["file", "name", "folder"]

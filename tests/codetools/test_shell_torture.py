@@ -168,8 +168,8 @@ def test_memory_is_bounded(tmp_path: Path, level: str, command: str, tally: Coun
 
 def test_a_fork_bomb_is_ended(tmp_path: Path) -> None:  # C15
     token = mark()
-    # It doubles twelve times and no more, so that it hurts nobody should it not be ended.
-    bomb = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; sleep 60; }; bomb 12"
+    # It doubles eleven times and no more, so that it hurts nobody should it not be ended.
+    bomb = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; sleep 60; }; bomb 11"
     begun = time.monotonic()
     result = run(tools_at(tmp_path), f": {token}; {bomb}", timeout=40)
     assert "too many processes" in str(result.content)

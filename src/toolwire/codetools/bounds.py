@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import contextlib
+import itertools
 import os
 import resource
 from collections.abc import Iterator
@@ -53,16 +54,17 @@ def below(top: int) -> Iterator[int]:
         todo += found
 
 
+def crowd() -> int:
+    """Count the processes of the whole machine, roughly and at no cost."""
+    return os.stat("/proc").st_nlink
+
+
 def too_much(leader: int) -> str:
     """Say what a command has too much of."""
-    memory = 0
-    for count, pid in enumerate(below(leader), start=1):
-        memory += _memory_of(pid)
-        if count > MOST_PROCESSES:
-            return "processes"
-        if memory > MEMORY:
-            return "memory"
-    return ""
+    found = list(itertools.islice(below(leader), MOST_PROCESSES + 1))
+    if len(found) > MOST_PROCESSES:
+        return "processes"
+    return "memory" if sum(map(_memory_of, found)) > MEMORY else ""
 
 
 def _memory_of(pid: int) -> int:

@@ -149,7 +149,8 @@ TOOLS = (
     ),
     _tool(
         "grep",
-        "Search the contents of files with a regular expression. Gives lines as `path:line: text`.",
+        "Search the contents of files with a regular expression. Gives lines as `path:line: text`. "
+        "Binary files and files over 100 MB are not searched.",
         ["pattern"],
         pattern=_text("The regular expression (Rust syntax: no look-around, no back-references)."),
         path={**FOLDER, "description": "File or folder to search. Default: the project folder."},

@@ -210,6 +210,7 @@ class Workspace:
         with saying(place.given):
             fd = place.root.open(place.parts, FOLDER)
         try:
+            self._check_real(fd, place, writes=False)
             yield fd
         finally:
             os.close(fd)

@@ -20,14 +20,14 @@ from typing import IO
 
 from msgspec import Struct
 
-from toolwire.codetools.bounds import below, bound, children_of, too_much
+from toolwire.codetools.bounds import MOST_PROCESSES, below, bound, children_of, crowd, too_much
 from toolwire.codetools.marks import MARK, sweep, sweep_orphans
 from toolwire.codetools.output import CHUNK, Captured
 
 START = 15.0
 GRACE = 0.5
 LAST = 15.0
-SOONEST, LATEST = 0.02, 0.2
+SOONEST, TICK, LATEST = 0.02, 0.05, 0.2
 READS = 64
 CANCELLED, TIMEOUT = "cancelled", "timeout"
 _CHILD = re.compile(rb'"child-pid": *(\d+)')
@@ -159,15 +159,15 @@ class _Command:
     def watch(self, timeout: float) -> str:
         """Wait until the command ends, or has to; say why it had to."""
         deadline = time.monotonic() + timeout
-        pause = SOONEST
+        pause, before = SOONEST, crowd()
         look = time.monotonic() + pause
-        while not self._turn(min(deadline, look)):
+        while not self._turn(min(deadline, look, time.monotonic() + TICK)):
             stopped = ""
             if self.told:
                 stopped = CANCELLED
             elif time.monotonic() >= deadline:
                 stopped = TIMEOUT
-            elif time.monotonic() >= look:
+            elif time.monotonic() >= look or crowd() - before > MOST_PROCESSES // 2:
                 stopped, pause = too_much(self.leader), min(LATEST, 2 * pause)
                 look = time.monotonic() + pause
             if stopped:
