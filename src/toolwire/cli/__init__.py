@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from toolwire.cli import tools, translation
+from toolwire.cli import simulating, tools, translation
 from toolwire.errors import ToolwireError
 
 
@@ -27,6 +27,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="toolwire", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for part in (translation, tools):
+    for part in (translation, tools, simulating):
         part.add(commands)
     return parser

@@ -1,0 +1,50 @@
+"""A simulated model: a server on this machine that speaks all five wires, as strictly as the vendors do.
+
+with simulate([ToolCall(None, "get_weather", {"city": "Tokyo"}), "It is sunny."]) as model:
+    ...  # any client, at model.url
+    assert model.requests[1].request.messages[-1].text == "..."
+"""
+
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+if _TYPE_CHECKING:
+    from toolwire.testing.received import Received
+    from toolwire.testing.scenario import Scenario, Turn
+    from toolwire.testing.server import SimulatedModel, simulate
+    from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, Wait
+
+__all__ = [
+    "Cut",
+    "Expect",
+    "Fail",
+    "Finish",
+    "Pace",
+    "Raw",
+    "Received",
+    "Scenario",
+    "SimulatedModel",
+    "Turn",
+    "Wait",
+    "simulate",
+]
+
+_HOMES = {
+    "Received": "received",
+    "Scenario": "scenario",
+    "Turn": "scenario",
+    "SimulatedModel": "server",
+    "simulate": "server",
+    **dict.fromkeys(("Cut", "Expect", "Fail", "Finish", "Pace", "Raw", "Wait"), "steps"),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'toolwire.testing' has no attribute {name!r}")
+    return getattr(_importlib.import_module(f"toolwire.testing.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

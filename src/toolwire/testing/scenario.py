@@ -1,0 +1,110 @@
+"""Who plays the model: a script, a function, or the echo; asked once for each request that is legal.
+
+Rule: a script is strict. A request beyond its last turn, a turn that nobody asked for and an expectation that
+does not hold are each a problem, and a simulation with problems fails at its end.
+"""
+
+import inspect
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from toolwire.errors import InvalidField
+from toolwire.testing.steps import STEPS, Player, Step
+from toolwire.testing.written import read_file, read_scenario, steps_of
+from toolwire.types import Request
+
+
+class Turn(Struct, frozen=True):
+    """Where a request stands: how many came before it, and how many answers its history has."""
+
+    number: int
+    round: int
+    dialect: str
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+
+
+class Surplus(Exception):
+    """A script has no turn for a request."""
+
+
+class Scenario:
+    """A script of turns, or a function that gives them.
+
+    `by="request"` plays the turns in the order of the requests. `by="round"` plays the turn that the history
+    has come to, so that several conversations at once go through the same script. `repeat` begins again after
+    the last turn; `complete=False` lets turns be left over.
+    """
+
+    def __init__(
+        self,
+        turns: Any,
+        *,
+        by: Literal["request", "round"] = "request",
+        repeat: bool = False,
+        complete: bool = True,
+    ) -> None:
+        if by not in ("request", "round"):
+            raise InvalidField("by", f"must be 'request' or 'round', not {by!r}", path="Scenario")
+        self.by, self.repeat, self.complete = by, repeat, complete
+        self.function: Player | None = turns if callable(turns) else None
+        self.turns: list[list[Step]] = [] if callable(turns) else read_scenario(turns)[0]
+        self.asked: set[int] = set()
+
+    @classmethod
+    def of(cls, given: Any) -> "Scenario":
+        """Make a scenario of whatever may stand for one; None is the echo, one step answers every request."""
+        if given is None:
+            from toolwire.testing.echo import echo  # noqa: PLC0415 - only where nothing is scripted
+
+            return cls(echo)
+        if isinstance(given, Scenario):
+            return given
+        if isinstance(given, str | os.PathLike):
+            turns, said = read_file(given)
+            return cls(turns, **said)
+        if isinstance(given, Mapping) and "turns" in given:
+            turns, said = read_scenario(given)
+            return cls(turns, **said)
+        if callable(given) or isinstance(given, list | tuple):
+            return cls(given)
+        if isinstance(given, (*STEPS, Mapping)):
+            return cls([given], repeat=True)
+        raise InvalidField("scenario", f"must be turns, a function or a file, not {type(given).__name__}")
+
+    async def play(self, request: Request, turn: Turn) -> list[Step]:
+        """Give the steps of the answer to a request."""
+        if self.function is None:
+            return self._scripted(turn.number if self.by == "request" else turn.round)
+        given = self.function(request, turn)
+        if inspect.isawaitable(given):
+            given = await given
+        return steps_of(given, "the function's answer")
+
+    def _scripted(self, place: int) -> list[Step]:
+        if self.repeat and self.turns:
+            place %= len(self.turns)
+        self.asked.add(place)
+        if place >= len(self.turns):
+            raise Surplus(f"the scenario has {len(self.turns)} turns, and this asks for number {place + 1}")
+        return self.turns[place]
+
+    def left(self) -> list[str]:
+        """Say which turns nobody asked for."""
+        if not self.complete or self.function is not None or self.repeat:
+            return []
+        unasked = [place + 1 for place in range(len(self.turns)) if place not in self.asked]
+        numbers = ", ".join(map(str, unasked))
+        return [f"nobody asked for turn {numbers} of {len(self.turns)}"] if unasked else []
+
+
+def rounds_of(request: Request) -> int:
+    """Count the answers in a history; those that follow each other are one."""
+    roles = [message.role for message in request.messages]
+    return sum(
+        role == "assistant" and before != "assistant"
+        for before, role in zip([None, *roles], roles, strict=False)
+    )

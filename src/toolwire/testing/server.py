@@ -1,0 +1,160 @@
+"""The simulated model as a server on this machine: a thread with an event loop of its own.
+
+Rule: when it has been closed, nothing of it is left: no thread, no socket, no task.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from toolwire.errors import ScenarioFailed
+from toolwire.testing.connection import Connection
+from toolwire.testing.received import Received
+from toolwire.testing.service import Service
+
+HOST = "127.0.0.1"
+PATIENCE = 10.0
+
+
+class SimulatedModel:
+    """A model that speaks all five wires, at `url`; used in a `with` or an `async with`.
+
+    Leaving it fails with ScenarioFailed if its scenario was not kept to, unless something else was raised.
+    """
+
+    def __init__(
+        self,
+        scenario: Any = None,
+        *,
+        api_key: str | None = None,
+        models: Sequence[str] = (),
+        strict: bool = True,
+        allow: Sequence[str] = (),
+        port: int = 0,
+    ) -> None:
+        self._service = Service(scenario, api_key=api_key, models=models, strict=strict, allow=allow)
+        self._port = port
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._over: asyncio.Event
+        self._failed: BaseException | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is: the base of every path, without a slash at the end."""
+        return f"http://{HOST}:{self._port}"
+
+    @property
+    def requests(self) -> list[Received]:
+        """Every request so far, in the order in which they came."""
+        return self._service.requests
+
+    @property
+    def problems(self) -> list[str]:
+        """What was not as the scenario wants it, so far."""
+        return list(self._service.problems)
+
+    def play(self, scenario: Any) -> None:
+        """Go on with another scenario, from its first turn."""
+        self._service.play(scenario)
+
+    def check(self) -> None:
+        """Raise ScenarioFailed if the scenario was not kept to, or is not over."""
+        problems = [*self._service.problems, *self._service.scenario.left()]
+        if problems:
+            raise ScenarioFailed(problems) from next(iter(self._service.causes), None)
+
+    def start(self) -> Self:
+        """Begin to listen."""
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="simulated model", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if self._failed is not None:
+            self.close()
+            raise self._failed
+        return self
+
+    def close(self) -> None:
+        """Close every connection and stop; it may be closed twice."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._failed is None:
+            self._loop.call_soon_threadsafe(self._over.set)
+        thread.join(PATIENCE)
+
+    def _run(self, ready: threading.Event) -> None:
+        try:
+            asyncio.run(self._serve(ready))
+        except OSError as problem:
+            self._failed = problem
+            ready.set()
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        connections: set[asyncio.Task[None]] = set()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task: Any = asyncio.current_task()
+            connections.add(task)
+            try:
+                await Connection(self._service, reader, writer).serve()
+            except asyncio.CancelledError:
+                writer.transport.abort()
+            except Exception as problem:  # noqa: BLE001 - a mistake of this server, or headers that are none
+                self._service.problems.append(f"{type(problem).__name__}: {problem}")
+                writer.transport.abort()
+            finally:
+                connections.discard(task)
+
+        server = await asyncio.start_server(serve, HOST, self._port)
+        self._port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await self._over.wait()
+        server.close()
+        for task in list(connections):
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+        await server.wait_closed()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is None:
+            self.check()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+        if kind is None:
+            self.check()
+
+
+def simulate(
+    scenario: Any = None,
+    *,
+    api_key: str | None = None,
+    models: Sequence[str] = (),
+    strict: bool = True,
+    allow: Sequence[str] = (),
+    port: int = 0,
+) -> SimulatedModel:
+    """Make a simulated model, for a `with`: its `url` is where it is, `requests` is what came in.
+
+    The scenario is a list of turns, a function `(request, turn)` that gives one, a `Scenario`, the path of a
+    file, or None for an echo. `api_key` is the only key that is taken; None takes any. `models` are the only
+    ones there are; none takes any name. `strict=False` refuses nothing that can be read; `allow` names fields
+    of a request that the vendor does not have and its imitators do, such as `reasoning`.
+    """
+    return SimulatedModel(scenario, api_key=api_key, models=models, strict=strict, allow=allow, port=port)

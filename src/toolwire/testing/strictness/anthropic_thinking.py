@@ -1,0 +1,175 @@
+"""Thinking of the Messages API: what binds it, and what is refused when it comes back otherwise.
+
+Rules of this file:
+- A signature binds the words of a thought. On newer models it also binds all that stood before: the system
+  prompt, the tools and every earlier block, whatever the spelling and the cache marks.
+- Which model wants what is read from its name.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolwire.testing.sealing import digest, is_token, seal
+from toolwire.testing.strictness.asked import Asked, Refusal
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+LEAST_BUDGET = 1024
+_VERSION = re.compile(
+    r"claude-(?P<family>opus|sonnet|haiku|fable|mythos)-(?P<major>[0-9]{1,2})(?:-(?P<minor>[0-9]))?(?![0-9])"
+)
+_BINDING = {"opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5), "fable": (5, 1), "mythos": (5, 1)}
+_ALWAYS = {"opus": (5, 5), "fable": (5, 0), "mythos": (5, 0)}
+NEWER = (4, 7)
+
+
+def version_of(model: str) -> tuple[str, tuple[int, int]] | None:
+    """Read the family and the version of a model from its name."""
+    found = _VERSION.search(model)
+    return None if found is None else (found["family"], (int(found["major"]), int(found["minor"] or 0)))
+
+
+def _reaches(model: str, table: dict[str, tuple[int, int]]) -> bool:
+    known = version_of(model)
+    return known is not None and known[0] in table and known[1] >= table[known[0]]
+
+
+def is_newer(model: str) -> bool:
+    """Whether a model takes neither sampling parameters nor a budget for thinking."""
+    known = version_of(model)
+    return known is not None and known[1] >= NEWER
+
+
+def thinks_always(model: str) -> bool:
+    """Whether thinking cannot be turned off."""
+    return _reaches(model, _ALWAYS)
+
+
+def blocks_of(content: Any) -> list[Any]:
+    """Give content as blocks; a text is one."""
+    if type(content) is str:
+        return [{"type": "text", "text": content}]
+    return content if type(content) is list else []
+
+
+def merged(messages: Any) -> list[tuple[str, list[Any]]]:
+    """Give the turns of a conversation: messages of one role that follow each other are one."""
+    turns: list[tuple[str, list[Any]]] = []
+    for message in messages:
+        blocks = blocks_of(message["content"])
+        if turns and turns[-1][0] == message["role"]:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((message["role"], list(blocks)))
+    return turns
+
+
+def _bare(value: Any) -> Any:
+    """Leave out what is not compared: cache marks, and keys that say nothing."""
+    if type(value) is dict:
+        return {
+            key: _bare(inner)
+            for key, inner in value.items()
+            if inner is not None and key not in ("cache_control", "citations")
+        }
+    return [_bare(inner) for inner in value] if type(value) is list else value
+
+
+def prefix_of(asked: Asked, place: int | None, before: list[Any]) -> str:
+    """Digest what a thought is bound to: all before the message at `place`, and what its turn said before.
+
+    Without a place, it is a thought of the answer, which follows all messages.
+    """
+    if not asked.judged or not _reaches(asked.model, _BINDING):
+        return ""
+    body = asked.body
+    turns = merged(body["messages"][:place])
+    if turns and turns[-1][0] == "assistant":
+        before = [*turns.pop()[1], *before]
+    return digest(*_bare([blocks_of(body.get("system")), body.get("tools") or [], turns, before])).hex()
+
+
+def check_thinking(asked: Asked) -> Iterator[Refusal]:
+    """Check each thought that comes back, and the setting."""
+    yield from _check_setting(asked)
+    for place, message in enumerate(asked.body["messages"]):
+        if message["role"] != "assistant":
+            continue
+        blocks = blocks_of(message["content"])
+        for step, block in enumerate(blocks):
+            if block["type"] == "thinking":
+                yield from _check_thought(asked, place, step, block, blocks[:step])
+            elif block["type"] == "redacted_thinking" and not _is_known(asked, block["data"]):
+                yield Refusal(f"messages.{place}.content.{step}: Invalid `data` in `redacted_thinking` block")
+    yield from _check_first(asked)
+
+
+def _is_known(asked: Asked, text: Any) -> bool:
+    return is_token(text) or text in asked.memory.signatures
+
+
+def _check_thought(
+    asked: Asked, place: int, step: int, block: dict[str, Any], before: list[Any]
+) -> Iterator[Refusal]:
+    at, given = f"messages.{place}.content.{step}", block["signature"]
+    if given in asked.memory.signatures or given == seal(block["thinking"], prefix_of(asked, place, before)):
+        return
+    if _reaches(asked.model, _BINDING) and is_seal_of_some(given):
+        text = "Invalid signature in thinking block. The block is bound to a different conversation"
+        yield Refusal(f"{at}: {text}")
+    yield Refusal(f"{at}: Invalid `signature` in `thinking` block")
+
+
+def is_seal_of_some(given: str) -> bool:
+    """Whether a signature has the form of those that are made here."""
+    return len(given) == len(seal("")) and given.startswith(seal("")[:20])
+
+
+def _check_first(asked: Asked) -> Iterator[Refusal]:
+    """Check that a turn whose tools are being run begins with its thinking, where that has a budget."""
+    setting = asked.body.get("thinking") or {}
+    turns = merged(asked.body["messages"])
+    if setting.get("type") != "enabled" or len(turns) < 2 or turns[-2][0] != "assistant":
+        return
+    kinds = [block["type"] for block in turns[-2][1]]
+    if "tool_use" in kinds and any(block["type"] == "tool_result" for block in turns[-1][1]):
+        if kinds[0] in THOUGHTS:
+            return
+        place = len(asked.body["messages"]) - 1
+        while asked.body["messages"][place]["role"] != "assistant":
+            place -= 1
+        text = (
+            f"messages.{place}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+            f"`{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must start with a "
+            "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
+        )
+        yield Refusal(text)
+
+
+def _check_setting(asked: Asked) -> Iterator[Refusal]:
+    setting = asked.body.get("thinking") or {}
+    kind = setting.get("type")
+    budget: Any = setting.get("budget_tokens")
+    known = ("adaptive", "enabled", "disabled", "between_tools")
+    if setting and kind not in known:
+        text = f"thinking: Input tag '{kind}' found using 'type' does not match any of the expected tags: "
+        yield Refusal(text + ", ".join(f"'{word}'" for word in known))
+    if kind == "enabled":
+        if is_newer(asked.model):
+            text = (
+                '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            )
+            yield Refusal(f'{text}"output_config.effort" to control thinking behavior.')
+        if type(budget) is not int:
+            yield Refusal("thinking.enabled.budget_tokens: Field required")
+        if budget < LEAST_BUDGET:
+            text = f"thinking.enabled.budget_tokens: Input should be greater than or equal to {LEAST_BUDGET}"
+            yield Refusal(text)
+        if budget >= asked.body["max_tokens"]:
+            yield Refusal("`max_tokens` must be greater than `thinking.budget_tokens`.")
+    if kind == "disabled" and thinks_always(asked.model):
+        yield Refusal('"thinking.type.disabled" is not supported for this model.')
+    forced = (asked.body.get("tool_choice") or {}).get("type") in ("any", "tool")
+    thinks = kind == "enabled" or (kind == "adaptive" and is_newer(asked.model))
+    if forced and (thinks or thinks_always(asked.model)):
+        yield Refusal("Thinking may not be enabled when tool_choice forces tool use.")

@@ -1,0 +1,253 @@
+"""A script told on a wire: at once or as a stream, as pieces that a connection plays.
+
+Rules of this file:
+- A piece is bytes to send, seconds to wait, or an end of the connection.
+- One event of a wire is one piece, so that pauses and cuts can stand between any two.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.accumulation import tell as tell_part
+from toolwire.dialects import dialect
+from toolwire.endings import asks
+from toolwire.testing.finishing import cut_words
+from toolwire.testing.script import Say, Script
+from toolwire.testing.steps import Cut, Fail, Pace, Raw, Wait
+from toolwire.testing.wires import JSON, WIRES
+from toolwire.types import (
+    CallDelta,
+    ChoiceEnd,
+    Error,
+    ErrorEnd,
+    Event,
+    Loss,
+    MessageEnd,
+    MessageStart,
+    PartEnd,
+    PartStart,
+    RefusalDelta,
+    Response,
+    SignatureDelta,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    UsageDelta,
+)
+
+_FRAME = {"ollama": re.compile(rb"[^\n]*\n")}
+_EVENT = re.compile(rb".*?\n\n", re.DOTALL)
+
+
+class Close(Struct, frozen=True):
+    """The connection ends here, whether the answer is whole or not."""
+
+    reset: bool = False
+
+
+Piece = bytes | float | Close
+
+
+class Reply(Struct, frozen=True):
+    """An answer to an HTTP request: what is known before its body, and the pieces of the body.
+
+    `whole` says that the length of the body is known and said; `body` is what a client would read of it.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    pieces: tuple[Piece, ...]
+    whole: bool = True
+    body: Any = None
+    length: int | None = None
+    losses: tuple[Loss, ...] = ()
+
+
+def failing(error: Error, name: str) -> tuple[int, bytes]:
+    """Write an error as the servers of a dialect do."""
+    if error.status is None and error.kind in WIRES[name].statuses:
+        error = replace(error, status=WIRES[name].statuses[error.kind])
+    written = dialect(name).encode_error(error)
+    return written.status, written.json
+
+
+def fail(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
+    """Answer with an error."""
+    status, data = failing(failure.error, name)
+    headers = [("content-type", JSON), *failure.headers.items()]
+    if failure.retry_after is not None:
+        headers.append(("retry-after", f"{failure.retry_after:g}"))
+    waits = [cue.seconds for cue in cues if isinstance(cue, Wait)]
+    return Reply(status, tuple(headers), (*waits, data), length=len(data))
+
+
+def tell_whole(script: Script, name: str) -> Reply:
+    """Tell a script as one body."""
+    cut = next((cue for cue in script.cues if isinstance(cue, Cut)), None)
+    waits: list[Piece] = [cue.seconds for cue in script.cues if isinstance(cue, Wait)]
+    raw = [cue for cue in script.cues if isinstance(cue, Raw)]
+    failures = [cue for cue in script.cues if isinstance(cue, Fail)]
+    if failures and cut is None:
+        return fail(failures[0], name, script.cues)
+    body: Any = None
+    losses: tuple[Loss, ...] = ()
+    if script.answers:
+        encoded = dialect(name).encode_response(script.response)
+        body, data, losses = encoded.body, encoded.json, encoded.losses
+    else:
+        data = b"".join(cue.data for cue in raw)
+    status, kind = (raw[0].status, raw[0].content_type) if raw and body is None else (200, None)
+    headers = (("content-type", kind or JSON),)
+    if cut is None:
+        return Reply(status, headers, (*waits, data), body=body, length=len(data), losses=losses)
+    if _says_nothing(script):
+        return Reply(status, headers, (*waits, Close(cut.reset)))
+    kept = data[: len(data) // 2 if cut.bytes is None else cut.bytes]
+    return Reply(status, headers, (*waits, kept, Close(cut.reset)), body=body, length=len(data))
+
+
+def _says_nothing(script: Script) -> bool:
+    first = next((cue for cue in script.cues if not isinstance(cue, Wait | Pace)), None)
+    return isinstance(first, Cut) and first.events is None and first.bytes is None
+
+
+def tell_stream(script: Script, name: str, **quirks: Any) -> Reply:
+    """Tell a script as a stream."""
+    telling = _Telling(script, name, quirks)
+    told = list(telling.run())
+    cut = next((cue for cue in script.cues if isinstance(cue, Cut) and _counts(cue)), None)
+    pieces = tuple(told if cut is None else _cut(told, cut))
+    raw = next((cue for cue in script.cues if isinstance(cue, Raw)), None)
+    status, kind = (raw.status, raw.content_type) if raw and not script.answers else (200, None)
+    usual = JSON if quirks.get("stream_array") else WIRES[name].stream_type
+    headers = (("content-type", kind or usual),)
+    return Reply(status, headers, pieces, whole=False, losses=telling.encoder.losses)
+
+
+def _counts(cut: Cut) -> bool:
+    return cut.events is not None or cut.bytes is not None
+
+
+def _cut(pieces: list[Piece], cut: Cut) -> Iterator[Piece]:
+    """Close the connection once so many events or bytes were sent; at none, after the headers."""
+    events, size = cut.events, cut.bytes
+    yield b""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            if events == 0 or size == 0:
+                break
+            if size is not None:
+                piece = piece[:size]  # noqa: PLW2901 - what is left of it
+                size -= len(piece)
+            events = None if events is None else events - 1
+        yield piece
+    yield Close(cut.reset)
+
+
+class _Telling:
+    """Goes through the cues of a script, and gives the pieces of its stream."""
+
+    def __init__(self, script: Script, name: str, quirks: dict[str, Any]) -> None:
+        self.script, self.name = script, name
+        self.frame = None if quirks.get("stream_array") else _FRAME.get(name, _EVENT)
+        self.encoder = dialect(name).encode_stream(**quirks)
+        self.pace = 0.0
+        self.sent = False
+        self.begun = False
+
+    def run(self) -> Iterator[Piece]:
+        for key, cue in enumerate(self.script.cues):
+            match cue:
+                case Wait():
+                    yield cue.seconds
+                case Pace():
+                    self.pace = cue.seconds
+                case Raw():
+                    yield from self._send([cue.data])
+                case Cut() if not _counts(cue):
+                    yield Close(cue.reset)
+                    return
+                case Say():
+                    part = self.script.response.choices[cue.choice].message.parts[cue.place]
+                    yield from self._begin()
+                    told = _in_pieces(tell_part(key, part, cue.choice))
+                    yield from self._tell(_signed_last(told) if self.name == "anthropic" else told)
+                case Fail():
+                    yield from self._begin()
+                    yield from self._tell([ErrorEnd(cue.error)])
+                    return
+        if self.script.answers:
+            yield from self._begin()
+            yield from self._end()
+
+    def _begin(self) -> Iterator[Piece]:
+        if not self.begun:
+            self.begun = True
+            yield from self._tell([MessageStart(self._shell())])
+
+    def _shell(self) -> Response:
+        """Give what is known before the answer; the Messages API has read its input by then."""
+        response, usage = self.script.response, None
+        if self.name == "anthropic" and response.usage is not None:
+            usage = replace(response.usage, output_tokens=1, reasoning_tokens=None)
+        return replace(response, choices=[], usage=usage)
+
+    def _end(self) -> Iterator[Piece]:
+        response = self.script.response
+        if response.usage is not None:
+            yield from self._tell([UsageDelta(response.usage)])
+        for place, choice in enumerate(response.choices):
+            content: Any = [] if asks(choice.message.parts) else ""
+            message = replace(choice.message, content=content)
+            yield from self._tell([ChoiceEnd(place, replace(choice, message=message))])
+        yield from self._tell([MessageEnd()])
+        yield from self._send(self._frames(self.encoder.close()))
+
+    def _tell(self, events: Iterable[Event]) -> Iterator[Piece]:
+        for event in events:
+            yield from self._send(self._frames(self.encoder.feed(event)))
+
+    def _frames(self, data: bytes) -> list[bytes]:
+        if self.frame is None or not data:
+            return [data] if data else []
+        found = self.frame.findall(data)
+        rest = data[sum(map(len, found)) :]
+        return [*found, rest] if rest else found
+
+    def _send(self, frames: Iterable[bytes]) -> Iterator[Piece]:
+        for data in frames:
+            if self.sent and self.pace:
+                yield self.pace
+            self.sent = True
+            yield data
+
+
+def _in_pieces(events: Iterable[Event]) -> Iterator[Event]:
+    """Cut the words of events into several."""
+    for event in events:
+        match event:
+            case TextDelta() | RefusalDelta() | ThinkingDelta():
+                for words in cut_words(event.text):
+                    yield replace(event, text=words)
+            case CallDelta():
+                for words in cut_words(event.fragment):
+                    yield replace(event, fragment=words)
+            case _:
+                yield event
+
+
+def _signed_last(events: Iterable[Event]) -> Iterator[Event]:
+    """Tell the signature of a thought after its words."""
+    signature: str | None = None
+    for event in events:
+        if isinstance(event, PartStart) and type(event.part) is Thinking and not event.part.redacted:
+            signature = event.part.signature
+            yield replace(event, part=replace(event.part, signature=""))
+            continue
+        if isinstance(event, PartEnd) and signature is not None:
+            yield SignatureDelta(event.key, signature)
+        yield event
