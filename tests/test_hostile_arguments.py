@@ -127,6 +127,7 @@ def test_nothing_is_no_arguments(raw: str) -> None:  # row G6
     assert RAN == [{}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     ["x" * 20_000_000, {f"k{n}": n for n in range(1_000_000)}, {"k" * 1_000_000: 1}, list(range(100_000))],

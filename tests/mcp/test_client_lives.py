@@ -27,6 +27,8 @@ from toolwire.errors import ServerUnavailable
 from toolwire.mcp import McpResolver
 from toolwire.outcome import FAILED
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_server_that_is_silent_costs_one_call() -> None:
     with by_hand(timeout=0.1) as resolver:

@@ -224,7 +224,7 @@ def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: Tur
 
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     """Write the parts of a turn; a part that its role cannot hold is lost by name."""
-    table = ENCODERS if ledger.own else TABLES[role]
+    table = OWN_TABLES.get(role, ENCODERS) if ledger.own else TABLES[role]
     if ledger.own and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
         table = NEWEST_TABLES[role]
     blocks = []
@@ -298,10 +298,11 @@ TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
 }
 TABLES["answer"] = {**TABLES["assistant"], ToolCall: _encode_answered_call}
+OWN_TABLES = {"answer": {**ENCODERS, ToolCall: _encode_answered_call}}
 # What was read here and is to be written for the newest version, which takes less than the one before.
 NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "user": {**ENCODERS, Text: _encode_user_words},
     "assistant": {**ENCODERS, Document: _lose_part},
-    "answer": {**ENCODERS, Document: _lose_part},
+    "answer": {**OWN_TABLES["answer"], Document: _lose_part},
     "system": ENCODERS,
 }

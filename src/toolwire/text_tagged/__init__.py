@@ -1,0 +1,27 @@
+"""Tool calls in a model's text, for models that have no calls of their own.
+
+Rules of this package:
+- Only the text of the present answer is read, and only for tools that were offered. Text in results, in a
+  user's messages and in a history is never a call, and neither is what stands in code, comments or thoughts.
+- A block that is no call is an error that says why; it never takes the good calls of its answer with it.
+- The same text gives the same calls and ids, however it was cut.
+"""
+
+from toolwire.text_tagged.calls import CallError, Parsed
+from toolwire.text_tagged.dialect import TextTagged, over
+from toolwire.text_tagged.forms import READERS
+from toolwire.text_tagged.prompting import augment_system_prompt
+from toolwire.text_tagged.reading import parse, parse_or_raise
+from toolwire.text_tagged.weaving import calls_in_text
+
+__all__ = [
+    "READERS",
+    "CallError",
+    "Parsed",
+    "TextTagged",
+    "augment_system_prompt",
+    "calls_in_text",
+    "over",
+    "parse",
+    "parse_or_raise",
+]

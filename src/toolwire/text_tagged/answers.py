@@ -1,0 +1,131 @@
+"""Responses of a model that calls in its text, read and written.
+
+Rules of this file:
+- Each text of an answer is read on its own. An answer that ended for its calls says so.
+- Where the wire was asked in its own way (`native`), what stands in the text counts only if the wire itself
+  brought no call. Then the calls come last.
+"""
+
+from msgspec.structs import replace
+
+from toolwire.endings import CUT, wants_calls
+from toolwire.ledger import form_of, made_by
+from toolwire.text_tagged.calls import Answer, Offer
+from toolwire.text_tagged.reading import scanner_for
+from toolwire.text_tagged.scanner import Block, Scanner, scan
+from toolwire.text_tagged.weaving import WORDED, Weaver, call_of, says_more, split
+from toolwire.types import Choice, Message, Opaque, Part, Response, Text, ToolCall
+
+
+class Reading:
+    """How answers are read: what was offered, in which forms, and whether the wire may bring calls itself."""
+
+    def __init__(self, dialect: str, offer: Offer | None, readers: tuple[str, ...], *, native: bool) -> None:
+        self.dialect = dialect
+        self.offer = offer
+        self.readers = readers
+        self.native = native
+
+    def scanner(self) -> Scanner:
+        """Give a scanner for one text."""
+        return scanner_for(self.offer, self.readers)
+
+    def answer(self, response: Response, place: int) -> Answer:
+        """Give what counts the calls of one answer."""
+        return Answer(self.offer, seed_of(response, place))
+
+    def read(self, response: Response) -> Response:
+        """Read the calls in the texts of a response."""
+        choices = [
+            self._read_choice(choice, response, place) for place, choice in enumerate(response.choices)
+        ]
+        same = all(new is old for new, old in zip(choices, response.choices, strict=True))
+        return response if same else replace(response, choices=choices)
+
+    def _read_choice(self, choice: Choice, response: Response, place: int) -> Choice:
+        message, cut = choice.message, choice.finish_reason in CUT
+        worded = type(message.content) is str
+        parts: list[Part] = message.parts
+        if worded:
+            parts = [Text(message.text)]
+        answer = self.answer(response, place)
+        read: list[Part] = []
+        late: list[Block] = []
+        for index, part in enumerate(parts):
+            if type(part) is not Text:
+                read.append(part)
+                if type(part) is ToolCall:
+                    answer.take(part.id)
+                continue
+            whole = not (cut and index == len(parts) - 1)
+            found = scan(part.text, self.scanner(), whole=whole)
+            if self.native:
+                read += self.without_blocks(part, [item for item in found if type(item) is str], len(found))
+                late += [item for item in found if isinstance(item, Block)]
+            else:
+                read += split(part, found, self.dialect, answer, self.offer)
+        natively = any(type(part) is ToolCall for part in parts)
+        read += self.late(late, answer, natively=natively)
+        if len(read) == len(parts) and all(new is old for new, old in zip(read, parts, strict=True)):
+            return choice
+        return end_choice(replace(choice, message=replace(message, content=read)), read, worded=worded)
+
+    def without_blocks(self, part: Text, words: list[str], found: int) -> list[Part]:
+        """Give a text without the blocks in it; nothing, where it says nothing else."""
+        if found == len(words):
+            return [part]
+        if not words and not says_more(part):
+            return []
+        return [replace(part, text="".join(words))]
+
+    def late(self, blocks: list[Block], answer: Answer, *, natively: bool) -> list[Part]:
+        """Give the parts of blocks that came in a native answer: words, if the wire itself brought calls."""
+        if natively:
+            return [Text(block.text, opaque=Opaque(self.dialect, {})) for block in blocks]
+        return [call_of(block, answer, self.offer, begins=True) for block in blocks]
+
+
+def seed_of(response: Response, place: int) -> str:
+    """Give what tells an answer from others, as far as its wire says it."""
+    return f"{response.id or response.created or ''}/{place}"
+
+
+def end_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
+    """Say of an answer why it ended, now that its calls are known, and how its wire spelled its text."""
+    called = any(type(part) is ToolCall and part.complete for part in parts)
+    message, reason = choice.message, wants_calls(choice.finish_reason, called=called)
+    if worded and message.opaque is not None:
+        form = {**(message.opaque.form or {}), WORDED: True}
+        message = replace(message, opaque=Opaque(message.opaque.dialect, message.opaque.value, form))
+    return replace(choice, message=message, finish_reason=reason)
+
+
+def write(response: Response, weaver: Weaver) -> Response:
+    """Write the calls of a response into its texts."""
+    choices = []
+    for place, choice in enumerate(response.choices):
+        weaver.ledger.at = ("choices", place, "message")
+        message = weaver.weave(choice.message, verbatim=False, keeps_native=True)
+        called = any(type(part) is ToolCall for part in message.parts)
+        choices.append(shed(replace(choice, message=message), weaver.ledger.dialect, called=called))
+    weaver.ledger.at = ()
+    return replace(response, choices=choices)
+
+
+def shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
+    """Give an answer as its wire ends it: calls in its text are no reason there."""
+    message, reason = choice.message, choice.finish_reason
+    if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *ORDINARY):
+        reason = None if choice.raw_finish_reason is None and made_by(choice.opaque, dialect) else "stop"
+    return replace(choice, message=unmarked(message, dialect), finish_reason=reason)
+
+
+ORDINARY = ("stop", "STOP", "end_turn", "eos", "completed")
+
+
+def unmarked(message: Message, dialect: str) -> Message:
+    """Give a message without the mark that says how its text was spelled."""
+    if WORDED not in form_of(message.opaque, dialect) or message.opaque is None:
+        return message
+    form = {key: value for key, value in (message.opaque.form or {}).items() if key != WORDED}
+    return replace(message, opaque=Opaque(message.opaque.dialect, message.opaque.value, form or None))

@@ -1,0 +1,198 @@
+"""Calls as JSON says them, or what is wrong with them: one value for each, and nothing is repaired.
+
+Rules of this file:
+- Arguments are an object, the JSON text of one, or empty text, which means none. Left out, they are none too.
+  Anything else, `null` among it, is an error: a tool must not run with arguments that nobody gave.
+- A call without an id gets one that is derived from what it says and where it stands: `call_` and twelve
+  characters that are safe in a URL. The same text gives the same ids; `seed` keeps texts apart.
+- An id that an earlier call of the same answer has is not taken again: results are told apart by it.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.errors import UnreadableCalls
+from toolwire.types import Context, Tool, ToolCall
+
+ErrorCode = Literal[
+    "invalid_json",
+    "unrecognised_tool_call",
+    "missing_tool_name",
+    "invalid_arguments",
+    "unknown_tool",
+    "incomplete",
+    "too_many_calls",
+]
+Protocol = Literal["native", "text_tagged"]
+UNKNOWN = "unknown"
+MAX_CALLS = 128
+SHAPE = 'a call is one object like {"name": "TOOL", "arguments": {}}'
+
+
+class CallError(Struct, frozen=True):
+    """One call that cannot be run: what is wrong, what the model wrote, and the name, if it has one."""
+
+    code: ErrorCode
+    message: str
+    text: str = ""
+    name: str | None = None
+    index: int = 0
+    id: str | None = None
+
+    def __str__(self) -> str:
+        return f"call {self.index + 1}: {self.message}"
+
+    def as_call(self) -> ToolCall:
+        """Give it as a call that does not run and says why."""
+        whole = self.code != "incomplete"
+        return ToolCall(
+            self.id, self.name or UNKNOWN, {}, self.index, complete=whole, raw=self.text, error=self.message
+        )
+
+
+class Parsed(Struct, frozen=True):
+    """What was read: the calls that can be run, what is wrong with others, and the text for the user."""
+
+    calls: list[ToolCall] = []
+    errors: list[CallError] = []
+    text: str = ""
+    protocol: Protocol = "text_tagged"
+
+    @property
+    def ok(self) -> bool:
+        """Whether every call was read."""
+        return not self.errors
+
+    def or_raise(self) -> list[ToolCall]:
+        """Give the calls, or raise `UnreadableCalls`, which holds the good ones too."""
+        if self.errors:
+            raise UnreadableCalls(self.errors, self.calls)
+        return self.calls
+
+
+Offer = Mapping[str, Tool | None]
+
+
+def offer_of(tools: Iterable[Any] | None) -> Offer | None:
+    """Give the tools that may be called by their names; None where any may."""
+    if tools is None:
+        return None
+    given = list(tools)
+    declared = Context(tools=[tool for tool in given if type(tool) is not str]).tools
+    names: dict[str, Tool | None] = {tool: None for tool in given if type(tool) is str}
+    return names | {tool.name: tool for tool in declared if isinstance(tool, Tool)}
+
+
+def derive_id(*parts: object) -> str:
+    """Make an id from what a call says and where it stands."""
+    text = "\0".join(map(str, parts)).encode(errors="surrogatepass")
+    return f"call_{base64.urlsafe_b64encode(hashlib.sha256(text).digest()[:9]).decode()}"
+
+
+class Answer:
+    """The calls of one answer, one after the other: counted, named, and of tools that were offered."""
+
+    __slots__ = ("_limit", "_offer", "_seed", "_taken", "count")
+
+    def __init__(self, offer: Offer | None = None, seed: str = "", limit: int = MAX_CALLS) -> None:
+        self._offer = offer
+        self._seed = seed
+        self._limit = limit
+        self._taken: set[str] = set()
+        self.count = 0
+
+    def take(self, call_id: str | None) -> None:
+        """Count a call that was read elsewhere."""
+        self.count += 1
+        if call_id is not None:
+            self._taken.add(call_id)
+
+    def identify(self, given: str | None, text: str) -> str:
+        """Give a call's id, its own if no other call of the answer has it, and count the call."""
+        call_id, turn = given or "", 0
+        while not call_id or call_id in self._taken:
+            call_id, turn = derive_id(self._seed, self.count, turn, text), turn + 1
+        self.take(call_id)
+        return call_id
+
+    def admit(self, name: str, arguments: Any, given: str | None, text: str) -> ToolCall | CallError:
+        """Give a call of these words, or what is wrong with it."""
+        place, call_id = self.count, self.identify(given, text)
+        refusal = self._refusal(name, text, place, call_id)
+        if refusal is not None:
+            return refusal
+        read, raw, problem = read_arguments(arguments)
+        if problem is not None:
+            return CallError("invalid_arguments", problem, text if raw is None else raw, name, place, call_id)
+        call = ToolCall(call_id, name, read, place, raw=raw)
+        tool = self._offer.get(name) if self._offer is not None else None
+        return call if tool is None or not tool.custom else _free(call)
+
+    def check(self, call: ToolCall) -> ToolCall | CallError:
+        """Give a call that was read elsewhere, if it may be one."""
+        place, text = self.count, call.raw if call.raw is not None else format_arguments(call.arguments)
+        if call.id is None:
+            call = replace(call, id=self.identify(None, f"{call.name}\0{text}"))
+        else:
+            self.take(call.id)
+        return self._refusal(call.name, text, place, call.id) or call
+
+    def _refusal(self, name: str, text: str, place: int, call_id: str | None) -> CallError | None:
+        if place >= self._limit:
+            reason = f"not read: an answer may have {self._limit} calls"
+            return CallError("too_many_calls", reason, text, name, place, call_id)
+        if self._offer is not None and name not in self._offer:
+            known = ", ".join(self._offer) or "none"
+            reason = f"there is no tool {name!r}; the tools are: {known}"
+            return CallError("unknown_tool", reason, text, name, place, call_id)
+        return None
+
+    def refuse(
+        self, code: ErrorCode, message: str, text: str, name: str | None = None, given: str | None = None
+    ) -> CallError:
+        """Say what is wrong with what should have been a call."""
+        place = self.count
+        return CallError(code, message, text, name, place, self.identify(given, text))
+
+
+def read_arguments(given: Any) -> tuple[dict[str, Any], str | None, str | None]:
+    """Give arguments, the text that they came as if they came as one, and what is wrong with them."""
+    if type(given) is dict:
+        return given, None, None
+    if type(given) is not str:
+        return {}, None, f"arguments must be an object or the JSON text of one, not {kind_of(given)}"
+    arguments, problem = parse_arguments(given)
+    if problem is None and given.strip() == "null":
+        problem = "an object was expected, not null"
+    return arguments, given, None if problem is None else f"arguments: {problem}"
+
+
+def _free(call: ToolCall) -> ToolCall:
+    """Give the call of a tool that takes free text, which stands in its one argument."""
+    match call.arguments:
+        case {"input": str(text), **rest} if not rest:
+            return replace(call, arguments={}, raw=text, custom=True)
+    return call
+
+
+def read_object(given: Mapping[str, Any], text: str, answer: Answer, *keys: str) -> ToolCall | CallError:
+    """Read a call from an object whose arguments stand under one of these keys, or nowhere."""
+    name, call_id = given.get("name"), given.get("id")
+    if type(name) is not str or not name:
+        wrong = "has no name" if name in (None, "") else f"must have a text as its name, not {kind_of(name)}"
+        return answer.refuse("missing_tool_name", f"the call {wrong}; {SHAPE}", text)
+    if call_id is not None and type(call_id) is not str:
+        reason = f"id must be a text, not {kind_of(call_id)}"
+        return answer.refuse("unrecognised_tool_call", reason, text, name)
+    key = next((key for key in keys if key in given), None)
+    others = [key for key in given if key not in {"name", "id", "type"}]
+    if key is None and others:
+        reason = f"arguments stand under {keys[0]!r}, not under {others[0]!r}"
+        return answer.refuse("unrecognised_tool_call", reason, text, name, call_id)
+    return answer.admit(name, {} if key is None else given[key], call_id, text)
