@@ -1,13 +1,12 @@
 """The awaited face: the same names as the sync one, for async code."""
 
-import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Self
 
-from toolwire.clients import Dialogue, Shown, showing
+from toolwire.clients import Dialogue, Kept, Shown, ending_with, showing
 from toolwire.execution import aexecute as execute
 from toolwire.loop import Done
-from toolwire.steps import Steps, aflow, arun
+from toolwire.steps import aflow, arun
 from toolwire.types import Response
 
 __all__ = ["Client", "Stream", "execute", "generate", "stream"]
@@ -64,21 +63,9 @@ class Stream:
         *,
         owns: bool = False,
     ) -> None:
-        self.done: Done | None = None
-        self._client, self._owns = client, owns
-        self._items = self._lead(showing(client.leading(prompt, settings, on_event, self._keep, stream=True)))
-
-    def _keep(self, done: Done) -> None:
-        self.done = done
-
-    async def _lead(self, steps: Steps[Done]) -> AsyncGenerator[Shown, None]:
-        try:
-            async with contextlib.aclosing(aflow(steps)) as items:
-                async for item in items:
-                    yield item
-        finally:
-            if self._owns:
-                await self._client.close()
+        self._kept = Kept()
+        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
+        self._items = aflow(ending_with(steps, client.close) if owns else steps)
 
     async def __aiter__(self) -> AsyncIterator[Shown]:
         """Give what is shown, as it comes."""
@@ -98,6 +85,11 @@ class Stream:
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done
+
+    @property
+    def done(self) -> Done | None:
+        """The end, once there is one."""
+        return self._kept.done
 
     @property
     def response(self) -> Response | None:

@@ -15,7 +15,7 @@ from toolwire.execution import Cancel, Limits
 from toolwire.failures import exception_of
 from toolwire.loop import Done, LoopLimits
 from toolwire.providers import Provider, provider_of
-from toolwire.steps import Emit, Steps, through
+from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.transport import Timeouts, Transport
 from toolwire.types import (
     CallEnd,
@@ -118,9 +118,33 @@ def _turn_of(request: Any, resolve: Any, leads: dict[str, Any]) -> Turn:
     return Turn(request, resolve, limits=limits, running=running, cancel=cancel, **leads)
 
 
+class Kept:
+    """The end of a conversation. Its steps hold it, and not the stream: so a stream that is dropped ends."""
+
+    def __init__(self) -> None:
+        self.done: Done | None = None
+
+    def __call__(self, done: Done) -> None:
+        """Keep the end."""
+        self.done = done
+
+
 def showing(steps: Steps[Done]) -> Steps[Done]:
     """Emit only what a reader of words and calls wants to see."""
     return through(steps, _show)
+
+
+def ending_with(steps: Steps[Done], close: Callable[[], Any]) -> Steps[Done]:
+    """Do the steps, and close at their end, whatever it is."""
+    try:
+        done = yield from steps
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield Ask(close)
+        raise
+    yield Ask(close)
+    return done
 
 
 def _show(event: Any) -> Steps[None]:

@@ -19,10 +19,10 @@ from toolwire.catalogue import cost
 from toolwire.errors import InvalidField
 from toolwire.exchange import Line, Sent, exchanging
 from toolwire.execution import Cancel, Limits, aexecute, execute
-from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, Outcome, RunTools, tool_loop
+from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, Outcome, RunTools, Step, tool_loop
 from toolwire.resolvers import AgentResolver, Composition, tools_of
 from toolwire.steps import Ask, Emit, Steps, through
-from toolwire.types import Context, Error, Message, Request, ServerTool, Tool, ToolChoice
+from toolwire.types import Context, Error, Loss, Message, Request, ServerTool, Tool, ToolChoice
 
 logger = logging.getLogger("toolwire")
 MODES = frozenset({"auto", "none", "required"})
@@ -62,7 +62,7 @@ def request_of(
     made = Context(
         system if system is not None or context is None else context.system,
         said if context is None else [*messages, *context.messages],
-        [*(context.tools if context is not None else []), *declared],
+        first_of_each([*(context.tools if context is not None else []), *declared]),
         provider_state if provider_state is not None or context is None else context.provider_state,
     )
     unknown = sorted(settings.keys() - set(Request.__struct_fields__))
@@ -93,10 +93,15 @@ def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     if not resolvers:
         return declared, None
     resolver = resolvers[0] if len(resolvers) == 1 else Composition(resolvers)
-    found: dict[str, Tool] = {}
-    for tool in tools_of(resolver):
-        found.setdefault(tool.name, tool)
-    return [*declared, *found.values()], resolver
+    return [*declared, *tools_of(resolver)], resolver
+
+
+def first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
+    """Give the first tool of each name, for providers refuse a name that is declared twice."""
+    found: dict[object, Tool | ServerTool] = {}
+    for place, tool in enumerate(tools):
+        found.setdefault(tool.name if isinstance(tool, Tool) else place, tool)
+    return list(found.values())
 
 
 def choice_of(given: Any) -> ToolChoice | None:
@@ -129,23 +134,32 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
         elapsed=lambda: line.now() - begun,
     )
     step = next(loop)
+    losses: dict[Loss, None] = {}
     while not isinstance(step, Done):
         sent = Sent()
         try:
-            outcome = yield from through(_outcome(line, turn, step, sent), partial(_telling, tell))
+            steps = _outcome(line, turn, step, sent)
+            outcome = yield from steps if tell is None else through(steps, partial(_telling, tell))
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
             done = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
-            if keep is not None and isinstance(done, Done):
+            done = _with_losses(done, losses, sent)
+            if keep is not None:
                 keep(done)
             yield from _told(tell, done)
             raise
-        step = loop.send(outcome)
+        step = _with_losses(loop.send(outcome), losses, sent)
     if keep is not None:
         keep(step)
     yield from _telling(tell, step)
     return step
+
+
+def _with_losses(step: Step, losses: dict[Loss, None], sent: Sent) -> Any:
+    """Note what an exchange could not say, and put all of it into the end."""
+    losses.update(dict.fromkeys(sent.encoded.losses if sent.encoded is not None else ()))
+    return replace(step, losses=tuple(losses)) if isinstance(step, Done) else step
 
 
 def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> Steps[Outcome]:

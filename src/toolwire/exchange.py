@@ -54,6 +54,8 @@ KINDS: dict[str, ErrorKind] = {
     "protocol": "invalid_request",
     "cancelled": "unknown",
 }
+# What a wire does not tell of a stream unless it is asked to.
+ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
 AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
 
@@ -119,7 +121,7 @@ def exchanging(
 ) -> Steps[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
-    sent.encoded = line.dialect.encode_request(request)
+    sent.encoded = _encoded(line, request)
     http_request = http_request_of(line.provider, sent.encoded)
     deadline = None if line.timeouts.total is None else line.now() + line.timeouts.total
     while True:
@@ -133,6 +135,17 @@ def exchanging(
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome
+
+
+def _encoded(line: Line, request: Request) -> Encoded:
+    encoded: Encoded = line.dialect.encode_request(request)
+    for loss in encoded.losses:
+        if loss.concept == "provider_state":
+            raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=line.provider.name)
+    asked = ASKED_OF_A_STREAM.get(line.provider.dialect) if request.stream else None
+    if asked is None or not line.provider.quirks.get("stream_usage", True):
+        return encoded
+    return replace(encoded, body={**asked, **encoded.body})
 
 
 def _rest(seconds: float, stop: Stop | None) -> None:
@@ -192,7 +205,8 @@ def _once(
     except BaseException:
         yield Ask(answer.close, awaited=answer.aclose)
         raise
-    yield Ask(answer.close, awaited=answer.aclose)
+    ways = (answer.finish, answer.afinish) if type(once[0]) is Response else (answer.close, answer.aclose)
+    yield Ask(ways[0], awaited=ways[1])
     return once
 
 

@@ -10,17 +10,18 @@ Rules of this file:
 - A run always ends, and `Done` says why.
 """
 
-import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.circles import circle, fingerprint
 from toolwire.outcome import failure, invalid
 from toolwire.types import (
     Error,
     FinishReason,
+    Loss,
     Message,
     Request,
     Response,
@@ -72,6 +73,7 @@ class RunTools(Struct, frozen=True):
 class Done(Struct, frozen=True):
     """The run is over. `messages` are those that it added, `calls` those that nobody has run.
 
+    `losses` are what could not be said to the provider; who sends the requests knows them.
     It can be read like the last answer: `message`, `content`, `tool_calls`, `finish_reason`, `model`.
     """
 
@@ -84,6 +86,7 @@ class Done(Struct, frozen=True):
     error: Error | None = None
     calls: list[ToolCall] = []
     cost: float | None = None
+    losses: tuple[Loss, ...] = ()
 
     @property
     def message(self) -> Message:
@@ -209,12 +212,21 @@ class _Run:
         request = self.request
         if not self.added:
             return request
-        context = replace(request.context, messages=[*request.context.messages, *self.added])
+        context = replace(
+            request.context,
+            messages=[*request.context.messages, *self.added],
+            provider_state=self._state(request.context.provider_state),
+        )
         choice = request.tool_choice
         released = (
             choice is not None and choice.mode == "required" and any(one.tool_calls for one in self.added)
         )
         return replace(request, context=context, tool_choice=ToolChoice("auto") if released else choice)
+
+    def _state(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Give what the provider keeps by now, if the run is led with that at all."""
+        state = self.response.provider_state if self.response is not None else None
+        return given if given is None or state is None else state
 
     def _over_budget(self) -> Done | None:
         limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
@@ -306,20 +318,9 @@ class _Run:
 
     def _progress(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Done | None:
         """End a run that goes around in a circle: the same calls have had the same results too often."""
-        limit = self.limits.repeats
-        self.seen.append(_fingerprint(calls, results))
-        if limit < 2:
-            return None
-        for length in (1, 2):
-            last = self.seen[-limit * length :]
-            if len(last) == limit * length and len({tuple(last[n::length]) for n in range(length)}) == length:
-                rounds = [last[n : n + length] for n in range(0, len(last), length)]
-                if all(one == rounds[0] for one in rounds):
-                    return self._done("no_progress", reason=_circle(calls, results, limit))
-        errors = [_errors_of(one) for one in self.seen[-limit:]]
-        if len(errors) == limit and errors[0] and len(set(errors)) == 1:
-            return self._done("no_progress", reason=f"tool error repeated {limit}+ times: {_words(results)}")
-        return None
+        self.seen.append(fingerprint(calls, results))
+        reason = circle(self.seen, self.limits.repeats, calls, results)
+        return None if reason is None else self._done("no_progress", reason=reason)
 
     def _done(self, ending: Ending, **said: Any) -> Done:
         return Done(
@@ -353,37 +354,6 @@ def _result_of(call: ToolCall, given: dict[int, ToolResult], missing: str) -> To
         return invalid(call, [call.error or "they were cut off; call again, with less at once"])
     found = given.get(id(call))
     return failure(call, missing) if found is None else replace(found, tool_call_id=call.id, name=call.name)
-
-
-def _fingerprint(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
-    """Say in a text what was called and what came of it; ids do not count."""
-    said = [
-        [
-            call.name,
-            call.arguments,
-            call.raw if call.error or call.custom else None,
-            repr(result.content),
-            result.is_error,
-        ]
-        for call, result in zip(calls, results, strict=True)
-    ]
-    return json.dumps(said, sort_keys=True, default=repr)
-
-
-def _errors_of(fingerprint: str) -> str:
-    """Give the errors of a turn, if there were nothing but errors."""
-    said = json.loads(fingerprint)
-    return json.dumps([[one[0], one[3]] for one in said]) if said and all(one[4] for one in said) else ""
-
-
-def _words(results: Sequence[ToolResult]) -> str:
-    return "; ".join(str(result.content)[:200] for result in results if result.is_error)
-
-
-def _circle(calls: Sequence[ToolCall], results: Sequence[ToolResult], limit: int) -> str:
-    names = ", ".join(dict.fromkeys(call.name for call in calls))
-    errors = _words(results)
-    return f"{names} had the same result {limit} times{f': {errors}' if errors else ''}"
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:

@@ -1,11 +1,11 @@
 """The sync face: `generate`, `stream`, `Client`."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from toolwire.clients import Dialogue, Shown, showing
+from toolwire.clients import Dialogue, Kept, Shown, ending_with, showing
 from toolwire.loop import Done
-from toolwire.steps import Steps, flow, run
+from toolwire.steps import flow, run
 from toolwire.types import Response
 
 OnEvent = Callable[[Any], Any]
@@ -56,19 +56,9 @@ class Stream:
         *,
         owns: bool = False,
     ) -> None:
-        self.done: Done | None = None
-        self._client, self._owns = client, owns
-        self._items = self._lead(showing(client.leading(prompt, settings, on_event, self._keep, stream=True)))
-
-    def _keep(self, done: Done) -> None:
-        self.done = done
-
-    def _lead(self, steps: Steps[Done]) -> Generator[Shown, None, None]:
-        try:
-            yield from flow(steps)
-        finally:
-            if self._owns:
-                self._client.close()
+        self._kept = Kept()
+        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
+        self._items = flow(ending_with(steps, client.close) if owns else steps)
 
     def __iter__(self) -> Iterator[Shown]:
         """Give what is shown, as it comes."""
@@ -88,6 +78,11 @@ class Stream:
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done
+
+    @property
+    def done(self) -> Done | None:
+        """The end, once there is one."""
+        return self._kept.done
 
     @property
     def response(self) -> Response | None:

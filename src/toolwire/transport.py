@@ -4,8 +4,7 @@ Rules of this file:
 - A transport gives an answer as soon as its head is there; its body is read piece by piece, and no redirect
   is followed.
 - What goes wrong is a `TransportError` with a kind; it never holds a header, so that no key gets into a log.
-- An answer is closed by whoever asked for it, read to its end or not. What was not read to its end is not
-  used again.
+- An answer is closed by whoever asked for it, read to its end or not.
 """
 
 import re
@@ -78,11 +77,17 @@ class Answer(Protocol):
     async def aread(self) -> bytes:
         """Give the next piece."""
 
+    def finish(self) -> None:
+        """Read what little may be left, so that the connection can be used again; then let go of it."""
+
+    async def afinish(self) -> None:
+        """Read what little may be left, so that the connection can be used again; then let go of it."""
+
     def close(self) -> None:
-        """Give the connection back, or close it."""
+        """Let go of the connection: it is given back if all was read, else closed."""
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it."""
+        """Let go of the connection: it is given back if all was read, else closed."""
 
 
 class Transport(Protocol):

@@ -122,14 +122,15 @@ class StreamDecoder:
 
     def _read_frames(self, found: Sequence[Frame], frames: Framing) -> None:
         learns = self.learns and not isinstance(frames, JsonObjects)
-        for name, frame in found:
+        last = len(found) - 2
+        for place, (name, frame) in enumerate(found):
             count, self.grows, self._alike = len(self.events), None, None
             if self._inside or name == STRAY:
                 self._key = None
                 self._read_piece(frame)
             else:
                 self._read_frame(frame, name)
-                if learns and len(self.events) == count + 1:
+                if learns and place >= last and len(self.events) == count + 1:
                     self._learn(frame, name)
             if self.over:
                 return

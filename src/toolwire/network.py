@@ -1,0 +1,365 @@
+"""The transport of httpx2: pools of connections for sync and async code, or clients of the caller's own.
+
+Rules of this file:
+- Nothing of this machine's environment is used (proxies, netrc), but what the caller's own client says.
+- A connection of ours is given up at once when the time is over or somebody says stop, in the middle of a
+  read as well. A client of the caller's own is asked between two pieces.
+- What httpx2 raises holds the request with its key: none of it is kept, not even as a context.
+"""
+
+import asyncio
+import contextlib
+import functools
+import socket
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from typing import Any, TypeVar
+
+import httpcore2
+import httpx2
+
+from toolwire.transport import HttpRequest, Kind, Stop, Timeouts, TransportError, place_of
+
+T = TypeVar("T")
+KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
+KINDS: tuple[tuple[type[Exception], Kind], ...] = (
+    (httpx2.ConnectError, "connect"),
+    (httpx2.UnsupportedProtocol, "protocol"),
+    (httpx2.InvalidURL, "protocol"),
+    (httpx2.LocalProtocolError, "protocol"),
+    (httpx2.TimeoutException, "timeout"),
+    (httpx2.ProtocolError, "reset"),
+    (httpx2.NetworkError, "reset"),
+)
+FAILURES = (httpx2.HTTPError, httpx2.InvalidURL)
+STOPPED = "the request was stopped"
+LATE = "it took too long"
+MOMENT = 0.05
+
+
+class Guard:
+    """What the blocking calls of one exchange keep to: a time, and somebody who may say stop."""
+
+    def __init__(self, stop: Stop | None) -> None:
+        self.stop = stop
+        self.deadline: float | None = None
+        self.stopped = False
+        self._stream: Any = None
+
+    def __enter__(self) -> None:
+        _present.guard = self
+        self._telling = self.stop.telling(self._give_up) if self.stop is not None else None
+        if self._telling is not None:
+            self._telling.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        _present.guard = None
+        if self._telling is not None:
+            self._telling.__exit__(*raised)  # type: ignore[arg-type]
+
+    def attend(self, stream: Any) -> None:
+        """Note which stream is waited for."""
+        self._stream = stream
+
+    def left(self, timeout: float | None) -> float | None:
+        """Give the seconds that a call may take."""
+        if self.stopped:
+            raise httpcore2.ReadError(STOPPED)
+        if self.deadline is None:
+            return timeout
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise httpcore2.ReadTimeout(LATE)
+        return left if timeout is None else min(left, timeout)
+
+    def _give_up(self) -> None:
+        """Wake who waits: what they read is over."""
+        self.stopped = True
+        held = self._stream.get_extra_info("socket") if self._stream is not None else None
+        if held is not None:
+            try:
+                socket.socket.shutdown(held, socket.SHUT_RDWR)
+            except OSError:
+                return  # it is closed already
+
+
+class _Present(threading.local):
+    guard: Guard | None = None
+
+
+_present = _Present()
+
+
+class Guarded(httpcore2.NetworkStream):
+    """A connection whose reads and writes keep to the guard of the thread."""
+
+    def __init__(self, stream: httpcore2.NetworkStream) -> None:
+        self._stream = stream
+
+    def _limit(self, timeout: float | None) -> float | None:
+        guard = _present.guard
+        if guard is None:
+            return timeout
+        guard.attend(self._stream)
+        return guard.left(timeout)
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read some bytes."""
+        return self._stream.read(max_bytes, self._limit(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write all bytes."""
+        self._stream.write(buffer, self._limit(timeout))
+
+    def close(self) -> None:
+        """Close."""
+        self._stream.close()
+
+    def start_tls(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
+        """Go on encrypted."""
+        return Guarded(self._stream.start_tls(*args, **options))
+
+    def get_extra_info(self, info: str) -> Any:
+        """Say something of the connection."""
+        return self._stream.get_extra_info(info)
+
+
+class Backend(httpcore2.SyncBackend):
+    """Connects guarded."""
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, *args: Any, **options: Any
+    ) -> httpcore2.NetworkStream:
+        """Connect."""
+        guard = _present.guard
+        limit = timeout if guard is None else guard.left(timeout)
+        return Guarded(super().connect_tcp(host, port, limit, *args, **options))
+
+
+@functools.cache
+def trusted() -> ssl.SSLContext:
+    """Read the certificates that are trusted, once: it takes longer than a request."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+class Pool(httpx2.HTTPTransport):
+    """Connections of sync code, guarded."""
+
+    def __init__(self) -> None:
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=trusted(),
+            max_connections=KEPT.max_connections,
+            max_keepalive_connections=KEPT.max_keepalive_connections,
+            keepalive_expiry=KEPT.keepalive_expiry,
+            network_backend=Backend(),
+        )
+
+
+def _told(problem: Exception, what: str) -> TransportError:
+    kind: Kind = next((kind for base, kind in KINDS if isinstance(problem, base)), "protocol")
+    said = type(problem).__name__ if kind == "protocol" else f"{type(problem).__name__}: {problem}"
+    return TransportError(kind, f"{what}: {said}")
+
+
+class HttpxAnswer:
+    """An answer of httpx2."""
+
+    def __init__(self, response: httpx2.Response, guard: Guard, between: float | None) -> None:
+        self.status: int = response.status_code
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self._response, self._guard = response, guard
+        self._pieces: Iterator[bytes] | None = None
+        self._apieces: AsyncIterator[bytes] | None = None
+        response.request.extensions["timeout"] = {"read": between}
+        guard.attend(response.extensions.get("network_stream"))
+
+    def read(self) -> bytes:
+        """Give the next piece."""
+        try:
+            with self._guard:
+                if self._pieces is None:
+                    self._pieces = self._response.iter_bytes()
+                return next(self._pieces, b"")
+        except FAILURES as problem:
+            told = _told(problem, "the answer broke off")
+        raise TransportError("cancelled", STOPPED) if self._guard.stopped else told
+
+    async def aread(self) -> bytes:
+        """Give the next piece."""
+        if self._apieces is None:
+            self._apieces = self._response.aiter_bytes()
+        try:
+            return await _guarded(self._next(self._apieces), self._guard)
+        except FAILURES as problem:
+            told = _told(problem, "the answer broke off")
+        raise told
+
+    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes:
+        return await anext(pieces, b"")
+
+    def finish(self) -> None:
+        """Read what is on its way, for a moment; then let go of the connection."""
+        self._guard.deadline = time.monotonic() + MOMENT
+        with contextlib.suppress(TransportError):
+            while self.read():
+                continue
+        self.close()
+
+    async def afinish(self) -> None:
+        """Read what is on its way, for a moment; then let go of the connection."""
+        self._guard.deadline = time.monotonic() + MOMENT
+        with contextlib.suppress(TransportError):
+            while await self.aread():
+                continue
+        await self.aclose()
+
+    def close(self) -> None:
+        """Let go of the connection: it is given back if all was read, else closed."""
+        self._response.close()
+
+    async def aclose(self) -> None:
+        """Let go of the connection: it is given back if all was read, else closed."""
+        await self._response.aclose()
+
+
+class HttpxTransport:
+    """httpx2, with pools of its own for sync code and for each event loop, or with a caller's own clients."""
+
+    def __init__(
+        self, client: httpx2.Client | None = None, async_client: httpx2.AsyncClient | None = None
+    ) -> None:
+        self._client, self._given = client, async_client
+        self._own: httpx2.Client | None = None
+        self._async: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
+        self._lock = threading.Lock()
+
+    def _sync_client(self) -> httpx2.Client:
+        if self._client is not None:
+            return self._client
+        with self._lock:
+            if self._own is None:
+                self._own = httpx2.Client(transport=Pool(), trust_env=False)
+            return self._own
+
+    def _async_client(self) -> httpx2.AsyncClient:
+        """Give the client of the running event loop: a connection belongs to one loop."""
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for old in [one for one in self._async if one.is_closed()]:
+                del self._async[old]
+            if loop not in self._async:
+                self._async[loop] = httpx2.AsyncClient(verify=trusted(), trust_env=False, limits=KEPT)
+            return self._async[loop]
+
+    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpxAnswer:
+        """Send a request, and give the head of the answer."""
+        client, guard = self._sync_client(), Guard(stop)
+        over = _deadlines(guard, timeouts)
+        try:
+            with guard:
+                response = client.send(_built(client, request, timeouts), stream=True, follow_redirects=False)
+                guard.deadline = over
+                return HttpxAnswer(response, guard, timeouts.between)
+        except FAILURES as problem:
+            told = _told(problem, _where(request))
+        raise TransportError("cancelled", STOPPED) if guard.stopped else told
+
+    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpxAnswer:
+        """Send a request, and give the head of the answer."""
+        client, guard = self._async_client(), Guard(stop)
+        over = _deadlines(guard, timeouts)
+
+        async def sending() -> HttpxAnswer:
+            built = _built(client, request, timeouts)
+            response = await client.send(built, stream=True, follow_redirects=False)
+            return HttpxAnswer(response, guard, timeouts.between)
+
+        try:
+            answer = await _guarded(sending(), guard)
+        except FAILURES as problem:
+            told = _told(problem, _where(request))
+        else:
+            guard.deadline = over
+            return answer
+        raise told
+
+    def close(self) -> None:
+        """Close the connections of sync code."""
+        with self._lock:
+            client, self._own = self._own, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        with self._lock:
+            client = self._async.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+
+def _deadlines(guard: Guard, timeouts: Timeouts) -> float | None:
+    """Set the time until the answer begins, and give the one for all of it."""
+    now = time.monotonic()
+    over = None if timeouts.total is None else now + timeouts.total
+    begin = None if timeouts.first is None else now + timeouts.first + (timeouts.connect or 0.0)
+    given = [one for one in (over, begin) if one is not None]
+    guard.deadline = min(given) if given else None
+    return over
+
+
+async def _guarded(work: Awaitable[T], guard: Guard) -> T:
+    """Await something for as long as the guard lets it."""
+    left = None if guard.deadline is None else max(0.0, guard.deadline - time.monotonic())
+    try:
+        async with asyncio.timeout(left):
+            return await (work if guard.stop is None else _unless(guard.stop, work))
+    except TimeoutError:
+        late = TransportError("timeout", LATE)
+    raise late
+
+
+async def _unless(stop: Stop, work: Awaitable[T]) -> T:
+    """Await something, unless somebody says stop."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[Any] = loop.create_future()
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
+
+    task: asyncio.Future[Any] = asyncio.ensure_future(work)
+    try:
+        with stop.telling(tell):
+            await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+    except BaseException:
+        await _drop(task)
+        raise
+    if not stopped.done():
+        stopped.cancel()
+        return task.result()  # type: ignore[no-any-return]
+    await _drop(task)
+    raise TransportError("cancelled", STOPPED)
+
+
+async def _drop(task: "asyncio.Future[Any]") -> None:
+    """End a task, and let go of an answer that it has got meanwhile."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled() and task.exception() is None and isinstance(task.result(), HttpxAnswer):
+        await task.result().aclose()
+
+
+def _where(request: HttpRequest) -> str:
+    return f"{request.method} {place_of(request.url)}"
+
+
+def _built(client: Any, request: HttpRequest, timeouts: Timeouts) -> httpx2.Request:
+    limits = httpx2.Timeout(timeouts.first, connect=timeouts.connect)
+    built: httpx2.Request = client.build_request(
+        request.method, request.url, headers=request.headers, content=request.body, timeout=limits
+    )
+    return built

@@ -1,0 +1,72 @@
+"""Conversations as JSON: saved, loaded, and gone on with at the same provider or at another one.
+
+Rules of this file:
+- What is loaded equals what was saved; what JSON cannot hold is refused when it is saved, by name.
+- What a provider keeps itself (`provider_state`) is of use to that provider alone: another one is sent the
+  messages, and the state is named in a loss, as is all else that its wire cannot say.
+- No key is ever saved: a provider is saved by its name.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.errors import InvalidBody, InvalidField
+from toolwire.providers import provider_of
+from toolwire.types import Context, Loss, Request
+from toolwire.types.encoded import write_json
+
+
+class Saved(Struct, frozen=True, kw_only=True):
+    """A conversation, and where it was led."""
+
+    version: Literal[1] = 1
+    provider: str | None = None
+    model: str | None = None
+    context: Context
+
+    def at(self, provider: Any = None, model: str | None = None) -> tuple[Context, tuple[Loss, ...]]:
+        """Give the conversation as another provider can go on with it, and what it cannot be told."""
+        found, _ = provider_of(provider, model)
+        context, losses = self.context, tuple[Loss, ...]()
+        if context.provider_state is not None and found.name != self.provider:
+            context = replace(context, provider_state=None)
+            losses = tuple(
+                Loss(f"provider_state.{key}", "provider_state", "dropped", f"{self.provider} keeps it")
+                for key in self.context.provider_state or ()
+            )
+        return context, losses + found.speaks().encode_request(Request(context=context, model="")).losses
+
+
+def save(context: Context, provider: str | None = None, model: str | None = None) -> str:
+    """Write a conversation as JSON."""
+    context = replace(context, messages=list(context.messages), tools=list(context.tools))
+    saved = Saved(provider=provider, model=model, context=context)
+    text = write_json(saved).decode()
+    found = load(text)
+    if found != saved:
+        raise InvalidField(_difference(saved, found), "cannot be written as JSON and read again", path="save")
+    return text
+
+
+def load(text: str | bytes) -> Saved:
+    """Read a conversation that was saved."""
+    try:
+        return msgspec.json.decode(text, type=Saved)
+    except msgspec.ValidationError as problem:
+        raise InvalidField("conversation", f"is not as it was saved: {problem}", path="load") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise InvalidBody(f"is no JSON: {problem}", path="load") from None
+
+
+def _difference(one: Any, other: Any, path: str = "context") -> str:
+    """Say where two conversations differ, first."""
+    pairs = [(f"messages[{n}]", *pair) for n, pair in enumerate(_pairs(one, other, "messages"))]
+    pairs += [(f"tools[{n}]", *pair) for n, pair in enumerate(_pairs(one, other, "tools"))]
+    return next((f"{path}.{place}" for place, this, that in pairs if this != that), path)
+
+
+def _pairs(one: Saved, other: Saved, name: str) -> Any:
+    return zip(getattr(one.context, name), getattr(other.context, name), strict=True)

@@ -1,0 +1,157 @@
+"""A key goes into one header: it is in no repr, no log, no error, no traceback, no history."""
+
+import io
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, options_at
+from toolwire import Context, aio, sync
+from toolwire.conversing import with_history
+from toolwire.errors import ToolwireError
+from toolwire.exchange import Retries
+from toolwire.providers import PROVIDERS, Provider, provider_of
+from toolwire.saving import save
+from toolwire.testing import Cut, Raw, Wait, simulate
+from toolwire.transport import HttpRequest, Timeouts
+
+KEY = "sk-SENTINEL-5f2c9e1b7a"
+OURS = ("exchange.py", "network.py", "conversing.py", "clients.py", "loop.py", "steps.py")
+MARKS = ("SENTINEL", "5f2c9e1b7a")
+
+
+def clean(*texts: str) -> bool:
+    return not any(mark in text for mark in MARKS for text in texts)
+
+
+@pytest.fixture
+def logged() -> Iterator[Callable[[], str]]:
+    """Collect every log of every library at its most talkative."""
+    stream = io.StringIO()
+    handler, root = logging.StreamHandler(stream), logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(1)
+    yield stream.getvalue
+    root.removeHandler(handler)
+    root.setLevel(before)
+
+
+def told(problem: BaseException) -> list[str]:
+    """Say an exception in every way that a program may: its chain, its values, and the locals of our code.
+
+    The frames above ours hold what the caller gave, as the caller gave it.
+    """
+    whole = traceback.TracebackException.from_exception(problem, capture_locals=True)
+    ours = [frame for frame in whole.stack if Path(frame.filename).name in OURS]
+    assert ours
+    texts = [repr(frame.locals) for frame in ours]
+    texts.append("".join(traceback.format_exception(problem)))
+    seen: list[BaseException] = []
+    while problem is not None and problem not in seen:
+        seen.append(problem)
+        texts += [str(problem), repr(problem), repr(problem.args), repr(vars(problem))]
+        problem = problem.__cause__ or problem.__context__  # type: ignore[assignment]
+    return texts
+
+
+FAULTS: dict[str, list[Any]] = {
+    "refused, and the key is echoed": [Raw(f'{{"error": {{"message": "Wrong key: {KEY}"}}}}'.encode(), 401)],
+    "refused with a page": [Raw(f"<html>Bearer {KEY}</html>".encode(), 403, "text/html")],
+    "broken": [Raw(b"{}", 500)],
+    "cut": [Cut(reset=True)],
+    "late": [Wait(5), "Late."],
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("case", FAULTS)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_no_failure_tells_the_key(name: str, case: str, face: str, logged: Callable[[], str]) -> None:
+    options = {"api_key": KEY, "retries": Retries(attempts=1), "timeouts": Timeouts(first=0.2, connect=0.1)}
+    with simulate([FAULTS[case]], strict=False) as model, pytest.raises(ToolwireError) as found:
+        lead(face, name, model.url, "?", options=options)
+    sent = {value for value in model.requests[0].headers.values() if KEY in value}
+    assert len(sent) == 1, "a control: the key was sent, in one header"
+    assert clean(*told(found.value), logged())
+    assert logged(), "a control: something was logged"
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_no_success_tells_the_key(name: str, face: str, shown: bool, logged: Callable[[], str]) -> None:
+    with simulate([[TOKYO], ["Warm."]], api_key=KEY) as model:
+        led = lead(face, name, model.url, "?", shown=shown, tools=[get_weather], options={"api_key": KEY})
+    history = save(with_history(Context(None, ["?"]), led.done), name)  # type: ignore[list-item]
+    assert clean(repr(led), history, logged(), repr(model.requests))
+
+
+def test_no_value_shows_the_key() -> None:
+    provider, _ = provider_of("openai", "m", api_key=KEY, headers={"x-more": KEY}, query={"key": KEY})
+    client = sync.Client("openai", "m", api_key=KEY)
+    request = HttpRequest("POST", f"https://u:{KEY}@host/v1?key={KEY}", {"authorization": KEY}, b"")
+    address = provider.with_options(base_url=f"https://user:{KEY}@host/v1")
+    for value in (provider, address, client, client.line, client.line.provider, request, vars(client)):
+        assert clean(repr(value), str(value), f"{value!r:}")
+        rich = getattr(value, "__rich_repr__", None)
+        assert rich is None or clean(repr(list(rich())))
+    assert provider.key == KEY, "a control"
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY} ", f"{KEY}\r\n"])
+@pytest.mark.parametrize("face", FACES)
+def test_white_space_around_a_key_is_not_a_part_of_it(face: str, key: str) -> None:
+    with simulate(["Hi."], api_key=KEY) as model:
+        assert lead(face, "openai", model.url, "?", options={"api_key": key}).done.content == "Hi."
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+@pytest.mark.parametrize("key", [f"{KEY}\nx: y", f"{KEY}\u20ac", f"{KEY}\x00", f"{KEY}\u00e9"])
+@pytest.mark.parametrize("face", FACES)
+def test_a_key_that_no_header_can_carry_is_refused_without_telling_it(face: str, key: str, name: str) -> None:
+    with pytest.raises(ToolwireError, match="no header can carry") as found:
+        lead(face, name, "http://127.0.0.1:9", "?", options={"api_key": key})
+    texts = [str(found.value), *(repr(vars(found.value)), repr(found.value))]
+    assert clean(*texts)
+    assert found.value.__context__ is None
+
+
+def test_a_key_of_the_environment_is_told_as_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    echo = Raw(f'{{"error": {{"message": "{KEY}"}}}}'.encode(), 401)
+    with (
+        simulate([echo], api_key=KEY) as model,
+        sync.Client("openai", "m", base_url=model.url) as client,
+        pytest.raises(ToolwireError) as found,
+    ):
+        client.run("?")
+    assert clean(*told(found.value), repr(client))
+
+
+def test_a_password_in_an_address_is_told_as_little(logged: Callable[[], str]) -> None:
+    with pytest.raises(ToolwireError) as found:
+        sync.generate(
+            "?", "openai", "m", options={"base_url": f"http://u:{KEY}@127.0.0.1:9", "retries": Retries(1)}
+        )
+    assert clean(str(found.value), repr(found.value), repr(vars(found.value)))
+    assert logged() is not None
+
+
+def test_providers_are_values_without_keys() -> None:
+    assert all(provider.api_key in (None, "ollama") for provider in PROVIDERS.values())
+    assert all(isinstance(pickle.loads(pickle.dumps(one)), Provider) for one in PROVIDERS.values())  # noqa: S301 - our own
+
+
+def test_an_awaited_client_shows_as_little() -> None:
+    async def main() -> str:
+        async with aio.Client("openai", "m", api_key=KEY) as client:
+            return repr(client) + repr(client.line) + repr(vars(client))
+
+    assert clean(awaited(main()))
+    assert options_at("openai", "x")
