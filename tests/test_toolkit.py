@@ -157,9 +157,7 @@ def test_a_prepared_tool_goes_to_every_dialect_and_its_call_comes_back() -> None
     history = [Message("Find."), Message("assistant", [ToolCall("call_1", "search", {"query": "x"})])]
     for name in ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama"):
         one = dialect(name)
-        encoded = one.encode_request(
-            Request(model="m", max_tokens=9, context=Context(None, history, tools))
-        )
+        encoded = one.encode_request(Request(model="m", max_tokens=9, context=Context(None, history, tools)))
         decoded = one.decode_request(encoded.body, encoded.path)
         assert [getattr(tool, "name", None) for tool in decoded.tools] == ["search"]
         [call] = decoded.messages[1].tool_calls

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from toolwire import CodeTools, ToolCall
+from toolwire.codetools import paths
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
@@ -88,6 +91,25 @@ class Project:
 
     def _outside_now(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in self.outside.iterdir()}
+
+
+OPENERS = ("openat2", "walk")
+
+
+@contextlib.contextmanager
+def confined(top: Path, monkeypatch: pytest.MonkeyPatch, opener: str) -> Iterator[Project]:
+    """Confine by the kernel, or name by name; nothing outside may be touched, nothing of ours left over."""
+    if opener == "walk":
+        monkeypatch.setitem(paths._found, "openat2", value=False)
+    elif not paths.has_openat2():
+        pytest.skip("this kernel has no openat2")
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    made = Project(top)
+    made.file("f.txt", "old inside")
+    made.file("d/f.txt", "old in d")
+    yield made
+    made.untouched()
+    assert not made.left_over()
 
 
 WRITING: dict[str, dict[str, Any]] = {

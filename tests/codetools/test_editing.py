@@ -227,6 +227,16 @@ def test_a_file_that_changed_since_it_was_read_is_refused(
     project.ok(tool, path="f", **CHANGES[tool])
 
 
+def test_a_large_file_that_just_changed_is_known_by_content_though_its_times_say_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:  # B15: a clock so coarse that two changes have one time
+    file = project.file("f", "same1" + "." * files.KNOWN_BY_CONTENT)
+    monkeypatch.setattr(files, "_signature", lambda status: (0, 0, status.st_size, 0, 0))
+    project.ok("read_file", path="f")
+    file.write_text("same2" + "." * files.KNOWN_BY_CONTENT)
+    project.refused("edit_file", path="f", oldText="same", newText="x")
+
+
 @pytest.mark.parametrize("tool", CHANGES)
 def test_a_file_that_was_only_touched_is_not_stale(project: Project, tool: str) -> None:  # B15
     file = project.file("f", "same")

@@ -1,7 +1,7 @@
 """Change files in processes that are killed at any moment, and look at what is left.
 
-`victims.py WORK FOLDER KILLS SEED` prints one line of JSON: how often a file was torn or several files did not
-fit together, before the next start and after it, and how often names were left over.
+`victims.py WORK FOLDER KILLS SEED` prints one line of JSON: how often a file was torn or several files did
+not fit together, before the next start and after it, and how often names were left over.
 """
 
 import json

@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.files import Standing, file_place, read_all
-from toolwire.codetools.locks import locked
+from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.paths import READ, Place, Workspace
 from toolwire.codetools.refusals import PathRefused, saying
-from toolwire.codetools.replacing import check_still, confirmed, create, fill, remove, sync
+from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 
 PLANNED = ".toolwire-journal.new"
@@ -84,12 +84,14 @@ def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
     if _is_there(root, COMMITTED) or _is_there(root, PLANNED):
         raise PathRefused("busy", given, IN_THE_WAY)
     entries = [_entry(workspace, change, number) for number, change in enumerate(changes)]
+    folders = _different([change.folder for change in changes])
     try:
         with saying(given):
             _plan(root, entries)
             for change, entry in zip(changes, entries, strict=True):
                 _stage(change, entry)
-            _sync_all([change.folder for change in changes])
+            for folder in folders:
+                sync(folder)
             os.rename(PLANNED, COMMITTED, src_dir_fd=root, dst_dir_fd=root)
             sync(root)
             for change, entry in zip(changes, entries, strict=True):
@@ -99,8 +101,10 @@ def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
         _take_back(root, changes, entries)
         raise
     try:
+        for folder in folders:
+            confirm(folder, given)
         for change in changes:
-            os.close(confirmed(change.folder, change.name, change.data, change.place.given))
+            os.close(reread(change.folder, change.name, change.data, change.place.given))
     finally:
         _clean(root, [(change.folder, entry) for change, entry in zip(changes, entries, strict=True)])
 
@@ -142,8 +146,12 @@ def _stage(change: Change, entry: Entry) -> None:
 
 
 def _sync_all(folders: list[int]) -> None:
-    for folder in dict.fromkeys(folders):
+    for folder in _different(folders):
         sync(folder)
+
+
+def _different(folders: list[int]) -> list[int]:
+    return list({identity(folder): folder for folder in folders}.values())
 
 
 def _move(folder: int, source: str, target: str) -> None:

@@ -49,7 +49,8 @@ def replace(folder: int, name: str, data: bytes, old: Standing | None, given: st
         except _NoName:
             _can["unnamed"] = False
             _put(folder, name, data, old, given)
-    return confirmed(folder, name, data, given)
+    confirm(folder, given)
+    return reread(folder, name, data, given)
 
 
 def _put(folder: int, name: str, data: bytes, old: Standing | None, given: str) -> None:
@@ -68,11 +69,19 @@ def _put(folder: int, name: str, data: bytes, old: Standing | None, given: str) 
             remove(folder, temporary)
 
 
-def confirmed(folder: int, name: str, data: bytes, given: str) -> int:
-    """Bring a folder to the disk, and read what was put there; gives it, open."""
+def confirm(folder: int, given: str) -> None:
+    """Bring a folder, and so the names in it, to the disk."""
+    try:
+        sync(folder)
+    except OSError as problem:
+        if problem.errno not in (errno.EINVAL, errno.EBADF):
+            raise PathRefused("io_error", given, UNCONFIRMED) from None
+
+
+def reread(folder: int, name: str, data: bytes, given: str) -> int:
+    """Read what was put there, and give it, open."""
     fd = -1
     try:
-        _sync_folder(folder)
         fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
         same = read_all(fd, len(data) + 1) == data
     except OSError as problem:
@@ -85,14 +94,6 @@ def confirmed(folder: int, name: str, data: bytes, given: str) -> int:
         os.close(fd)
         raise PathRefused("stale", given, OVERTAKEN)
     return fd
-
-
-def _sync_folder(folder: int) -> None:
-    try:
-        sync(folder)
-    except OSError as problem:
-        if problem.errno not in (errno.EINVAL, errno.EBADF):
-            raise
 
 
 def _begin(folder: int, mode: int) -> tuple[int, str | None]:
