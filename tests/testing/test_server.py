@@ -274,7 +274,7 @@ def test_bad(simulated_model):
 @pytest.mark.slow
 def test_the_fixture_fails_a_test_that_does_not_keep_to_the_scenario(tmp_path: Any) -> None:
     (tmp_path / "test_it.py").write_text(FIXTURE_USED)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "toolwire.testing.pytest_plugin", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert "2 passed, 1 error" in ran.stdout
     assert "nobody asked for turn 1 of 1" in ran.stdout
