@@ -1,17 +1,15 @@
 """The awaited face: the same names as the sync one, for async code."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Self
 
-from toolwire.clients import Dialogue, Kept, Shown, ending_with, showing
+from toolwire.clients import Dialogue, Following, OnEvent, Shown
 from toolwire.execution import aexecute as execute
 from toolwire.loop import Done
 from toolwire.steps import aflow, arun
 from toolwire.types import Response
 
 __all__ = ["Client", "Stream", "execute", "generate", "stream"]
-
-OnEvent = Callable[[Any], Any]
 
 
 class Client(Dialogue):
@@ -48,24 +46,13 @@ class Client(Dialogue):
         await self.close()
 
 
-class Stream:
+class Stream(Following):
     """A conversation while it happens: iterate over it, or await `next()`; `collect()` reads the rest.
 
     `done` is its end, once there is one; after a cancellation it holds the history as far as it came.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
-        *,
-        owns: bool = False,
-    ) -> None:
-        self._kept = Kept()
-        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
-        self._items = aflow(ending_with(steps, client.close) if owns else steps)
+    _drive = staticmethod(aflow)
 
     async def __aiter__(self) -> AsyncIterator[Shown]:
         """Give what is shown, as it comes."""
@@ -85,16 +72,6 @@ class Stream:
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done
-
-    @property
-    def done(self) -> Done | None:
-        """The end, once there is one."""
-        return self._kept.done
-
-    @property
-    def response(self) -> Response | None:
-        """The last answer of the model, once the stream has ended."""
-        return self.done.response if self.done is not None else None
 
     async def close(self) -> None:
         """Stop here; the connection is closed, and `done` says how far it came."""

@@ -6,7 +6,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from toolwire.conversing import Keep, Turn, conversing, request_of
 from toolwire.errors import InvalidField
@@ -29,6 +29,7 @@ from toolwire.types import (
 )
 
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
+OnEvent = Callable[[Any], Any]
 RUNNING = frozenset({"auto_tools", "limits", "running", "terminal_tool", "cancel"})
 
 
@@ -66,7 +67,7 @@ class Dialogue:
         self,
         prompt: Any,
         settings: dict[str, Any],
-        on_event: Callable[[Any], Any] | None,
+        on_event: OnEvent | None,
         keep: Keep | None = None,
         *,
         stream: bool,
@@ -116,6 +117,38 @@ def _turn_of(request: Any, resolve: Any, leads: dict[str, Any]) -> Turn:
     running = leads.pop("running", None) or Limits()
     cancel: Cancel | None = leads.pop("cancel", None)
     return Turn(request, resolve, limits=limits, running=running, cancel=cancel, **leads)
+
+
+class Following:
+    """A conversation that is shown while it happens: what the streams of both faces have in common.
+
+    A face says how it drives steps that emit. `owns` says that the client ends with the stream.
+    """
+
+    _drive: ClassVar[Any]
+
+    def __init__(
+        self,
+        client: Any,
+        prompt: Any,
+        settings: dict[str, Any],
+        on_event: OnEvent | None,
+        *,
+        owns: bool = False,
+    ) -> None:
+        self._kept = Kept()
+        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
+        self._items = self._drive(ending_with(steps, client.close) if owns else steps)
+
+    @property
+    def done(self) -> Done | None:
+        """The end, once there is one."""
+        return self._kept.done
+
+    @property
+    def response(self) -> Response | None:
+        """The last answer of the model, once the stream has ended."""
+        return self.done.response if self.done is not None else None
 
 
 class Kept:

@@ -1,14 +1,12 @@
 """The sync face: `generate`, `stream`, `Client`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
-from toolwire.clients import Dialogue, Kept, Shown, ending_with, showing
+from toolwire.clients import Dialogue, Following, OnEvent, Shown
 from toolwire.loop import Done
 from toolwire.steps import flow, run
 from toolwire.types import Response
-
-OnEvent = Callable[[Any], Any]
 
 
 class Client(Dialogue):
@@ -41,24 +39,13 @@ class Client(Dialogue):
         self.close()
 
 
-class Stream:
+class Stream(Following):
     """A conversation while it happens: iterate over it, or `next()`; `collect()` reads the rest.
 
     `done` is its end, once there is one; after an interruption it holds the history as far as it came.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
-        *,
-        owns: bool = False,
-    ) -> None:
-        self._kept = Kept()
-        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
-        self._items = flow(ending_with(steps, client.close) if owns else steps)
+    _drive = staticmethod(flow)
 
     def __iter__(self) -> Iterator[Shown]:
         """Give what is shown, as it comes."""
@@ -78,16 +65,6 @@ class Stream:
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done
-
-    @property
-    def done(self) -> Done | None:
-        """The end, once there is one."""
-        return self._kept.done
-
-    @property
-    def response(self) -> Response | None:
-        """The last answer of the model, once the stream has ended."""
-        return self.done.response if self.done is not None else None
 
     def close(self) -> None:
         """Stop here; the connection is closed, and `done` says how far it came."""

@@ -36,6 +36,7 @@ def serve(resolver: Any, **said: Any) -> None:
 
     async def main() -> None:
         if said.get("transport") == "http":
+            # Windows has no such handler, and neither has a loop outside of the main thread: it is a nicety.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 stop = asyncio.current_task().cancel  # type: ignore[union-attr]
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)

@@ -12,6 +12,7 @@ from typing import Any
 
 from toolwire.errors import InvalidField, ToolError
 from toolwire.functions import FunctionTool, tool
+from toolwire.functions.forms import copied
 from toolwire.outcome import answer_of, failure, invalid, result_of
 from toolwire.resolvers.failures import rescued, text_of
 from toolwire.steps import Ask, Steps, places_of
@@ -83,16 +84,6 @@ class Handler:
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
     return {"input": call.raw} if call.custom else call.arguments
-
-
-def copied(value: Any) -> Any:
-    """Copy a JSON value, so that nobody can change it from two sides."""
-    match value:
-        case dict():
-            return {key: copied(inner) for key, inner in value.items()}
-        case list():
-            return [copied(inner) for inner in value]
-    return value
 
 
 def _bind_whole(function: Callable[..., Any]) -> Bind:
