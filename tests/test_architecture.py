@@ -22,7 +22,18 @@ SOURCE = REPOSITORY / "src" / "toolwire"
 DIALECTS = SOURCE / "dialects"
 
 # Who may do I/O, read a clock or print. Everything else is pure.
-IMPURE = {"cli", "codetools", "exchange", "execution", "mcp", "network", "steps", "testing"}
+IMPURE = {
+    "cli",
+    "codetools",
+    "exchange",
+    "execution",
+    "mcp",
+    "network",
+    "records",
+    "steps",
+    "testing",
+    "threads",
+}
 IMPURE_MODULES = (
     *("aiohttp", "asyncio", "concurrent", "http", "httpx", "httpx2", "multiprocessing", "random", "requests"),
     *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile"),

@@ -8,13 +8,16 @@ Rules of this file:
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from toolwire.conversing import Keep, Turn, conversing, request_of
 from toolwire.errors import InvalidField
 from toolwire.exchange import Line, Retries, exchanging
 from toolwire.execution import Cancel, Limits
-from toolwire.failures import exception_of
+from toolwire.failures import ChoiceIgnored, exception_of
 from toolwire.loop import Done, LoopLimits
 from toolwire.providers import Provider, provider_of
+from toolwire.resolvers import approved
 from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.transport import Timeouts, Transport
 from toolwire.types import (
@@ -30,11 +33,16 @@ from toolwire.types import (
 
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
-RUNNING = frozenset({"auto_tools", "limits", "running", "terminal_tool", "cancel"})
+RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
+AROUND = ("context", "resolver", "approve", "traces")
 
 
 class Dialogue:
-    """A client of one provider; both faces drive its steps."""
+    """A client of one provider; both faces drive its steps.
+
+    With `fallback`, calls that a model writes into its text are read there, and it is told of its tools there
+    from then on; `readers` name the forms that are read besides the protocol (`text_tagged.READERS`).
+    """
 
     def __init__(
         self,
@@ -44,21 +52,35 @@ class Dialogue:
         transport: Transport | None = None,
         timeouts: Timeouts | None = None,
         retries: Retries | None = None,
+        fallback: bool = True,
+        readers: Iterable[str] = (),
         **options: Any,
     ) -> None:
         found, chosen = provider_of(provider, model, **options)
         self.provider: Provider = found
         self.model = chosen
         self.transport = transport or _usual_transport()
-        self.line = Line(found, found.speaks(), self.transport, timeouts or Timeouts(), retries or Retries())
+        self.line = Line(
+            found,
+            found.speaks(),
+            self.transport,
+            timeouts or Timeouts(),
+            retries or Retries(),
+            fallback=fallback,
+            readers=tuple(readers),
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
     def asking(self, messages: Any, settings: dict[str, Any]) -> Steps[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
+        line = self._line(settings)
         request, _ = self._request(messages, settings)
-        outcome = yield from exchanging(self.line, request)
+        choice = request.tool_choice
+        if choice is not None and choice.mode == "required" and not line.provider.capabilities.tool_choice:
+            return (yield from _insisting(line, request))
+        outcome = yield from exchanging(line, request)
         if isinstance(outcome, Error):
             raise exception_of(outcome, self.provider.name)
         return outcome
@@ -73,19 +95,28 @@ class Dialogue:
         stream: bool,
     ) -> Steps[Done]:
         """Lead a conversation to its end."""
-        leads = {name: settings.pop(name) for name in list(settings) if name in RUNNING}
-        context = settings.pop("context", None)
-        resolver = settings.pop("resolver", None)
+        leads = _taken(settings, RUNNING)
+        said = _taken(settings, AROUND)
+        line = self._line(settings)
         request, own = self._request(
             prompt, {**settings, "stream": True if stream else settings.get("stream")}
         )
-        resolve = resolver or own
-        done = yield from conversing(
-            self.line, _turn_of(request, _bound(resolve, request, context), leads), on_event, keep
-        )
+        resolve = _resolving(said.get("resolver") or own, request, said)
+        turn = _turn_of(request, resolve, leads)
+        if said.get("traces") is not None:
+            turn = replace(turn, recording=_recording(said["traces"], line, resolve))
+        done = yield from conversing(line, turn, on_event, keep)
         if done.error is not None and not done.messages:
             raise exception_of(done.error, self.provider.name)
         return done
+
+    def _line(self, settings: dict[str, Any]) -> Line:
+        """Give the line with what this call says of the server; what is learnt of models is the client's."""
+        said = settings.pop("capabilities", None)
+        if said is None:
+            return self.line
+        provider = self.provider.with_options(capabilities=said)
+        return replace(self.line, provider=provider, dialect=provider.speaks())
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
         settings = dict(settings)
@@ -103,13 +134,40 @@ def _usual_transport() -> Transport:
     return HttpxTransport()
 
 
-def _bound(resolve: Any, request: Any, context: Any) -> Any:
-    """Bind a resolver to the tools that are declared and to the context of the session."""
-    if resolve is None or not hasattr(resolve, "available_tools") or callable(resolve):
-        return resolve
+def _taken(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: settings.pop(name) for name in names if name in settings}
+
+
+def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
+    """Give what runs the calls: bound to the tools that are declared and to the context, and approved."""
+    ask = said.get("approve")
+    if resolver is None or not hasattr(resolver, "available_tools") or callable(resolver):
+        if ask is not None and resolver is not None:
+            raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
+        return resolver
     from toolwire.session_tools import prepare  # noqa: PLC0415 - only where there is a resolver
 
-    return prepare(resolve, [getattr(tool, "name", "") for tool in request.tools], context)[1]
+    if ask is not None:
+        resolver = approved(resolver, ask)
+    return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], said.get("context"))[1]
+
+
+def _recording(traces: Any, line: Line, resolve: Any) -> Any:
+    """Give what records the calls of a conversation."""
+    from toolwire.recording import Recording  # noqa: PLC0415 - only where calls are recorded
+    from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
+
+    return Recording(Scope.of(traces), line, resolve)
+
+
+def _insisting(line: Line, request: Any) -> Steps[Response]:
+    """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
+    done = yield from conversing(line, Turn(request, auto_tools=False))
+    if done.error is not None:
+        raise exception_of(done.error, line.provider.name)
+    if done.response is None or done.ending == "error":
+        raise ChoiceIgnored(line.provider.name, done)
+    return done.response
 
 
 def _turn_of(request: Any, resolve: Any, leads: dict[str, Any]) -> Turn:

@@ -16,10 +16,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.catalogue import cost
-from toolwire.errors import InvalidField
+from toolwire.errors import InvalidField, ToolwireError
 from toolwire.exchange import Line, Sent, exchanging
 from toolwire.execution import Cancel, Limits, aexecute, execute
-from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, Outcome, RunTools, Step, tool_loop
+from toolwire.loop import (
+    Accept,
+    AskModel,
+    Broken,
+    Cancelled,
+    Done,
+    LoopLimits,
+    Outcome,
+    RunTools,
+    Step,
+    tool_loop,
+)
 from toolwire.resolvers import AgentResolver, Composition, tools_of
 from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.types import Context, Error, Loss, Message, Request, ServerTool, Tool, ToolChoice
@@ -40,6 +51,8 @@ class Turn(Struct, frozen=True):
     running: Limits = Limits()
     terminal_tool: str | None = None
     cancel: Cancel | None = None
+    accept: Accept | None = None
+    recording: Any = None
 
 
 def request_of(
@@ -54,8 +67,8 @@ def request_of(
     **settings: Any,
 ) -> tuple[Request, Any]:
     """Make a request of what a caller gave, and a resolver of those tools that can be run."""
-    declared, resolver = tools_given(tools)
     context = prompt if isinstance(prompt, Context) else None
+    declared, resolver = tools_given(_with_handlers(tools, context))
     said: Sequence[Any] = []
     if context is None:
         said = [*messages, *([] if prompt is None else prompt if isinstance(prompt, list) else [prompt])]
@@ -69,6 +82,13 @@ def request_of(
     if unknown:
         raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(Request.__struct_fields__)}")
     return Request(context=made, model=model, tool_choice=choice_of(tool_choice), **settings), resolver
+
+
+def _with_handlers(tools: Any, context: Context | None) -> Any:
+    """Give the tools with those that came with a context, and can be run."""
+    if context is None or not context.handlers:
+        return tools
+    return [*context.handlers, *([tools] if hasattr(tools, "available_tools") else tools or ())]
 
 
 def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
@@ -132,11 +152,13 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
         terminal_tool=turn.terminal_tool,
         price=cost,
         elapsed=lambda: line.now() - begun,
+        accept=turn.accept,
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
     while not isinstance(step, Done):
-        sent = Sent()
+        sent = Sent(digest=turn.recording.new_digest() if turn.recording is not None else None)
+        yield from _told(tell, step)
         try:
             steps = _outcome(line, turn, step, sent)
             outcome = yield from steps if tell is None else through(steps, partial(_telling, tell))
@@ -145,15 +167,35 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
             done = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
             done = _with_losses(done, losses, sent)
-            if keep is not None:
-                keep(done)
+            _keep(keep, done)
+            yield from _recorded_in_a_storm(turn, done)
             yield from _told(tell, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-    if keep is not None:
-        keep(step)
+        if isinstance(step, Done):
+            _keep(keep, step)
+        yield from _recorded(turn, step)
     yield from _telling(tell, step)
     return step
+
+
+def _keep(keep: Keep | None, done: Done) -> None:
+    if keep is not None:
+        keep(done)
+
+
+def _recorded_in_a_storm(turn: Turn, done: Done) -> Steps[None]:
+    """Record what there is while an exception is on its way: it is the one to be raised."""
+    try:
+        yield from _recorded(turn, done)
+    except ToolwireError:
+        logger.exception("the last calls could not be recorded")
+
+
+def _recorded(turn: Turn, step: Step) -> Steps[None]:
+    """Record the calls that have got their results."""
+    if turn.recording is not None:
+        yield from turn.recording.settling(step, len(turn.request.messages))
 
 
 def _with_losses(step: Step, losses: dict[Loss, None], sent: Sent) -> Any:
@@ -169,12 +211,18 @@ def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> S
         return Cancelled()
     if isinstance(step, AskModel):
         outcome = yield from exchanging(line, step.request, sent, stop)
+        if turn.recording is not None:
+            turn.recording.answered(step, sent)
         if type(outcome) is Error:
             if stop is not None and stop.is_set():
                 return Cancelled(response=sent.partial)
             return outcome if sent.partial is None else Broken(sent.partial, outcome)
         return outcome
-    options: dict[str, Any] = {"limits": turn.running, "cancel": stop}
+    record = None
+    if turn.recording is not None:
+        yield from turn.recording.beginning()
+        record = turn.recording.record
+    options: dict[str, Any] = {"limits": turn.running, "cancel": stop, "record": record}
     results = yield Ask(execute, (step.calls, turn.resolve or _nobody), options, awaited=aexecute)
     for result in results:
         yield Emit(result)

@@ -5,6 +5,7 @@ Rules of this file:
   often than said. `Retry-After` counts, up to a limit.
 - A stream is read by its decoder; an error inside of it is an error as well. What had come of an answer that
   broke off is kept, beside its error.
+- A model that writes its calls into its text is told of its tools there from then on, by the same client.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
 
@@ -21,11 +22,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.accumulation import Accumulator
+from toolwire.adapting import adapted
 from toolwire.bodies import read_body
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.scrubbing import HIDDEN, SHORTEST
 from toolwire.steps import Ask, Emit, Steps
+from toolwire.text_tagged import calls_in_text, over
 from toolwire.transport import LIMIT, Answer, HttpRequest, Stop, Timeouts, Transport, TransportError
 from toolwire.types import (
     ChoiceEnd,
@@ -39,6 +42,7 @@ from toolwire.types import (
     OpaqueDelta,
     Request,
     Response,
+    Tool,
     UsageDelta,
 )
 
@@ -68,7 +72,11 @@ class Retries(Struct, frozen=True):
 
 
 class Line(Struct):
-    """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1."""
+    """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
+
+    With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
+    are the models that did, and `readers` the forms that are read besides the protocol.
+    """
 
     provider: Provider
     dialect: Any
@@ -77,16 +85,23 @@ class Line(Struct):
     retries: Retries = Retries()
     now: Callable[[], float] = time.monotonic
     jitter: Callable[[], float] = random.random
+    fallback: bool = True
+    readers: tuple[str, ...] = ()
+    in_text: set[str | None] = set()
 
 
 class Sent(Struct):
-    """What an exchange was so far: its request as it went out, how often, and what came of its answer."""
+    """What an exchange was so far: its request as it went out, how often, and what came of its answer.
+
+    `digest` is fed with the bytes of the answer, where somebody wants to know them again.
+    """
 
     encoded: Encoded | None = None
     attempts: int = 0
     status: int | None = None
     request_id: str | None = None
     told: Accumulator | None = None
+    digest: Any = None
 
     @property
     def partial(self) -> Response | None:
@@ -121,6 +136,7 @@ def exchanging(
 ) -> Steps[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
+    line = _wording(line, request)
     sent.encoded = _encoded(line, request)
     http_request = http_request_of(line.provider, sent.encoded)
     deadline = None if line.timeouts.total is None else line.now() + line.timeouts.total
@@ -128,6 +144,8 @@ def exchanging(
         sent.attempts += 1
         outcome, pause = yield from _once(line, request, http_request, sent, deadline, stop)
         if type(outcome) is not Error or pause is None or sent.attempts >= line.retries.attempts:
+            if type(outcome) is Response and calls_in_text(outcome.message):
+                line.in_text.add(request.model)
             return outcome
         seconds = _pause(line, sent.attempts, pause)
         if deadline is not None and line.now() + seconds >= deadline:
@@ -137,8 +155,19 @@ def exchanging(
             return outcome
 
 
+def _wording(line: Line, request: Request) -> Line:
+    """Say how the model is told of its tools, and how it is read."""
+    tools = [tool for tool in request.tools if type(tool) is Tool]
+    native = line.provider.capabilities.native_tool_calls and request.model not in line.in_text
+    if native and not (line.fallback and tools):
+        return line
+    return replace(line, dialect=over(line.dialect, tools, readers=line.readers, native=native))
+
+
 def _encoded(line: Line, request: Request) -> Encoded:
+    request, losses = adapted(request, line.provider)
     encoded: Encoded = line.dialect.encode_request(request)
+    encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
     for loss in encoded.losses:
         if loss.concept == "provider_state":
             raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=line.provider.name)
@@ -219,6 +248,8 @@ def _read_answer(
         if request.stream:
             return (yield from _read_stream(line, answer, sent, deadline))
         data = yield from _read(line, answer, LIMIT, deadline)
+        if sent.digest is not None:
+            sent.digest.update(data)
         return line.dialect.decode_response(read_body(data)), None
     except TransportError as problem:
         return _failed(problem)
@@ -332,6 +363,8 @@ def _read_stream(line: Line, answer: Answer, sent: Sent, deadline: float | None)
         piece = b"-"
         while piece and not decoder.over:
             piece = yield Ask(answer.read, awaited=answer.aread)
+            if sent.digest is not None:
+                sent.digest.update(piece)
             yield from reading.take(decoder.feed(piece) if piece else decoder.close())
             _check_time(line, deadline)
     except TransportError as problem:

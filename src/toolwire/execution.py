@@ -19,11 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.outcome import FAILED, answer_of, failure, invalid
+from toolwire.outcome import FAILED, CallEnding, Note, answer_of, failure, invalid
+from toolwire.records import Record
 from toolwire.resolvers.failures import rescued
 from toolwire.resolvers.protocol import resolving
 from toolwire.resolvers.recipes import dispatching
-from toolwire.steps import Ask, Steps, arun, run, wait
+from toolwire.steps import Ask, Emit, Steps, arun, run, wait
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 
 OUTPUT_LIMIT = 100_000
@@ -141,14 +142,21 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
     return groups
 
 
-def working(job: Job, resolve: Any, context: Any) -> Steps[ToolResult]:
+def working(job: Job, resolve: Any, context: Any, record: Record | None = None) -> Steps[ToolResult]:
     """Run one job to its result, as steps; only what stops the program is raised."""
+    steps = _working(job, resolve, context)
+    return (yield from steps if record is None else record.keeping(job.call, steps))
+
+
+def _working(job: Job, resolve: Any, context: Any) -> Steps[ToolResult]:
     if job.result is not None:
+        yield Emit(Note("invalid"))
         return job.result
     call = job.call
     try:
         result = yield from _asking(resolve, call, context)
     except UnknownTool as problem:
+        yield Emit(Note("unknown_tool"))
         known = ", ".join(problem.known) or "none"
         return failure(call, f"unknown tool {call.name!r}. Available: {known}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
@@ -195,20 +203,21 @@ def execute(
     context: Any = None,
     limits: Limits | None = None,
     cancel: Cancel | None = None,
+    record: Record | None = None,
     **said: Any,
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
 
     `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), or a function of a call. What
-    else is said (`timeout`, `output`, `calls`, `parallel`) are limits.
+    else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
     """
     limits = limits_of(limits, said)
     jobs = prepare_jobs(calls, resolve, tools, limits)
     groups = groups_of(jobs)
     plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
     if plain:
-        return [run(working(job, resolve, context)) for job in jobs]
-    return wait(_run_groups(groups, resolve, context, limits, cancel))
+        return [run(working(job, resolve, context, record)) for job in jobs]
+    return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record)))
 
 
 def limits_of(limits: Limits | None, said: dict[str, Any]) -> Limits:
@@ -239,30 +248,49 @@ async def aexecute(
     context: Any = None,
     limits: Limits | None = None,
     cancel: Cancel | None = None,
+    record: Record | None = None,
     **said: Any,
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
     limits = limits_of(limits, said)
     groups = groups_of(prepare_jobs(calls, resolve, tools, limits))
-    return await _run_groups(groups, resolve, context, limits, cancel)
+    return await _run_groups(groups, _Running(resolve, context, limits, cancel, record))
 
 
-async def _run_groups(
-    groups: list[list[Job]], resolve: Any, context: Any, limits: Limits, cancel: Cancel | None
-) -> list[ToolResult]:
+class _Running(Struct, frozen=True):
+    """What the calls of a turn have in common."""
+
+    resolve: Any
+    context: Any
+    limits: Limits
+    cancel: Cancel | None
+    record: Record | None
+
+    def steps(self, job: Job) -> Steps[ToolResult]:
+        return working(job, self.resolve, self.context, self.record)
+
+    def ended(self, job: Job, reason: str, ending: CallEnding) -> ToolResult:
+        """Give the result of a call that was stopped."""
+        result = failure(job.call, reason)
+        if self.record is not None:
+            self.record.end(job.call, result, ending)
+        return result
+
+
+async def _run_groups(groups: list[list[Job]], running: _Running) -> list[ToolResult]:
     results: list[ToolResult] = []
-    slots = asyncio.Semaphore(limits.parallel)
+    slots = asyncio.Semaphore(running.limits.parallel)
 
     async def one(job: Job) -> ToolResult | _Stopped:
         async with slots:
-            return await _run_job(job, resolve, context)
+            return await _run_job(job, running)
 
-    async with _stopping(cancel) as stopped:
+    async with _stopping(running.cancel) as stopped:
         for group in groups:
             tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(one(job)) for job in group]
             try:
                 await _any_end(tasks, stopped)
-                results += [_result_of(task, job) for task, job in zip(tasks, group, strict=True)]
+                results += [_result_of(task, job, running) for task, job in zip(tasks, group, strict=True)]
             finally:
                 await _drop(tasks)
     return results
@@ -279,10 +307,10 @@ async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[No
                 raise result.problem
 
 
-def _result_of(task: "asyncio.Future[Any]", job: Job) -> ToolResult:
+def _result_of(task: "asyncio.Future[Any]", job: Job, running: _Running) -> ToolResult:
     if task.done() and not task.cancelled():
         return task.result()  # type: ignore[no-any-return]
-    return job.result or failure(job.call, "cancelled before it was done")
+    return job.result or running.ended(job, "cancelled before it was done", "cancelled")
 
 
 async def _drop(tasks: list[asyncio.Future[Any]]) -> None:
@@ -317,15 +345,15 @@ class _Stopped(Struct, frozen=True):
     problem: BaseException
 
 
-async def _run_job(job: Job, resolve: Any, context: Any) -> ToolResult | _Stopped:
+async def _run_job(job: Job, running: _Running) -> ToolResult | _Stopped:
     try:
-        return await _run_in_time(job, resolve, context)
+        return await _run_in_time(job, running)
     except (KeyboardInterrupt, SystemExit) as problem:
         return _Stopped(problem)
 
 
-async def _run_in_time(job: Job, resolve: Any, context: Any) -> ToolResult:
-    steps = working(job, resolve, context)
+async def _run_in_time(job: Job, running: _Running) -> ToolResult:
+    steps = running.steps(job)
     if job.timeout is None:
         return await arun(steps)
     try:
@@ -334,4 +362,4 @@ async def _run_in_time(job: Job, resolve: Any, context: Any) -> ToolResult:
     except TimeoutError:
         if not limit.expired():
             raise
-        return failure(job.call, f"{FAILED}it took longer than {job.timeout:g} s")
+        return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s", "timed_out")

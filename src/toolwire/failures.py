@@ -1,5 +1,7 @@
 """What a provider's error is as an exception: typed, with its provider, status and request id."""
 
+from typing import Any
+
 from toolwire.errors import ToolwireError
 from toolwire.types import Error
 
@@ -43,6 +45,15 @@ class ProviderUnavailable(ProviderError):
 
 class ProviderTimeout(ProviderUnavailable):
     """The provider took too long."""
+
+
+class ChoiceIgnored(ToolwireError):
+    """A model was to call a tool, and did not, however often it was asked; `done` holds what it said."""
+
+    def __init__(self, provider: str, done: Any) -> None:
+        self.provider = provider
+        self.done = done
+        super().__init__(f"no tool was called, though one had to be: {done.reason}", path=provider)
 
 
 KINDS: dict[str, type[ProviderError]] = {

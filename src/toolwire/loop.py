@@ -11,135 +11,46 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.circles import circle, fingerprint
 from toolwire.outcome import failure, invalid
-from toolwire.types import (
-    Error,
-    FinishReason,
-    Loss,
-    Message,
-    Request,
-    Response,
-    Text,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Usage,
+from toolwire.turns import (
+    AskModel,
+    Broken,
+    Cancelled,
+    Done,
+    Ending,
+    LoopLimits,
+    Outcome,
+    RunTools,
+    Step,
 )
+from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
 
-Ending = Literal[
-    "answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"
+__all__ = [
+    "Accept",
+    "AskModel",
+    "Broken",
+    "Cancelled",
+    "Done",
+    "Ending",
+    "Loop",
+    "LoopLimits",
+    "Outcome",
+    "Price",
+    "RunTools",
+    "Step",
+    "add_usage",
+    "tool_loop",
 ]
-MAX_TURNS = 25
-REPEATS = 3
-BLANKS = 2
 REFUSALS = frozenset({"content_filter", "refusal"})
-
-
-class LoopLimits(Struct, frozen=True):
-    """When a run ends that has no answer: after so many turns, tokens, seconds, or so much money (USD).
-
-    `repeats` is how often the same calls may have the same results, one turn after the other; `blanks` how
-    often an answer may say nothing at all.
-    """
-
-    turns: int | None = MAX_TURNS
-    tokens: int | None = None
-    cost: float | None = None
-    seconds: float | None = None
-    repeats: int = REPEATS
-    blanks: int = BLANKS
-
-
-class AskModel(Struct, frozen=True):
-    """Send this request; send back the `Response`, or an `Error`."""
-
-    request: Request
-    turn: int
-
-
-class RunTools(Struct, frozen=True):
-    """Run these calls; send back their results."""
-
-    calls: list[ToolCall]
-    turn: int
-
-
-class Done(Struct, frozen=True):
-    """The run is over. `messages` are those that it added, `calls` those that nobody has run.
-
-    `losses` are what could not be said to the provider; who sends the requests knows them.
-    It can be read like the last answer: `message`, `content`, `tool_calls`, `finish_reason`, `model`.
-    """
-
-    ending: Ending
-    messages: list[Message]
-    response: Response | None = None
-    usage: Usage | None = None
-    turns: int = 0
-    reason: str = ""
-    error: Error | None = None
-    calls: list[ToolCall] = []
-    cost: float | None = None
-    losses: tuple[Loss, ...] = ()
-
-    @property
-    def message(self) -> Message:
-        """The last answer; its content is a string where it has nothing but words."""
-        message = self.response.message if self.response is not None else Message("assistant", [])
-        if message.parts and all(type(part) is Text for part in message.parts):
-            return replace(message, content=message.text)
-        return message
-
-    @property
-    def content(self) -> str | None:
-        """The final text, or None where there is none."""
-        return self.message.text or None
-
-    @property
-    def tool_calls(self) -> list[ToolCall]:
-        """The calls of the last answer."""
-        return self.message.tool_calls
-
-    @property
-    def finish_reason(self) -> FinishReason | None:
-        """Why the last answer ended."""
-        return self.response.finish_reason if self.response is not None else None
-
-    @property
-    def model(self) -> str | None:
-        """The model that answered."""
-        return self.response.model if self.response is not None else None
-
-    @property
-    def provider_state(self) -> dict[str, Any] | None:
-        """What the provider keeps of the conversation."""
-        return self.response.provider_state if self.response is not None else None
-
-
-class Broken(Struct, frozen=True):
-    """Sent back instead of a response: what had come of it, and what went wrong."""
-
-    response: Response
-    error: Error
-
-
-class Cancelled(Struct, frozen=True):
-    """Sent back instead of an outcome: end the run; `response` is what had come of an answer."""
-
-    reason: str = "the run was cancelled"
-    response: Response | None = None
-
-
-Step = AskModel | RunTools | Done
-Outcome = Response | Error | Broken | Cancelled | list[ToolResult]
+CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[Step, Any, Done]
 Price = Callable[[Usage | None, str | None], float | None]
+Accept = Callable[[Response], str | None]
 
 
 def tool_loop(
@@ -150,14 +61,16 @@ def tool_loop(
     terminal_tool: str | None = None,
     price: Price | None = None,
     elapsed: Callable[[], float] | None = None,
+    accept: Accept | None = None,
 ) -> Loop:
     """Lead a conversation with tools to its end.
 
     Without `auto_tools` nothing is run: the run ends with the calls. `terminal_tool` names a tool whose call
     ends the run without being run. `price` says what a usage of a model costs, `elapsed` how many seconds
-    have passed; both are asked for their budgets only.
+    have passed; both are asked for their budgets only. `accept` says what an answer, or the call that ends
+    the run, has to be mended in: the model reads it, and answers again.
     """
-    run = _Run(request, limits or LoopLimits(), price, elapsed)
+    run = _Run(request, limits or LoopLimits(), price, elapsed, accept)
     done = yield from run.steps(auto_tools=auto_tools, terminal_tool=terminal_tool)
     yield done
     return done
@@ -167,12 +80,19 @@ class _Run:
     """One run: what was added to the history, and what it cost."""
 
     def __init__(
-        self, request: Request, limits: LoopLimits, price: Price | None, elapsed: Callable[[], float] | None
+        self,
+        request: Request,
+        limits: LoopLimits,
+        price: Price | None,
+        elapsed: Callable[[], float] | None,
+        accept: Accept | None,
     ) -> None:
         self.request = request
         self.limits = limits
         self.price = price
         self.elapsed = elapsed
+        self.accept = accept
+        self.repairs = 0
         self.added: list[Message] = []
         self.response: Response | None = None
         self.usage: Usage | None = None
@@ -184,28 +104,52 @@ class _Run:
     def steps(self, *, auto_tools: bool, terminal_tool: str | None) -> Generator[Step, Any, Done]:
         while True:
             ended = self._over_budget()
+            if ended is None:
+                ended = self._take((yield AskModel(self._present(), self.turns)))
+            if ended is None:
+                calls = self._calls()
+                ended = (
+                    (yield from self._with_calls(calls, auto_tools=auto_tools, terminal_tool=terminal_tool))
+                    if calls
+                    else self._without_calls()
+                )
             if ended is not None:
                 return ended
-            answer = yield AskModel(self._present(), self.turns)
-            ended = self._take(answer)
-            if ended is not None:
-                return ended
-            calls = self._calls()
-            if not calls:
-                ended = self._without_calls()
-                if ended is not None:
-                    return ended
-                continue
-            waiting = [call for call in calls if call.runs]
-            final = next((call for call in waiting if call.name == terminal_tool), None)
-            if final is not None or not auto_tools:
-                return self._done("calls" if final is None else "terminal", calls=waiting)
-            results: Any = []
-            if waiting:
-                results = yield RunTools(waiting, self.turns - 1)
-            ended = self._answer(calls, results)
-            if ended is not None:
-                return ended
+
+    def _with_calls(
+        self, calls: list[ToolCall], *, auto_tools: bool, terminal_tool: str | None
+    ) -> Generator[Step, Any, Done | None]:
+        """Run the calls of an answer, or end with them."""
+        waiting = [call for call in calls if call.runs]
+        final = next((call for call in waiting if call.name == terminal_tool), None)
+        if final is not None:
+            words = self._to_mend()
+            if words is None:
+                return self._done("terminal", calls=waiting)
+            others = [call for call in waiting if call is not final]
+            results: Any = (yield RunTools(others, self.turns - 1)) if others and auto_tools else []
+            ended = self._answer(calls, results, settled={id(final): failure(final, words)})
+            return ended or self._mending(words)
+        if not auto_tools:
+            return self._done("calls", calls=waiting)
+        results = (yield RunTools(waiting, self.turns - 1)) if waiting else []
+        return self._answer(calls, results)
+
+    def _to_mend(self) -> str | None:
+        """Say what the answer has to be mended in, if anybody minds."""
+        return None if self.accept is None or self.response is None else self.accept(self.response)
+
+    def _mending(self, words: str) -> Done | None:
+        """Count an answer that will not do; end where there were too many."""
+        self.repairs += 1
+        return self._done("error", reason=words) if self.repairs > self.limits.repairs else None
+
+    def _ask_again(self, words: str) -> Done | None:
+        """Tell the model what to mend, if it is to be asked again."""
+        ended = self._mending(words)
+        if ended is None:
+            self.added.append(Message("user", words))
+        return ended
 
     def _present(self) -> Request:
         """Give the request of the present turn."""
@@ -218,10 +162,17 @@ class _Run:
             provider_state=self._state(request.context.provider_state),
         )
         choice = request.tool_choice
-        released = (
-            choice is not None and choice.mode == "required" and any(one.tool_calls for one in self.added)
-        )
+        released = choice is not None and choice.mode == "required" and self._wanted_calls() is None
         return replace(request, context=context, tool_choice=ToolChoice("auto") if released else choice)
+
+    def _wanted_calls(self) -> list[str] | None:
+        """List the tools of which one has to be called, for as long as none was."""
+        choice = self.request.tool_choice
+        if choice is None or choice.mode != "required":
+            return None
+        names = choice.names or [tool.name for tool in self.request.tools if type(tool) is Tool]
+        called = {call.name for message in self.added for call in message.tool_calls}
+        return None if called.intersection(names) or not names else names
 
     def _state(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
         """Give what the provider keeps by now, if the run is led with that at all."""
@@ -288,25 +239,37 @@ class _Run:
         return [part for part in message.parts if type(part) is ToolCall] if message is not None else []
 
     def _without_calls(self) -> Done | None:
-        """End with an answer; a pause is gone on from, and an answer that says nothing is asked for again."""
+        """End with an answer; a pause is gone on from, and an answer that will not do is asked for again."""
         response = self.response
         if response is None or response.finish_reason == "pause":
             return None
+        wanted = self._wanted_calls()
+        if wanted is not None:
+            return self._ask_again(CALL_ONE.format(names=", ".join(wanted)))
         if (response.content or "").strip() or any(
             part for part in response.parts if type(part).__name__ not in SILENT
         ):
-            return self._done("answer")
+            words = self._to_mend()
+            return self._done("answer") if words is None else self._ask_again(words)
         self.blanks += 1
         if self.blanks > self.limits.blanks:
             return self._done("error", reason=f"the model said nothing, {self.blanks} times")
         return None
 
-    def _answer(self, calls: Sequence[ToolCall], results: Any, missing: str = "not run") -> Done | None:
-        """Put exactly one result for each call into the history, in their order."""
+    def _answer(
+        self,
+        calls: Sequence[ToolCall],
+        results: Any,
+        missing: str = "not run",
+        settled: dict[int, ToolResult] | None = None,
+    ) -> Done | None:
+        """Put exactly one result for each call into the history, in their order; some are settled already."""
         if not calls:
             return None
+        settled = settled or {}
         cancelled = results if isinstance(results, Cancelled) else None
-        given = _by_call([] if cancelled else results, [call for call in calls if call.runs])
+        ran = [call for call in calls if call.runs and id(call) not in settled]
+        given = _by_call([] if cancelled else results, ran) | settled
         reason = (
             missing if cancelled is None else f"{cancelled.reason} before there was a result; it may have run"
         )

@@ -8,9 +8,10 @@ Rules of this file:
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolResult
@@ -18,6 +19,15 @@ from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolRes
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
 OUTCOMES = frozenset({"ok", "error"})
+CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
+
+
+class Note(Struct, frozen=True):
+    """Emitted while a call is run, for whoever keeps a record of it; what is None is not said."""
+
+    ending: CallEnding | None = None
+    approval: str | None = None
+    sandbox: str | None = None
 
 
 def failure(call: ToolCall, reason: str) -> ToolResult:

@@ -4,6 +4,7 @@ Rules of this file:
 - What is loaded equals what was saved; what JSON cannot hold is refused when it is saved, by name.
 - What a provider keeps itself (`provider_state`) is of use to that provider alone: another one is sent the
   messages, and the state is named in a loss, as is all else that its wire cannot say.
+- What runs the tools is no part of a conversation: it is given again where it is gone on with.
 - No key is ever saved: a provider is saved by its name.
 """
 

@@ -3,7 +3,7 @@
 from toolwire.resolvers.agent import AgentResolver
 from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import Handler
-from toolwire.resolvers.protocol import Resolver, ToolResolver, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import Resolver, ToolResolver, fields_of, recipe_of, resolving, tools_of
 from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
 from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
 
@@ -19,6 +19,7 @@ __all__ = [
     "ToolResolver",
     "approved",
     "dispatching",
+    "fields_of",
     "filtered",
     "prefixed",
     "recipe_of",

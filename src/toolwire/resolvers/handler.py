@@ -13,9 +13,9 @@ from typing import Any
 from toolwire.errors import InvalidField, ToolError
 from toolwire.functions import FunctionTool, tool
 from toolwire.functions.forms import copied
-from toolwire.outcome import answer_of, failure, invalid, result_of
+from toolwire.outcome import Note, answer_of, failure, invalid, result_of
 from toolwire.resolvers.failures import rescued, text_of
-from toolwire.steps import Ask, Steps, places_of
+from toolwire.steps import Ask, Emit, Steps, places_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.validation import Validator
 
@@ -66,15 +66,18 @@ class Handler:
 
     def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
         """Run the call, and give its result."""
+        bound: tuple[Sequence[Any], dict[str, Any]] = ((), {})
         problems = self.problems(call)
+        if not problems:
+            try:
+                bound = self.bind(_arguments_of(call), context)
+            except InvalidField as problem:
+                problems = [f"field {problem.field}: {problem.reason}"]
         if problems:
+            yield Emit(Note("invalid"))
             return invalid(call, problems)
         try:
-            arguments, keywords = self.bind(_arguments_of(call), context)
-        except InvalidField as problem:
-            return invalid(call, [f"field {problem.field}: {problem.reason}"])
-        try:
-            value = yield Ask(self.function, arguments, keywords)
+            value = yield Ask(self.function, *bound)
         except ToolError as problem:
             return failure(call, text_of(problem))
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.outcome import failure
+from toolwire.outcome import Note, failure
 from toolwire.resolvers.protocol import (
     Resolver,
     check_resolver,
@@ -23,7 +23,7 @@ from toolwire.resolvers.protocol import (
     tools_of,
 )
 from toolwire.scrubbing import scrub
-from toolwire.steps import Ask, Steps, places_of, run
+from toolwire.steps import Ask, Emit, Steps, places_of, run
 from toolwire.types import Tool, ToolCall, ToolResult
 
 logger = logging.getLogger("toolwire")
@@ -171,9 +171,11 @@ class Approved(Renamed):
             answer = yield Ask(self._ask, (call, shown))
         except (Exception, SystemExit):
             logger.exception("nobody could be asked whether %r may run", call.name)
-            return failure(call, f"{DENIED}: nobody could be asked")
+            answer = "nobody could be asked"
         if answer is True:
+            yield Emit(Note(approval="granted"))
             return None
+        yield Emit(Note("denied", "denied"))
         return failure(call, f"{DENIED}: {answer}" if isinstance(answer, str) and answer else DENIED)
 
     def _shown(self, call: ToolCall, context: Any) -> str:

@@ -283,6 +283,12 @@ def _left_of(given: dict[str, Any], taken: set[str]) -> Opaque | None:
     return Opaque("openai-chat", rest) if rest else None
 
 
+class Declared(list[Any]):
+    """Tools as they are declared, and those of them that can be run as they were given."""
+
+    handlers: Sequence[Any] = ()
+
+
 class Context(Struct, frozen=True):
     """A conversation: what is said to the model, and with which tools."""
 
@@ -298,8 +304,15 @@ class Context(Struct, frozen=True):
                 break
         for tool in self.tools:
             if type(tool) is not Tool and type(tool) is not ServerTool:
-                force_setattr(self, "tools", [_tool_of(tool) for tool in self.tools])
+                declared = Declared(_tool_of(tool) for tool in self.tools)
+                declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
+                force_setattr(self, "tools", declared)
                 break
+
+    @property
+    def handlers(self) -> Sequence[Any]:
+        """Those of the tools that can be run: clients run them, and no wire knows of them."""
+        return getattr(self.tools, "handlers", ())
 
     @classmethod
     def new(cls, **fields: Any) -> Self:

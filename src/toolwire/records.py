@@ -1,0 +1,63 @@
+"""What became of each call of a turn, for whoever keeps a record of it: traces, telemetry.
+
+Rules of this file:
+- A call is told once, when it has ended, whatever ended it.
+- Why it ended is what was noted while it ran (`outcome.Note`); else its result says so.
+- Durations are taken from a clock that nobody sets back.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from toolwire.outcome import CallEnding, Note
+from toolwire.steps import Steps, through
+from toolwire.types import ToolCall, ToolResult
+
+
+class Ran(Struct, frozen=True):
+    """What became of a call: its result, how it ended, when it began (Unix time), and how long it took."""
+
+    call: ToolCall
+    result: ToolResult
+    ending: CallEnding
+    started: float
+    seconds: float
+    approval: str | None = None
+    sandbox: str | None = None
+
+
+class Record:
+    """Keeps what became of each call, whatever that is; `tell` gets it."""
+
+    def __init__(self, tell: Callable[[Ran], None]) -> None:
+        self._tell = tell
+        self._begun: dict[int, tuple[float, float]] = {}
+        self._notes: dict[int, dict[str, Any]] = {}
+
+    def keeping(self, call: ToolCall, steps: Steps[ToolResult]) -> Steps[ToolResult]:
+        """Do the steps of a call, and keep what is said on the way."""
+        self._begun[id(call)] = time.time(), time.monotonic()
+        notes = self._notes[id(call)] = dict[str, Any]()
+
+        def hear(said: Any) -> Steps[None]:
+            if type(said) is Note:
+                notes.update({name: value for name, value in asdict(said).items() if value is not None})
+            yield from ()
+
+        result = yield from through(steps, hear)
+        self.end(call, result)
+        return result
+
+    def end(self, call: ToolCall, result: ToolResult, ending: CallEnding | None = None) -> None:
+        """Tell the end of a call; why it ended is what was said of it, where nothing else is."""
+        started, begun = self._begun.pop(id(call), (time.time(), time.monotonic()))
+        notes = self._notes.pop(id(call), {})
+        seconds = max(0.0, time.monotonic() - begun)
+        usual: CallEnding = "error" if result.is_error else "ok"
+        said = ending or notes.pop("ending", usual)
+        notes.pop("ending", None)
+        self._tell(Ran(call, result, said, started, seconds, **notes))

@@ -1,0 +1,134 @@
+"""The steps of the tool loop, what is sent back to it, and its limits.
+
+Rules of this file:
+- A step is a value: it can be kept, sent elsewhere, and compared.
+- `Done` says why a run ended, and holds all that it added to the history.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.types import (
+    Error,
+    FinishReason,
+    Loss,
+    Message,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+Ending = Literal[
+    "answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"
+]
+MAX_TURNS = 25
+REPEATS = 3
+BLANKS = 2
+REPAIRS = 2
+
+
+class LoopLimits(Struct, frozen=True):
+    """When a run ends that has no answer: after so many turns, tokens, seconds, or so much money (USD).
+
+    `repeats` is how often the same calls may have the same results, one turn after the other; `blanks` how
+    often an answer may say nothing at all; `repairs` how often one that will not do is asked for again.
+    """
+
+    turns: int | None = MAX_TURNS
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    repeats: int = REPEATS
+    blanks: int = BLANKS
+    repairs: int = REPAIRS
+
+
+class AskModel(Struct, frozen=True):
+    """Send this request; send back the `Response`, or an `Error`."""
+
+    request: Request
+    turn: int
+
+
+class RunTools(Struct, frozen=True):
+    """Run these calls; send back their results."""
+
+    calls: list[ToolCall]
+    turn: int
+
+
+class Done(Struct, frozen=True):
+    """The run is over. `messages` are those that it added, `calls` those that nobody has run.
+
+    `losses` are what could not be said to the provider, and `output` the value that was asked for; both are
+    known to those who send the requests.
+    It can be read like the last answer: `message`, `content`, `tool_calls`, `finish_reason`, `model`.
+    """
+
+    ending: Ending
+    messages: list[Message]
+    response: Response | None = None
+    usage: Usage | None = None
+    turns: int = 0
+    reason: str = ""
+    error: Error | None = None
+    calls: list[ToolCall] = []
+    cost: float | None = None
+    losses: tuple[Loss, ...] = ()
+    output: Any = None
+
+    @property
+    def message(self) -> Message:
+        """The last answer; its content is a string where it has nothing but words."""
+        message = self.response.message if self.response is not None else Message("assistant", [])
+        if message.parts and all(type(part) is Text for part in message.parts):
+            return replace(message, content=message.text)
+        return message
+
+    @property
+    def content(self) -> str | None:
+        """The final text, or None where there is none."""
+        return self.message.text or None
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls of the last answer."""
+        return self.message.tool_calls
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the last answer ended."""
+        return self.response.finish_reason if self.response is not None else None
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered."""
+        return self.response.model if self.response is not None else None
+
+    @property
+    def provider_state(self) -> dict[str, Any] | None:
+        """What the provider keeps of the conversation."""
+        return self.response.provider_state if self.response is not None else None
+
+
+class Broken(Struct, frozen=True):
+    """Sent back instead of a response: what had come of it, and what went wrong."""
+
+    response: Response
+    error: Error
+
+
+class Cancelled(Struct, frozen=True):
+    """Sent back instead of an outcome: end the run; `response` is what had come of an answer."""
+
+    reason: str = "the run was cancelled"
+    response: Response | None = None
+
+
+Step = AskModel | RunTools | Done
+Outcome = Response | Error | Broken | Cancelled | list[ToolResult]

@@ -1,0 +1,148 @@
+"""Servers that do not know all of their dialect, and calls of a client that say otherwise."""
+
+from typing import Any
+
+import pytest
+
+from tests.clients.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
+from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, sync, tool
+from toolwire.adapting import MOST_TOKENS, adapted
+from toolwire.failures import ChoiceIgnored
+from toolwire.loop import AskModel, Done, RunTools
+from toolwire.providers import provider_of
+from toolwire.testing import Expect, simulate
+
+LOOSE = ("ollama", "ollama-v1")
+
+
+@tool
+def get_time(city: str) -> str:
+    """Tell the time of a city."""
+    return f"noon in {city}"
+
+
+def declared(**settings: Any) -> Request:
+    """Make a request with two tools."""
+    return Request(
+        context=Context(None, [Message("Hi")], [get_weather.tool, get_time.tool]), model="m", **settings
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "offered"),
+    [
+        (None, ["get_weather", "get_time"]),
+        (ToolChoice("auto"), ["get_weather", "get_time"]),
+        (ToolChoice("required"), ["get_weather", "get_time"]),
+        (ToolChoice("required", ["get_time"]), ["get_time"]),
+        (ToolChoice("none"), []),
+    ],
+)
+def test_a_server_without_tool_choice_is_offered_what_may_be_chosen(choice: Any, offered: list[str]) -> None:
+    """Conflict 15."""
+    given, losses = adapted(declared(tool_choice=choice), provider_of("ollama-v1")[0])
+    assert [tool.name for tool in given.tools if type(tool) is Tool] == offered
+    assert given.tool_choice is None
+    told = [loss.path for loss in losses]
+    assert told == ([] if choice in (None, ToolChoice("auto")) else ["tool_choice"])
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "ollama"])
+def test_other_servers_are_asked_as_their_dialect_can(name: str) -> None:
+    given = declared(tool_choice=ToolChoice("required"), max_tokens=9)
+    assert adapted(given, provider_of(name)[0]) == (given, ())
+
+
+def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows() -> None:  # conflict 35
+    known = next(
+        model
+        for model in catalogue.models()
+        if "anthropic" in model.providers and model.max_output is not None
+    )
+    for model, tokens in ((known.name, min(known.max_output or 0, MOST_TOKENS)), ("unheard-of", None)):
+        for provider, expected in (("anthropic", tokens), ("openai", None)):
+            request = Request(context=Context(None, ["Hi"]), model=model)  # type: ignore[list-item]
+            given, losses = adapted(request, provider_of(provider)[0])
+            assert given.max_tokens == expected
+            assert [loss.path for loss in losses] == ([] if expected is None else ["max_tokens"])
+    assert tokens is None
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", LOOSE)
+def test_a_call_that_has_to_come_is_asked_for_again(name: str, face: str) -> None:
+    """Conflict 15: restrict, check, ask again; `chat` and the loop alike."""
+    script = [["I would rather not."], [Expect(last="get_weather"), TOKYO], ["It is warm."]]
+    with simulate(script[:2]) as model:
+        response = chat(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="required")
+    assert [call.name for call in response.tool_calls] == ["get_weather"]
+    assert len(model.requests) == 2
+    with simulate(script) as model:
+        done = lead(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="required").done
+    assert (done.ending, done.content, done.turns) == ("answer", "It is warm.", 3)
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", LOOSE)
+def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
+    with simulate([["I would rather not."]] * 6) as model:
+        with pytest.raises(ChoiceIgnored, match="no tool was called") as caught:
+            chat(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="required")
+        assert caught.value.done.content == "I would rather not."
+        done = lead(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="get_weather").done
+    assert (done.ending, done.turns) == ("error", 3)
+    assert "get_weather" in done.reason
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_context_may_hold_tools_that_run(name: str, face: str) -> None:  # row R003-07
+    RUN.clear()
+    declared_only = Tool("get_rain", "Tell the rain.", {"type": "object", "properties": {}})
+    context = Context(None, [Message("Weather?")], [get_weather, declared_only])  # type: ignore[list-item]
+    with simulate([[Expect(tools=["get_weather", "get_rain"]), TOKYO], ["It is warm."]]) as model:
+        done = lead(face, name, model.url, context).done
+    assert (RUN, done.content) == (["Tokyo"], "It is warm.")
+    assert legal_context(context)
+
+
+def legal_context(context: Context) -> bool:
+    """Whether a context has its tools as declarations, whatever was given."""
+    return all(type(tool) is Tool for tool in context.tools)
+
+
+@pytest.mark.parametrize("answer", [True, False, "not on Sundays"])
+@pytest.mark.parametrize("face", FACES)
+def test_calls_are_approved_one_by_one(face: str, answer: Any) -> None:
+    RUN.clear()
+    asked: list[tuple[ToolCall, str]] = []
+
+    def ask(call: ToolCall, shown: str) -> Any:
+        asked.append((call, shown))
+        return answer
+
+    with simulate([[TOKYO], ["Done."]]) as model:
+        done = lead(face, "openai", model.url, "?", tools=[get_weather], approve=ask).done
+    assert [call.name for call, _ in asked] == ["get_weather"]
+    assert "Tokyo" in asked[0][1]
+    assert ["Tokyo"] * (answer is True) == RUN
+    [result] = [part for message in done.messages for part in message.parts if hasattr(part, "is_error")]
+    assert result.is_error is (answer is not True)
+    if isinstance(answer, str):
+        assert answer in result.content
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+def test_each_step_is_told_before_it_is_done(face: str, shown: bool) -> None:
+    with simulate([[TOKYO], ["It is warm."]]) as model:
+        led = lead(face, "anthropic", model.url, "?", shown=shown, tools=[get_weather])
+    steps = [type(told) for told in led.told if isinstance(told, AskModel | RunTools | Done)]
+    assert steps == [AskModel, RunTools, AskModel, Done]
+    assert not any(isinstance(item, AskModel | RunTools) for item in led.items)
+
+
+def test_what_is_learnt_of_a_model_is_not_told_to_other_clients() -> None:
+    one, other = sync.Client("ollama", "m"), sync.Client("ollama", "m")
+    one.line.in_text.add("m")
+    assert other.line.in_text == set()
