@@ -4,9 +4,20 @@ from typing import Any
 
 import pytest
 
+from toolwire import Context, Message, Request, catalogue, dialect
+from toolwire.catalogue import Model
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField
-from toolwire.providers import ALIASES, PROVIDERS, Capabilities, Provider, UnknownProvider, provider_of
+from toolwire.ledger import PLAIN, tuned
+from toolwire.providers import (
+    ALIASES,
+    PROVIDERS,
+    Capabilities,
+    Provider,
+    UnknownProvider,
+    provider_of,
+    quirks_of,
+)
 
 WANTED = (
     "openai openai-responses anthropic gemini ollama ollama-v1 azure groq mistral deepseek openrouter xai "
@@ -63,7 +74,7 @@ def test_options_win_over_the_preset() -> None:
         "openai", base_url="http://x", headers={"a": "b"}, capabilities={"images": False}
     )
     assert (provider.base_url, provider.headers) == ("http://x", {"a": "b"})
-    assert provider.capabilities == Capabilities(images=False)
+    assert provider.capabilities == Capabilities(images=False, structured_output_with_tools=True)
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
     with pytest.raises(
         InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"
@@ -105,3 +116,31 @@ def test_a_server_without_the_developer_role_gets_none() -> None:
         for name in ("openai", "groq")
     }
     assert roles == {"openai": "developer", "groq": "system"}  # conflict 10
+
+
+QUIRKS: list[tuple[str | None, Any]] = [
+    ("claude-opus-5-5", {"default_max_tokens": 128_000}),
+    ("claude-opus-5", {}),
+    ("gpt-6-sol", {"default_max_tokens": 128_000, "reasons": True}),
+    ("gpt-4.1", {"reasons": False}),
+    ("openai/gpt-4o-2024-08-06", {"reasons": False}),
+    ("gpt-4o", {"reasons": False}),
+    ("qwen3", {}),
+    (None, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "quirks"), QUIRKS)
+def test_what_is_known_of_a_model_is_said_in_quirks(name: str | None, quirks: dict[str, Any]) -> None:
+    assert quirks_of(name, catalogue.model(name)) == quirks
+    tuned(PLAIN, quirks)
+
+
+def test_the_most_tokens_of_a_model_are_asked_for_and_never_fewer_than_1024() -> None:
+    """Conflict 35 of the requirements."""
+    assert quirks_of("small", Model("small", max_output=512)) == {"default_max_tokens": 1024}
+    asked = Request(context=Context(None, [Message("Hi")]), model="claude-opus-5-5")
+    known = quirks_of(asked.model, catalogue.model(asked.model))
+    encoded = dialect("anthropic").encode_request(asked, **known)
+    assert encoded.body["max_tokens"] == 128_000
+    assert [loss.path for loss in encoded.losses] == ["max_tokens"]

@@ -4,13 +4,16 @@ Rules of this file:
 - It depends on what is said of the server (`Capabilities`) and of the model (the catalogue), never on a name.
 - A server that knows no tool choice is offered the tools that may be chosen, or none; whether one was called
   is for the loop to see.
-- A wire that has to be told how long an answer may be is told what the catalogue says of it.
+- A wire that has to be told how long an answer may be is told what the catalogue says of the model; where
+  the answer comes as a whole, not more than can be waited for.
 """
+
+from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire import catalogue
-from toolwire.providers import Provider
+from toolwire.providers import Provider, quirks_of
 from toolwire.types import Loss, Request, Tool
 
 MOST_TOKENS = 16_384
@@ -24,8 +27,6 @@ def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, 
     knows = provider.capabilities.tool_choice or provider.dialect in WITHOUT_CHOICE
     if request.tool_choice is not None and not knows:
         request = _chosen(request, provider, losses)
-    if request.max_tokens is None:
-        request = _bounded(request, provider, losses)
     return request, tuple(losses)
 
 
@@ -45,13 +46,9 @@ def _chosen(request: Request, provider: Provider, losses: list[Loss]) -> Request
     return replace(request, tool_choice=None, context=replace(request.context, tools=offered))
 
 
-def _bounded(request: Request, provider: Provider, losses: list[Loss]) -> Request:
-    """Say how long an answer may be, where the catalogue knows that the provider has to be told."""
-    traits = catalogue.provider(provider.name)
-    model = catalogue.model(request.model) if traits is not None and traits.default_max_tokens else None
-    if model is None or model.max_output is None:
-        return request
-    losses.append(
-        Loss("max_tokens", "max_tokens", "defaulted", f"{provider.name} requires it", severity="minor")
-    )
-    return replace(request, max_tokens=min(model.max_output, MOST_TOKENS))
+def quirks_for(request: Request, provider: Provider) -> dict[str, Any]:
+    """Say what an encode minds of the model; what was said of the provider comes first."""
+    quirks = quirks_of(request.model, catalogue.model(request.model))
+    if "default_max_tokens" in quirks and not request.stream:
+        quirks["default_max_tokens"] = min(quirks["default_max_tokens"], MOST_TOKENS)
+    return quirks | provider.quirks

@@ -20,9 +20,11 @@ from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import approved
 from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.transport import Timeouts, Transport
+from toolwire.turns import ANSWER
 from toolwire.types import (
     CallEnd,
     Error,
+    Output,
     RefusalDelta,
     Response,
     TextDelta,
@@ -34,7 +36,7 @@ from toolwire.types import (
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
 RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
-AROUND = ("context", "resolver", "approve", "traces")
+AROUND = ("context", "resolver", "approve", "traces", "output")
 
 
 class Dialogue:
@@ -95,20 +97,28 @@ class Dialogue:
         stream: bool,
     ) -> Steps[Done]:
         """Lead a conversation to its end."""
+        line, turn = self._turn(prompt, settings, stream=stream)
+        return (yield from _led(line, turn, on_event, keep))
+
+    def giving(self, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None) -> Steps[Any]:
+        """Lead a conversation, and give its end; where a form of the answer was wanted, the value of it."""
+        line, turn = self._turn(prompt, settings, stream=False)
+        done = yield from _led(line, turn, on_event)
+        return done if turn.form is None else turn.form.value(done)
+
+    def _turn(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Line, Turn]:
+        """Say what is asked for, and of whom."""
+        settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
-        said = _taken(settings, AROUND)
+        said = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
         line = self._line(settings)
-        request, own = self._request(
-            prompt, {**settings, "stream": True if stream else settings.get("stream")}
-        )
-        resolve = _resolving(said.get("resolver") or own, request, said)
-        turn = _turn_of(request, resolve, leads)
+        request, own = self._request(prompt, settings)
+        turn = _turn_of(request, _resolving(said.get("resolver") or own, request, said), leads)
+        if said.get("output") is not None:
+            turn = _formed(turn, line, said["output"])
         if said.get("traces") is not None:
-            turn = replace(turn, recording=_recording(said["traces"], line, resolve))
-        done = yield from conversing(line, turn, on_event, keep)
-        if done.error is not None and not done.messages:
-            raise exception_of(done.error, self.provider.name)
-        return done
+            turn = replace(turn, recording=_recording(turn, line, said["traces"]))
+        return line, turn
 
     def _line(self, settings: dict[str, Any]) -> Line:
         """Give the line with what this call says of the server; what is learnt of models is the client's."""
@@ -152,12 +162,34 @@ def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
     return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], said.get("context"))[1]
 
 
-def _recording(traces: Any, line: Line, resolve: Any) -> Any:
+def _is_form(output: Any) -> bool:
+    """Whether a type or a schema is wanted as the answer, and not just a setting of the wire."""
+    return output is not None and not isinstance(output, Output)
+
+
+def _formed(turn: Turn, line: Line, output: Any) -> Turn:
+    """Give the turn with the form that its answer must have."""
+    from toolwire.structured import Form  # noqa: PLC0415 - only where a form is wanted
+
+    if turn.terminal_tool is not None:
+        raise InvalidField("terminal_tool", "cannot be said beside `output`: the answer ends the run")
+    return replace(turn, form=Form.of(output, line.provider, turn.request), terminal_tool=ANSWER)
+
+
+def _recording(turn: Turn, line: Line, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
     from toolwire.recording import Recording  # noqa: PLC0415 - only where calls are recorded
     from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
 
-    return Recording(Scope.of(traces), line, resolve)
+    return Recording(Scope.of(traces), line, turn.resolve, turn.terminal_tool)
+
+
+def _led(line: Line, turn: Turn, on_event: OnEvent | None, keep: Keep | None = None) -> Steps[Done]:
+    """Lead a conversation; an error before there was any answer is raised."""
+    done = yield from conversing(line, turn, on_event, keep)
+    if done.error is not None and not done.messages:
+        raise exception_of(done.error, line.provider.name)
+    return done
 
 
 def _insisting(line: Line, request: Any) -> Steps[Response]:
@@ -248,6 +280,6 @@ def shown(event: Any) -> Iterable[Shown]:
     match event:
         case TextDelta() | ThinkingDelta() | RefusalDelta() | ToolResult() | Done():
             return (event,)
-        case CallEnd(call=call) if call.runs:
+        case CallEnd(call=call) if call.runs and call.name != ANSWER:
             return (call,)
     return ()

@@ -20,7 +20,6 @@ from toolwire.errors import InvalidField, ToolwireError
 from toolwire.exchange import Line, Sent, exchanging
 from toolwire.execution import Cancel, Limits, aexecute, execute
 from toolwire.loop import (
-    Accept,
     AskModel,
     Broken,
     Cancelled,
@@ -51,7 +50,7 @@ class Turn(Struct, frozen=True):
     running: Limits = Limits()
     terminal_tool: str | None = None
     cancel: Cancel | None = None
-    accept: Accept | None = None
+    form: Any = None
     recording: Any = None
 
 
@@ -152,36 +151,38 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
         terminal_tool=turn.terminal_tool,
         price=cost,
         elapsed=lambda: line.now() - begun,
-        accept=turn.accept,
+        accept=None if turn.form is None else turn.form.mended,
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
     while not isinstance(step, Done):
-        sent = Sent(digest=turn.recording.new_digest() if turn.recording is not None else None)
-        yield from _told(tell, step)
+        sent = Sent(digest=None if turn.recording is None else turn.recording.new_digest())
         try:
+            yield from _told(tell, step)
+            yield from _recorded(turn, step)
             steps = _outcome(line, turn, step, sent)
             outcome = yield from steps if tell is None else through(steps, partial(_telling, tell))
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
             done = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
-            done = _with_losses(done, losses, sent)
-            _keep(keep, done)
+            done = _finished(turn, _with_losses(done, losses, sent), keep)
             yield from _recorded_in_a_storm(turn, done)
             yield from _told(tell, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-        if isinstance(step, Done):
-            _keep(keep, step)
-        yield from _recorded(turn, step)
-    yield from _telling(tell, step)
-    return step
+    done = _finished(turn, step, keep)
+    yield from _recorded(turn, step)
+    yield from _telling(tell, done)
+    return done
 
 
-def _keep(keep: Keep | None, done: Done) -> None:
+def _finished(turn: Turn, done: Done, keep: Keep | None) -> Done:
+    """Give the end in its last form, and keep it."""
+    done = done if turn.form is None else turn.form.finished(done)
     if keep is not None:
         keep(done)
+    return done
 
 
 def _recorded_in_a_storm(turn: Turn, done: Done) -> Steps[None]:
@@ -210,7 +211,8 @@ def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> S
     if stop is not None and stop.is_set():
         return Cancelled()
     if isinstance(step, AskModel):
-        outcome = yield from exchanging(line, step.request, sent, stop)
+        request = step.request if turn.form is None else turn.form.asked(step.request)
+        outcome = yield from exchanging(line, request, sent, stop)
         if turn.recording is not None:
             turn.recording.answered(step, sent)
         if type(outcome) is Error:
@@ -220,7 +222,7 @@ def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> S
         return outcome
     record = None
     if turn.recording is not None:
-        yield from turn.recording.beginning()
+        turn.recording.check()
         record = turn.recording.record
     options: dict[str, Any] = {"limits": turn.running, "cancel": stop, "record": record}
     results = yield Ask(execute, (step.calls, turn.resolve or _nobody), options, awaited=aexecute)

@@ -13,9 +13,12 @@
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
+    |   +-- InvalidTrace     a trace has fields that are missing or wrong; carries all its problems
     |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
+    +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
+    +-- NoStructuredOutput   no answer of a model had the wanted form; carries the problems and the response
     +-- LossyTranslation     a strict translation would lose something; carries the losses
     +-- ScenarioFailed       a simulated model was not used as its scenario says; carries the problems
 
@@ -120,6 +123,16 @@ class UnknownTool(UserError, LookupError):
         super().__init__(f"Unknown tool: {name}; available: {', '.join(self.known) or 'none'}")
 
 
+class InvalidTrace(UserError):
+    """A trace has fields that are missing or wrong; `problems` are all of them."""
+
+    code = "invalid_trace"
+
+    def __init__(self, problems: Sequence[UserError]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)), path="Trace")
+
+
 class UnreadableCalls(UserError):
     """Calls of a model that cannot be run: `errors` say why, and `calls` are the others of the answer."""
 
@@ -135,8 +148,26 @@ class ToolError(ToolwireError):
     """What a tool raises to fail with its own words: the model reads them as they are."""
 
 
+class StoreFailed(ToolwireError):
+    """A store of traces cannot be opened, read or written: no more is recorded than was acknowledged."""
+
+
 class ServerUnavailable(ToolwireError):
     """A server of tools cannot be started or reached, or was closed."""
+
+
+class NoStructuredOutput(ToolwireError):
+    """No answer of a model had the wanted form: `problems` say why, `text` and `response` are what came.
+
+    `kind` is that of the last answer: it was refused, cut_off, empty, no_json or invalid, or unfinished.
+    """
+
+    def __init__(self, kind: str, problems: Sequence[str], text: str = "", response: Any = None) -> None:
+        self.kind = kind
+        self.problems = tuple(problems)
+        self.text = text
+        self.response = response
+        super().__init__(f"no answer in the wanted form ({kind}): {'; '.join(self.problems)}", path="output")
 
 
 class LossyTranslation(ToolwireError):

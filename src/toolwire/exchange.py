@@ -22,11 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.accumulation import Accumulator
-from toolwire.adapting import adapted
+from toolwire.adapting import adapted, quirks_for
 from toolwire.bodies import read_body
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
-from toolwire.scrubbing import HIDDEN, SHORTEST
+from toolwire.scrubbing import scrub
 from toolwire.steps import Ask, Emit, Steps
 from toolwire.text_tagged import calls_in_text, over
 from toolwire.transport import LIMIT, Answer, HttpRequest, Stop, Timeouts, Transport, TransportError
@@ -60,6 +60,7 @@ KINDS: dict[str, ErrorKind] = {
 }
 # What a wire does not tell of a stream unless it is asked to.
 ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
+SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
 
@@ -166,7 +167,7 @@ def _wording(line: Line, request: Request) -> Line:
 
 def _encoded(line: Line, request: Request) -> Encoded:
     request, losses = adapted(request, line.provider)
-    encoded: Encoded = line.dialect.encode_request(request)
+    encoded: Encoded = line.dialect.encode_request(request, **quirks_for(request, line.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
     for loss in encoded.losses:
         if loss.concept == "provider_state":
@@ -290,16 +291,19 @@ def _check_time(line: Line, deadline: float | None) -> None:
 
 def _read_error(line: Line, answer: Answer, sent: Sent) -> Steps[Once]:
     data = yield from _read(line, answer, BODY_OF_ERROR, None)
-    key = (line.provider.key or "").strip()
-    if len(key) >= SHORTEST:
-        data = data.replace(key.encode(), HIDDEN.encode())
     try:
         body: Any = read_body(data)
     except InvalidBody:
         body = data.decode(errors="replace")
-    error = line.dialect.decode_error(answer.status, body)
+    error = _scrubbed(line, line.dialect.decode_error(answer.status, body))
     error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
     return error, retry_after(answer.headers) if error.retryable else None
+
+
+def _scrubbed(line: Line, error: Error) -> Error:
+    """Take the key, which a server may repeat, out of an error."""
+    secrets = [(line.provider.key or "").strip()]
+    return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in SAID_OF_AN_ERROR})
 
 
 def retry_after(headers: dict[str, str], now: float | None = None) -> float:
@@ -323,7 +327,8 @@ class _Reading:
     before it can still be tried again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, line: Line) -> None:
+        self.line = line
         self.told = Accumulator()
         self.held: list[Any] = []
         self.begun = False
@@ -332,13 +337,18 @@ class _Reading:
 
     def take(self, events: Iterable[Any]) -> Steps[None]:
         for event in events:
-            self.told.feed(event)
-            if type(event) is ErrorEnd:
+            kind = type(event)
+            if kind is ErrorEnd:
+                event = replace(event, error=_scrubbed(self.line, event.error))  # noqa: PLW2901 - less the key
                 self.error = self.error or event.error
-            elif type(event) is MessageEnd:
+            elif kind is MessageEnd:
                 self.complete = event.complete
+            self.told.feed(event)
+            if self.begun:
+                yield Emit(event)
+                continue
             self.held.append(event)
-            if self.begun or type(event) not in AROUND:
+            if kind not in AROUND:
                 self.begun = True
                 yield from self.give()
 
@@ -357,7 +367,7 @@ class _Reading:
 
 def _read_stream(line: Line, answer: Answer, sent: Sent, deadline: float | None) -> Steps[Once]:
     """Read a stream, and emit its events as they come."""
-    decoder, reading = line.dialect.decode_stream(), _Reading()
+    decoder, reading = line.dialect.decode_stream(), _Reading(line)
     sent.told = reading.told
     try:
         piece = b"-"

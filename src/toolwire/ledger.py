@@ -32,6 +32,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     id_grammar: Grammar | None = None
     max_tokens_key: str | None = None
     default_max_tokens: int = 8192
+    reasons: bool | None = None
     skip_signature: bool = True
     stream_usage: bool = True
     stream_array: bool = False

@@ -121,15 +121,15 @@ class _Run:
     ) -> Generator[Step, Any, Done | None]:
         """Run the calls of an answer, or end with them."""
         waiting = [call for call in calls if call.runs]
-        final = next((call for call in waiting if call.name == terminal_tool), None)
-        if final is not None:
+        finals = [call for call in waiting if call.name == terminal_tool]
+        if finals:
             words = self._to_mend()
             if words is None:
                 return self._done("terminal", calls=waiting)
-            others = [call for call in waiting if call is not final]
+            others = [call for call in waiting if call.name != terminal_tool]
             results: Any = (yield RunTools(others, self.turns - 1)) if others and auto_tools else []
-            ended = self._answer(calls, results, settled={id(final): failure(final, words)})
-            return ended or self._mending(words)
+            ended = self._answer(calls, results, settled={id(one): failure(one, words) for one in finals})
+            return ended if ended is not None or others else self._mending(words)
         if not auto_tools:
             return self._done("calls", calls=waiting)
         results = (yield RunTools(waiting, self.turns - 1)) if waiting else []

@@ -15,6 +15,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.catalogue import Model
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField, UserError
 from toolwire.transport import place_of
@@ -28,6 +29,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tool_choice: bool = True
     developer_role: bool = True
     structured_output: bool = True
+    structured_output_with_tools: bool = False
     streaming: bool = True
     images: bool = True
 
@@ -109,17 +111,23 @@ def _compatible(name: str, base_url: str, env: str | None, **more: Any) -> Provi
 
 OLD = Capabilities(developer_role=False)
 LOOSE = Capabilities(developer_role=False, tool_choice=False)
+BOTH = Capabilities(structured_output_with_tools=True)
 PROVIDERS: dict[str, Provider] = {
     provider.name: provider
     for provider in (
         Provider(
-            name="openai", dialect="openai-chat", base_url="https://api.openai.com", env=("OPENAI_API_KEY",)
+            name="openai",
+            dialect="openai-chat",
+            base_url="https://api.openai.com",
+            env=("OPENAI_API_KEY",),
+            capabilities=BOTH,
         ),
         Provider(
             name="openai-responses",
             dialect="openai-responses",
             base_url="https://api.openai.com",
             env=("OPENAI_API_KEY",),
+            capabilities=BOTH,
         ),
         Provider(
             name="anthropic",
@@ -127,6 +135,7 @@ PROVIDERS: dict[str, Provider] = {
             base_url="https://api.anthropic.com",
             env=("ANTHROPIC_API_KEY",),
             headers={"anthropic-version": "2026-10-21"},
+            capabilities=BOTH,
         ),
         Provider(
             name="gemini",
@@ -134,6 +143,7 @@ PROVIDERS: dict[str, Provider] = {
             base_url="https://generativelanguage.googleapis.com",
             auth="x-goog-api-key",
             env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            capabilities=BOTH,
         ),
         Provider(
             name="ollama",
@@ -147,7 +157,11 @@ PROVIDERS: dict[str, Provider] = {
             "ollama-v1", "http://localhost:11434/v1", None, api_key="ollama", capabilities=LOOSE, local=True
         ),
         _compatible(
-            "azure", "https://RESOURCE.openai.azure.com/openai/v1", "AZURE_OPENAI_API_KEY", auth="api-key"
+            "azure",
+            "https://RESOURCE.openai.azure.com/openai/v1",
+            "AZURE_OPENAI_API_KEY",
+            auth="api-key",
+            capabilities=BOTH,
         ),
         _compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", capabilities=OLD),
         _compatible(
@@ -161,7 +175,7 @@ PROVIDERS: dict[str, Provider] = {
             "deepseek",
             "https://api.deepseek.com",
             "DEEPSEEK_API_KEY",
-            capabilities=OLD,
+            capabilities=Capabilities(developer_role=False, structured_output=False),
             quirks={"reasoning_key": "reasoning_content", "max_tokens_key": "max_tokens"},
         ),
         _compatible(
@@ -188,9 +202,27 @@ ALIASES = {
 }
 
 
+LEAST_MAX_TOKENS = 1024
+# OpenAI's models that came before the first one that reasons, or beside it.
+BEFORE_REASONING = ("gpt-3.5", "gpt-4", "chatgpt-4")
+
+
 def named(name: str) -> Provider | None:
     """Find a provider by its name."""
     return PROVIDERS.get(ALIASES.get(name, name))
+
+
+def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
+    """Say what is known of a model in the quirks that an encode minds; nothing where nothing is known."""
+    quirks: dict[str, Any] = {}
+    if known is not None and known.max_output is not None:
+        quirks["default_max_tokens"] = max(known.max_output, LEAST_MAX_TOKENS)
+    reasons = known.reasoning if known is not None else None
+    if reasons is None and (name or "").rpartition("/")[2].startswith(BEFORE_REASONING):
+        reasons = False
+    if reasons is False or (known is not None and reasons and "openai" in known.providers):
+        quirks["reasons"] = reasons
+    return quirks
 
 
 def provider_of(given: Any = None, model: str | None = None, **options: Any) -> tuple[Provider, str | None]:

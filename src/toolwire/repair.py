@@ -4,18 +4,23 @@ Rules of this file:
 - A history that is legal already comes back as the very same list.
 - Calls and their order are never touched. A result that answers no call becomes words of the user; a call
   without a result gets one that says so; a late result moves up to its call. Each is a loss by name.
-- What a target wants of roles and of empty text is the matter of its dialect.
+- Where a wire has the user begin, a constant turn stands in for his; it reads back as nothing, and it stays
+  where it is when the history grows.
+- What else a target wants of roles and of empty text is the matter of its dialect.
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolwire.standins import NO_RESULT
-from toolwire.types import Action, Loss, Message, Part, Severity, Text, ToolCall, ToolResult
+from toolwire.ledger import Ledger
+from toolwire.standins import JSON, NO_RESULT
+from toolwire.types import Action, Loss, Message, Output, Part, Severity, Text, ToolCall, ToolResult
 
 HOLDERS = ("tool", "user")
+ANSWERERS = ("assistant", "model")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
@@ -47,6 +52,37 @@ def _is_legal(messages: Sequence[Message]) -> bool:
             elif waiting and (kind is ToolCall or not asks):
                 return False
     return not waiting
+
+
+def begin(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> None:
+    """Put `first` before written turns that do not begin with the user's; without a ledger, once more."""
+    if not _lacks_beginning(bodies):
+        return
+    bodies.insert(0, deepcopy(first))
+    if ledger is not None:
+        ledger.lose("messages", "first_turn", "the user speaks first on this wire", "defaulted", "minor")
+
+
+def is_begun(bodies: list[Any], first: dict[str, Any]) -> bool:
+    """Whether the first of read turns is one that `begin` put there."""
+    return bodies[:1] == [first] and _lacks_beginning(bodies[1:])
+
+
+def _lacks_beginning(bodies: list[Any]) -> bool:
+    return not bodies or (type(bodies[0]) is dict and bodies[0].get("role") in ANSWERERS)
+
+
+def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
+    """Have the system ask for JSON where that is wanted and no word of it is said when the user begins."""
+    if output is None or output.kind != "json":
+        return
+    for body in bodies:
+        if type(body) is dict and "json" in str(body.get("content")).lower():
+            return
+        if type(body) is not dict or body.get("role") not in ("system", "developer"):
+            break
+    bodies.insert(0, {"role": "system", "content": JSON})
+    ledger.lose("output", "output_json", "the system says JSON, as it must be said", "approximated", "minor")
 
 
 class _Answer(NamedTuple):

@@ -6,14 +6,14 @@ Rules of this file:
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.types import Opaque, Request, Severity
+from toolwire.types import Opaque, Request, ServerTool, Severity
 
 ABSENT: Any = object()
 NUMBER = (int, float)
@@ -28,6 +28,14 @@ DEFAULTS: Mapping[str, Any] = {
     "store": False,
     "frequency_penalty": 0,
     "presence_penalty": 0,
+}
+CHOICE = ("tool_choice", "parallel_tool_calls")
+# What asks a model to reason, and the values that ask for none of it.
+REASONING: Mapping[str, Any] = {
+    "thinking": "disabled",
+    "thinking_budget": 0,
+    "thinking_display": None,
+    "effort": "none",
 }
 
 
@@ -61,6 +69,46 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     return Setting(key, (field,), decode, encode, kinds)
 
 
+def within(key: str, field: str, least: float, most: float) -> Setting:
+    """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given = getattr(request, field)
+        if least <= given <= most or made_by(request.opaque, ledger.dialect):
+            return given
+        ledger.lose(field, field, f"{ledger.dialect} takes {least} to {most}")
+        return ABSENT
+
+    return Setting(key, (field,), plain(key, field, *NUMBER).decode, encode)
+
+
+def sampling(field: str, most: float) -> Setting:
+    """Make a setting of how words are drawn; a model that is known to reason takes only 1."""
+    bounded = within(field, field, 0, most)
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        thinks = ledger.quirks.reasons and request.effort != "none"
+        if not thinks or getattr(request, field) == 1 or made_by(request.opaque, ledger.dialect):
+            return bounded.encode(request, ledger)
+        ledger.lose(field, field, f"{request.model} reasons, and takes no {field} then")
+        return ABSENT
+
+    return Setting(field, (field,), bounded.decode, encode)
+
+
+def at_least(key: str, field: str, least: int) -> Setting:
+    """Make a setting of a whole number that this wire wants not to be smaller."""
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given = getattr(request, field)
+        if given >= least or made_by(request.opaque, ledger.dialect):
+            return given
+        ledger.lose(field, field, f"the least here is {least}", "approximated", "minor")
+        return least
+
+    return Setting(key, (field,), plain(key, field, int).decode, encode)
+
+
 def texts(key: str, field: str) -> Setting:
     """Make a setting that is a list of texts on the wire and in the model; an empty list says nothing."""
 
@@ -72,6 +120,48 @@ def texts(key: str, field: str) -> Setting:
         return getattr(request, field)
 
     return Setting(key, (field,), decode, encode)
+
+
+def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
+    """Give a request from elsewhere without what is refused: a choice among no tools, reasoning of none.
+
+    `declared` is what was written of its tools. Whether its model reasons the quirks say, if anyone knows.
+    """
+    if made_by(request.opaque, ledger.dialect):
+        return request
+    left: dict[str, Any] = {}
+    if not declared:
+        for field in CHOICE:
+            if getattr(request, field) is not None:
+                ledger.lose(field, field, "there is no tool to choose", severity="minor")
+                left[field] = None
+    elif request.tool_choice is not None and request.tool_choice.names is not None:
+        left |= _settle_names(request, ledger)
+    if ledger.quirks.reasons is False:
+        for field, none in REASONING.items():
+            given = getattr(request, field)
+            if given is not None:
+                severity: Severity = "minor" if given == none else "semantic"
+                ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
+                left[field] = None
+    return replace(request, **left) if left else request
+
+
+def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Narrow a choice to those of its tools that are declared."""
+    choice: Any = request.tool_choice
+    declared = [
+        tool.value.get("name") if isinstance(tool, ServerTool) else tool.name
+        for tool in request.tools
+        if not isinstance(tool, ServerTool) or (tool.dialect == ledger.dialect and type(tool.value) is dict)
+    ]
+    unknown = [name for name in choice.names if name not in declared]
+    if not unknown:
+        return {}
+    names = [name for name in choice.names if name in declared]
+    detail = f"no tool is declared as {', '.join(unknown)}"
+    ledger.lose("tool_choice.names", "tool_choice", detail, "approximated")
+    return {"tool_choice": replace(choice, names=names or None)}
 
 
 class Settings:

@@ -11,6 +11,8 @@ _LIKE_ERROR = re.compile(r" *Error: ")
 _PADDED_ERROR = re.compile(r" +Error: ")
 REMINDER = "<system-reminder>", "</system-reminder>"
 NO_RESULT = "no result was provided for this call"
+BEGINNING = "(the conversation begins)"
+JSON = "Answer in JSON."
 SEE_BELOW = "[{kind} {number} attached below]"
 
 

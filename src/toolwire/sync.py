@@ -85,11 +85,16 @@ def generate(
     model: str | None = None,
     *,
     options: dict[str, Any] | None = None,
+    on_event: OnEvent | None = None,
     **settings: Any,
-) -> Done:
-    """Ask a model, run the tools that it calls, and give the end: an answer, or why there is none."""
+) -> Any:
+    """Ask a model, run the tools that it calls, and give the end (`Done`): an answer, or why there is none.
+
+    With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
+    raised where there is none.
+    """
     with Client(provider, model, **(options or {})) as client:
-        return client.run(prompt, **settings)
+        return run(client.giving(prompt, settings, on_event))
 
 
 def stream(

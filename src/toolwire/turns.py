@@ -27,6 +27,8 @@ Ending = Literal[
     "answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"
 ]
 MAX_TURNS = 25
+# The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
+ANSWER = "__structured_output__"
 REPEATS = 3
 BLANKS = 2
 REPAIRS = 2

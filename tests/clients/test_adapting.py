@@ -8,6 +8,7 @@ from tests.clients.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, 
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, sync, tool
 from toolwire.adapting import MOST_TOKENS, adapted
 from toolwire.failures import ChoiceIgnored
+from toolwire.ledger import PLAIN
 from toolwire.loop import AskModel, Done, RunTools
 from toolwire.providers import provider_of
 from toolwire.testing import Expect, simulate
@@ -53,19 +54,19 @@ def test_other_servers_are_asked_as_their_dialect_can(name: str) -> None:
     assert adapted(given, provider_of(name)[0]) == (given, ())
 
 
-def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows() -> None:  # conflict 35
-    known = next(
-        model
-        for model in catalogue.models()
-        if "anthropic" in model.providers and model.max_output is not None
-    )
-    for model, tokens in ((known.name, min(known.max_output or 0, MOST_TOKENS)), ("unheard-of", None)):
-        for provider, expected in (("anthropic", tokens), ("openai", None)):
-            request = Request(context=Context(None, ["Hi"]), model=model)  # type: ignore[list-item]
-            given, losses = adapted(request, provider_of(provider)[0])
-            assert given.max_tokens == expected
-            assert [loss.path for loss in losses] == ([] if expected is None else ["max_tokens"])
-    assert tokens is None
+@pytest.mark.parametrize("face", FACES)
+def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows(face: str) -> None:  # conflict 35
+    [known, *_] = [
+        model for model in catalogue.models() if "anthropic" in model.providers and model.max_output
+    ]
+    for model, shown, tokens in (
+        (known.name, False, MOST_TOKENS),
+        (known.name, True, known.max_output),
+        ("unheard-of", False, PLAIN.default_max_tokens),
+    ):
+        with simulate([["Hi."]]) as served:
+            lead(face, "anthropic", served.url, "Hi", shown=shown, model=model)
+        assert served.requests[0].body["max_tokens"] == tokens
 
 
 @pytest.mark.parametrize("face", FACES)

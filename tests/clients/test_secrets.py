@@ -1,6 +1,7 @@
 """A key goes into one header: it is in no repr, no log, no error, no traceback, no history."""
 
 import io
+import json
 import logging
 import pickle
 import traceback
@@ -73,13 +74,40 @@ FAULTS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("case", FAULTS)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_no_failure_tells_the_key(name: str, case: str, face: str, logged: Callable[[], str]) -> None:
-    options = {"api_key": KEY, "retries": Retries(attempts=1), "timeouts": Timeouts(first=0.2, connect=0.1)}
+    options = {"api_key": KEY, "retries": Retries(attempts=1), "timeouts": Timeouts(first=0.1, connect=0.1)}
     with simulate([FAULTS[case]], strict=False) as model, pytest.raises(ToolwireError) as found:
         lead(face, name, model.url, "?", options=options)
     sent = {value for value in model.requests[0].headers.values() if KEY in value}
     assert len(sent) == 1, "a control: the key was sent, in one header"
     assert clean(*told(found.value), logged())
     assert logged(), "a control: something was logged"
+
+
+ECHO = f"Wrong key: {KEY}"
+TOLD_IN_A_STREAM: dict[str, Any] = {
+    "openai": {"error": {"message": ECHO, "code": KEY}},
+    "openai-responses": {"type": "error", "code": "invalid", "message": ECHO, "param": KEY},
+    "anthropic": {"type": "error", "error": {"type": "authentication_error", "message": ECHO}, "more": [KEY]},
+    "gemini": {"error": {"code": 400, "message": ECHO, "details": [{"key": KEY}]}},
+    "ollama": {"error": ECHO},
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_no_error_inside_of_a_stream_tells_the_key(name: str, face: str, logged: Callable[[], str]) -> None:
+    told_by_events: list[Any] = []
+    said = json.dumps(TOLD_IN_A_STREAM[name])
+    kind = "application/x-ndjson" if name == "ollama" else "text/event-stream"
+    data = f"{said}\n" if name == "ollama" else f"data: {said}\n\n"
+    options = {"api_key": KEY, "retries": Retries(attempts=1)}
+    with (
+        simulate([Raw(data.encode(), 200, kind)], strict=False) as model,
+        pytest.raises(ToolwireError, match="Wrong key") as found,
+    ):
+        lead(face, name, model.url, "?", shown=True, options=options, on_event=told_by_events.append)
+    assert clean(*told(found.value), logged(), repr(told_by_events))
+    assert "[hidden" in str(found.value), "a control: the key was there"
 
 
 @pytest.mark.parametrize("shown", [False, True])

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.dialects.asking import Said, asking, losses
+from tests.dialects.asking import Said, asking, losses, unbegun
 from toolwire import (
     Audio,
     Cache,
@@ -36,7 +36,8 @@ DEFAULTED = ("max_tokens", "defaulted", "minor")
 
 def encode(*messages: Any, quirks: Quirks | None = None, **fields: Any) -> tuple[dict[str, Any], list[Said]]:
     encoded = anthropic.encode_request(asking(list(messages), **fields), quirks or Quirks())
-    return encoded.body, [loss for loss in losses(encoded) if loss != DEFAULTED]
+    lost = unbegun(encoded.body, losses(encoded))
+    return encoded.body, [loss for loss in lost if loss != DEFAULTED]
 
 
 def turns_of(*messages: Any, **fields: Any) -> tuple[list[Any], list[Said]]:

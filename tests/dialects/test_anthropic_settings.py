@@ -234,6 +234,7 @@ def test_citations_of_a_user_from_elsewhere_in_each_version() -> None:
 
 REMINDER = "<system-reminder>\nLate.\n</system-reminder>"
 CALL = [
+    Message("Hi"),
     Message("assistant", [ToolCall("c", "look")]),
     Message("tool", "ok", tool_call_id="c"),
 ]
@@ -281,7 +282,12 @@ LATE: dict[str, tuple[list[Message], list[Any], list[Any]]] = {
         ],
     ),
     "after an answer": (
-        [Message("assistant", "Yes."), Message("system", "Late."), Message("assistant", "No.")],
+        [
+            Message("Hi"),
+            Message("assistant", "Yes."),
+            Message("system", "Late."),
+            Message("assistant", "No."),
+        ],
         [
             {"role": "assistant", "content": "Yes."},
             {"role": "user", "content": [{"type": "text", "text": REMINDER}]},

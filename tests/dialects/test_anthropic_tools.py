@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.dialects.asking import Said, asking, losses
+from tests.dialects.asking import Said, asking, losses, unbegun
 from toolwire import (
     Audio,
     Cache,
@@ -254,8 +254,9 @@ def exchange(call: ToolCall, result: ToolResult | None = None) -> tuple[Any, Any
     """Write a call with its result, and give the losses."""
     answered = result or ToolResult(call.id, call.name, "x")
     encoded = anthropic.encode_request(asking([Message("assistant", [call]), Message("tool", [answered])]))
+    lost = unbegun(encoded.body, losses(encoded))
     asked, answer = encoded.body["messages"]
-    return asked["content"][0], answer["content"][0], [loss for loss in losses(encoded) if loss != DEFAULTED]
+    return asked["content"][0], answer["content"][0], [loss for loss in lost if loss != DEFAULTED]
 
 
 INPUTS: dict[str, tuple[ToolCall, dict[str, Any], list[Said]]] = {

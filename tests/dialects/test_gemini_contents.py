@@ -170,11 +170,12 @@ def test_an_object_and_the_text_of_a_result_are_one_to_one(
     [result] = parts_of({"functionResponse": {"name": "look", "response": response}})
     assert (result.content, result.is_error) == (text, is_error)
     history = [
+        Message("Hi"),
         Message("assistant", [ToolCall("c", "look")]),
         Message("tool", [ToolResult("c", None, text, is_error)]),
     ]
     body = gemini.encode_request(Request(context=Context(None, history))).body
-    assert body["contents"][1]["parts"][0]["functionResponse"]["response"] == response
+    assert body["contents"][2]["parts"][0]["functionResponse"]["response"] == response
 
 
 VALUES = st.recursive(

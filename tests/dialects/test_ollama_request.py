@@ -116,7 +116,7 @@ CHOICES: dict[str, tuple[ToolChoice | None, list[str], str, list[Said]]] = {
         ToolChoice("required", ["what"]),
         ["look", "find"],
         f"Hi\n\n{ASK}",
-        [("tool_choice.names", "dropped", "semantic"), ("tool_choice", "approximated", "semantic")],
+        [("tool_choice.names", "approximated", "semantic"), ("tool_choice", "approximated", "semantic")],
     ),
 }
 
@@ -190,8 +190,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         {"n": 2, "parallel_tool_calls": False, "metadata": {"a": "b"}, "user": "u", "store": True},
         {},
         [
-            (field, "dropped", "semantic")
-            for field in ("parallel_tool_calls", "n", "metadata", "user", "store")
+            ("parallel_tool_calls", "dropped", "minor"),
+            *((field, "dropped", "semantic") for field in ("n", "metadata", "user", "store")),
         ],
     ),
     "thinks": ({"thinking": "enabled"}, {"think": True}, []),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.oracles import RESPONSES
-from tests.stream_cases import decode
+from tests.stream_cases import STEPS, decode
 from tests.stream_oracles import READERS
 from tests.wires import differences, of_dialect
 from toolwire import (
@@ -178,12 +178,13 @@ def test_what_a_stream_tells(name: str) -> None:
     assert (response.finish_reason, events[-1]) == (finish, MessageEnd(complete=whole))
 
 
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", BOTH)
-def test_events_do_not_depend_on_the_bytes(name: str) -> None:
+def test_events_do_not_depend_on_the_bytes(name: str, step: int) -> None:
     data = BOTH[name][0]
     whole = decode("ollama", data)
     assert decode("ollama", data, range(len(data))) == whole
-    for cut in range(len(data)):
+    for cut in range(0, len(data), step):
         told = accumulate(decode("ollama", data[:cut])).tool_calls
         assert told == accumulate(whole).tool_calls[: len(told)]
 

@@ -116,7 +116,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         [],
     ),
-    "an empty answer": (Message("assistant", []), {"role": "assistant", "content": None}, []),
+    "an empty answer": (Message("assistant", []), {"role": "assistant", "content": ""}, []),
     "a picture in place": (
         Message("user", [Text("a"), Image(data=PNG, media_type="image/png", detail="low")]),
         {

@@ -80,7 +80,6 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "a tier": ({"service_tier": "priority"}, {"service_tier": "priority"}, []),
     "a tier of another": ({"service_tier": "standard_only"}, {}, [("service_tier", "dropped", "semantic")]),
     "text": ({"output": Output("text")}, {"response_format": {"type": "text"}}, []),
-    "json": ({"output": Output("json")}, {"response_format": {"type": "json_object"}}, []),
     "a schema": (
         {"output": Output("schema", SCHEMA)},
         {"response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": SCHEMA}}},
@@ -120,6 +119,20 @@ def test_a_setting(case: str) -> None:
     encoded = openai_chat.encode_request(asking([Message("Hi")], **fields))
     assert encoded.body == {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **said}
     assert losses(encoded) == lost
+
+
+def test_json_is_asked_for_in_words() -> None:
+    def written(*messages: Any) -> tuple[list[Any], list[Said]]:
+        encoded = openai_chat.encode_request(asking([*messages], output=Output("json")))
+        assert encoded.body["response_format"] == {"type": "json_object"}
+        return encoded.body["messages"], losses(encoded)
+
+    asked = {"role": "system", "content": "Answer in JSON."}
+    hi, last = {"role": "user", "content": "Hi"}, {"role": "user", "content": "As json."}
+    said = [("output", "approximated", "minor")]
+    assert written(Message("Hi")) == ([asked, hi], said)
+    assert written(Message("Hi"), Message("As json.")) == ([asked, hi, last], said), "it stays as it was"
+    assert written(Message("As json.")) == ([last], [])
 
 
 OUTPUTS: list[tuple[Any, Output | None]] = [

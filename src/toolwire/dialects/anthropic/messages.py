@@ -44,6 +44,7 @@ from toolwire.types import (
 )
 
 EMPTY = "(empty)"
+THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -139,6 +140,19 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     return turns.bodies
 
 
+def runs_unthought(bodies: list[Any]) -> bool:
+    """Whether the results at the end answer calls of a turn that does not begin with its thinking."""
+    kinds: dict[str, list[Any]] = {"user": [], "assistant": []}
+    for role, found in kinds.items():
+        while bodies and type(bodies[-1]) is dict and bodies[-1].get("role") == role:
+            *bodies, last = bodies
+            blocks = last.get("content")
+            listed = blocks if type(blocks) is list else ["text"]
+            found[:0] = [block.get("type") if type(block) is dict else block for block in listed]
+    called = "tool_result" in kinds["user"] and "tool_use" in kinds["assistant"]
+    return called and kinds["assistant"][0] not in THOUGHTS
+
+
 def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
     content, opaque = message.content, message.opaque
     if "whole" in form_of(opaque, DIALECT):
@@ -163,7 +177,8 @@ def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: Turns) 
     if message.tool_call_id is not None or message.name is not None:
         _lose_around(message, ledger)
     if type(content) is str:
-        if content and (role == "assistant" or (role == "user" and turns.open is None)):
+        worded = content and not content.isspace()
+        if worded and (role == "assistant" or (role == "user" and turns.open is None)):
             turns.open = None
             turns.bodies.append({"role": role, "content": content})
             return
@@ -238,15 +253,19 @@ def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
 
 
 def _encode_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a text from elsewhere; an empty one is left out, because this wire refuses it."""
-    return encode_text(part, ledger) if part.text else None
+    """Write a text from elsewhere; one without a word is left out, because this wire refuses it."""
+    if part.text and not part.text.isspace():
+        return encode_text(part, ledger)
+    if part.text:
+        ledger.lose("text", "blank", f"{DIALECT} refuses a text of spaces alone", severity="minor")
+    return None
 
 
 def _encode_user_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     if part.citations and (ledger.quirks.api_version or NEWEST) >= NEWEST:
         ledger.lose("citations", "citation", f"{DIALECT} {NEWEST} takes none in a text of the user")
         part = replace(part, citations=None)
-    return encode_text(part, ledger) if part.text or ledger.own else None
+    return encode_text(part, ledger) if ledger.own else _encode_words(part, ledger)
 
 
 def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:

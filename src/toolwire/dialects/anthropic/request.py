@@ -6,7 +6,12 @@ newest.
 
 from typing import Any
 
-from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages
+from toolwire.dialects.anthropic.messages import (
+    decode_messages,
+    encode_blocks,
+    encode_messages,
+    runs_unthought,
+)
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import (
     always_thinks,
@@ -14,15 +19,18 @@ from toolwire.dialects.anthropic.tools import (
     decode_tools,
     encode_choice,
     encode_tools,
+    finds_budget,
     mode_of_thinking,
 )
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
+from toolwire.repair import begin, is_begun, repair
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
+from toolwire.standins import BEGINNING
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
 
 PATH = "/v1/messages"
+BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 LEAST_BUDGET = 1024
 TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
@@ -34,9 +42,11 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         raise InvalidBody("a request's body must be a JSON object", path="$")
     rest = body.copy()
     form: dict[str, Any] = {"path": path} if path and path != PATH else {}
-    messages = decode_messages(rest.pop("messages")) if type(rest.get("messages")) is list else None
-    if messages is None:
+    turns = rest.pop("messages") if type(rest.get("messages")) is list else None
+    if turns is None:
         form["no_messages"] = True
+    elif is_begun(turns, BEGUN):
+        form["begun"], turns = True, turns[1:]
     system = rest.get("system")
     if type(system) is list and system:
         system = decode_parts(rest.pop("system"))
@@ -46,7 +56,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         system = None
     tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
     fields, spelled = SETTINGS.decode(rest)
-    context = Context(system, messages or [], tools)
+    context = Context(system, decode_messages(turns or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
@@ -59,6 +69,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     form = form_of(request.opaque, DIALECT)
     tools = encode_tools(request.tools, ledger)
     body: dict[str, Any] = {}
+    request = settle(request, ledger, tools)
     SETTINGS.encode(request, ledger, body)
     if not mine:
         _default_max_tokens(body, ledger)
@@ -67,9 +78,13 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
+    ledger.at = ()
+    if "begun" in form or (not mine and (messages or request.system)):
+        begin(encoded, BEGUN, None if mine else ledger)
+    if not mine:
+        _settle_thinking(body, encoded, ledger)
     if encoded or "no_messages" not in form:
         body["messages"] = encoded
-    ledger.at = ()
     ledger.lose_state(request.provider_state, f"{DIALECT} keeps no such state")
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
@@ -84,6 +99,13 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
     if budget and budget >= body["max_tokens"]:
         body["max_tokens"] = budget + ledger.quirks.default_max_tokens
         ledger.lose("max_tokens", "max_tokens", "must be larger than the thinking budget", "approximated")
+
+
+def _settle_thinking(body: dict[str, Any], turns: list[Any], ledger: Ledger) -> None:
+    """Leave thinking with a budget out where calls of a turn without thoughts are being answered."""
+    if body.get("thinking", {}).get("type") == "enabled" and runs_unthought(turns):
+        del body["thinking"]
+        ledger.lose("thinking", "thinking", f"on {DIALECT} the calls that are answered would begin with it")
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Ledger) -> int:
@@ -178,10 +200,14 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     mode, budget, display = mode_of_thinking(request), request.thinking_budget, request.thinking_display
     if mode is None:
         return ABSENT
+    if mode == "disabled" and not mine and always_thinks(request):
+        field = "thinking" if request.thinking is not None else "thinking_budget"
+        ledger.lose(field, "thinking", f"{request.model} always thinks")
+        return ABSENT
     if request.thinking is None and budget is not None and budget <= 0:
         budget = None
     body: dict[str, Any] = {"type": mode}
-    if mode == "enabled" and budget is None and not mine:
+    if mode == "enabled" and not mine and (budget is None or finds_budget(request)):
         body["type"] = mode = "adaptive"
     if budget is not None and (mode == "enabled" or mine):
         body["budget_tokens"] = budget if mine else max(budget, LEAST_BUDGET)

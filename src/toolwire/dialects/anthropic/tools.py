@@ -1,5 +1,6 @@
 """Tool declarations and the choice among them, in Messages."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,8 @@ from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 ALWAYS_THINKING = ("claude-opus-5-5", "claude-fable-5", "claude-mythos-5")
+WITHOUT_BUDGETS = (4, 7)
+_VERSION = re.compile(r"claude-[a-z]+-([0-9]{1,2})(?:-([0-9]))?(?![0-9])")
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
@@ -118,11 +121,6 @@ def decode_choice(value: Any) -> Understood | None:
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice and the parallel-call flag, which this wire keeps in it."""
     mine = made_by(request.opaque, DIALECT)
-    if not mine and not request.tools:
-        for field in ("tool_choice", "parallel_tool_calls"):
-            if getattr(request, field) is not None:
-                ledger.lose(field, field, "there is no tool to choose", severity="minor")
-        return ABSENT
     choice = request.tool_choice or ToolChoice("auto")
     body: dict[str, Any] = {"type": "any" if choice.mode == "required" else choice.mode}
     if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
@@ -152,6 +150,12 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 def always_thinks(request: Request) -> bool:
     """Whether thinking cannot be turned off in the request's model."""
     return (request.model or "").rpartition("/")[2].startswith(ALWAYS_THINKING)
+
+
+def finds_budget(request: Request) -> bool:
+    """Whether the request's model finds out itself how much to think, and takes no budget."""
+    said = _VERSION.search(request.model or "")
+    return said is not None and (int(said[1]), int(said[2] or 0)) >= WITHOUT_BUDGETS
 
 
 def _thinks(request: Request) -> bool:

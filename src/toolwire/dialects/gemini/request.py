@@ -32,11 +32,13 @@ from toolwire.dialects.gemini.tools import (
 )
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
-from toolwire.types import Context, Encoded, Request
+from toolwire.repair import begin, is_begun, repair
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
+from toolwire.standins import BEGINNING
+from toolwire.types import Context, Encoded, Request, Tool
 
 VERSION = "/v1beta/"
+BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
 COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
 VERBS = {False: "generateContent", True: "streamGenerateContent"}
 _PATH = re.compile(
@@ -78,18 +80,18 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     contents = rest.get("contents")
     if type(contents) is dict:
         contents, form["one"] = [contents], True
-    messages = decode_messages(contents) if type(contents) is list else None
-    if messages is None:
-        form["no_contents"] = True
-    else:
-        del rest["contents"]
+    if type(contents) is not list:
+        form["no_contents"], contents = True, []
+    elif rest.pop("contents") is contents and is_begun(contents, BEGUN):
+        form["begun"], contents = True, contents[1:]
     system = take_system(rest, form)
     tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
     _take(TOP, rest, fields, form)
     if path:
         _take_path(path, fields, rest, form)
-    return Request(context=Context(system, messages or [], tools), opaque=WIRE.own(rest, form), **fields)
+    opaque, context = WIRE.own(rest, form), Context(system, decode_messages(contents), tools)
+    return Request(context=context, opaque=opaque, **fields)
 
 
 def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
@@ -113,17 +115,20 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     form = form_of(request.opaque, DIALECT)
     tools = encode_tools(request.tools, ledger)
     flat: dict[str, Any] = {}
+    request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
     SETTINGS.encode(request, ledger, flat)
     body = _nest_config(flat, request)
     encode_strictness(request, body)
     messages = request.messages if mine else repair(request.messages, ledger.losses)
     first = _encode_system(request, messages, body, ledger)
     contents = encode_messages(messages, ledger, first)
+    ledger.at = ()
+    if "begun" in form or (not mine and (messages or request.system)):
+        begin(contents, BEGUN, None if mine else ledger)
     if contents or "no_contents" not in form:
         body["contents"] = contents[0] if "one" in form and len(contents) == 1 else contents
     if tools:
         body["tools"] = tools
-    ledger.at = ()
     ledger.lose_state(request.context.provider_state, f"{DIALECT} keeps no such state")
     if (opaque := request.opaque) is not None and opaque is not WIRE.plain and (mine or opaque.value):
         close(body, opaque, ledger)

@@ -228,8 +228,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write a `toolConfig`; the choice is narrowed to some tools by allowing only these."""
     choice, opaque = request.tool_choice, request.opaque
     mine = made_by(opaque, DIALECT)
-    if choice is None or (not mine and not any(isinstance(tool, Tool) for tool in request.tools)):
-        ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
+    if choice is None:
         return ABSENT
     spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, "toolConfig")
     outer = spelling(spelled, CALLING)

@@ -14,8 +14,8 @@ from toolwire.dialects.ollama.tools import decode_tools, encode_choice, encode_t
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
-from toolwire.types import Context, Encoded, Message, Output, Request
+from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
+from toolwire.types import Context, Encoded, Message, Output, Request, Tool
 
 PATH = "/api/chat"
 LEVELS: dict[str, Any] = {
@@ -53,6 +53,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
     body: dict[str, Any] = {}
+    request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
     SETTINGS.encode(request, ledger, body)
     if not mine:
         body.setdefault("stream", False)

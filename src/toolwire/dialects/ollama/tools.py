@@ -124,9 +124,6 @@ def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | N
     choice = request.tool_choice
     if choice is None or (choice.mode == "auto" and choice.names is None):
         return None, ""
-    if not request.tools:
-        ledger.lose("tool_choice", "tool_choice", "there is no tool to choose", severity="minor")
-        return None, ""
     if choice.mode == "none":
         ledger.lose("tool_choice", "tool_choice", "no tool is offered", "approximated", "minor")
         return (), ""
@@ -134,8 +131,6 @@ def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | N
     if choice.names is not None:
         declared = {tool.name for tool in request.tools if isinstance(tool, Tool)}
         offered = [name for name in choice.names if name in declared] or None
-        if offered is None:
-            ledger.lose("tool_choice.names", "tool_choice", "no tool of these names is declared")
     if choice.mode == "auto":
         ledger.lose("tool_choice.names", "tool_choice", "no other tool is offered", "approximated", "minor")
         return offered, ""

@@ -44,6 +44,7 @@ from toolwire.types import (
 )
 
 SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
+BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
 REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
@@ -230,7 +231,10 @@ def encode_message(
     elif opaque is not None and form_of(opaque, DIALECT).get("whole"):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "assistant":
-        bodies.append(encode_answer(message, ledger))
+        body = encode_answer(message, ledger)
+        if not ledger.own and body["content"] is None and BESIDE.isdisjoint(body):
+            body["content"] = ""
+        bodies.append(body)
     else:
         _encode_words(message, ledger, bodies, below)
 

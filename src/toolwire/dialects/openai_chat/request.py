@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.openai_chat.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.tools import (
@@ -15,13 +17,25 @@ from toolwire.dialects.openai_chat.tools import (
 from toolwire.errors import InvalidBody, UnsayableRequest
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.names import WORDS, Grammar, escape
-from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, texts
+from toolwire.repair import repair, say_json
+from toolwire.settings import (
+    ABSENT,
+    NUMBER,
+    Setting,
+    Settings,
+    Understood,
+    at_least,
+    plain,
+    sampling,
+    settle,
+    texts,
+)
 from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/v1/chat/completions"
 NAMES = Grammar(WORDS, 64)
-REASONING_ELSEWHERE = ("gpt-5.6", "gpt-6")
+REASONING_ELSEWHERE = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
+ALWAYS_REASONING = ("gpt-5.6", "gpt-6")
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
 
@@ -60,32 +74,37 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     form = form_of(request.opaque, DIALECT)
     tools = encode_tools(request.tools, ledger)
     body: dict[str, Any] = {}
+    request = _settle_effort(settle(request, ledger, tools), tools, ledger)
     SETTINGS.encode(request, ledger, body)
     if "max_completion_tokens" in body and (key := form.get("max_tokens_key", quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
     if not mine and len(tools.get("tools", ())) > TOOL_LIMIT:
         raise UnsayableRequest(f"{DIALECT} takes at most {TOOL_LIMIT} tools", path="tools")
-    if not mine and _is_refused(request, tools):
-        raise UnsayableRequest(
-            f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses",
-            path="effort",
-        )
     messages = request.messages if mine else repair(request.messages, ledger.losses)
     encoded = encode_system(request, ledger) + encode_messages(messages, ledger)
+    ledger.at = ()
+    if not mine:
+        say_json(request.output, encoded, ledger)
     if encoded or "no_messages" not in form:
         body["messages"] = encoded
-    ledger.at = ()
     ledger.lose_state(request.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
-def _is_refused(request: Request, tools: dict[str, Any]) -> bool:
-    """Whether the model takes no functions here while it reasons."""
-    if request.effort in {None, "none"} or not tools:
-        return False
-    return (request.model or "").rpartition("/")[2].startswith(REASONING_ELSEWHERE)
+def _settle_effort(request: Request, tools: dict[str, Any], ledger: Ledger) -> Request:
+    """Have a request from elsewhere not reason where its model takes no functions here while it does."""
+    if not tools or request.effort == "none" or made_by(request.opaque, DIALECT):
+        return request
+    name = (request.model or "").rpartition("/")[2]
+    only = f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses"
+    if request.effort is not None and name.startswith(REASONING_ELSEWHERE):
+        raise UnsayableRequest(only, path="effort")
+    if request.effort is not None or not name.startswith(ALWAYS_REASONING):
+        return request
+    ledger.lose("effort", "effort", only, "defaulted")
+    return replace(request, effort="none")
 
 
 def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
@@ -172,9 +191,9 @@ SETTINGS = Settings(
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
     plain("parallel_tool_calls", "parallel_tool_calls", bool),
-    plain("max_completion_tokens", "max_tokens", int),
-    plain("temperature", "temperature", *NUMBER),
-    plain("top_p", "top_p", *NUMBER),
+    at_least("max_completion_tokens", "max_tokens", 1),
+    sampling("temperature", 2),
+    sampling("top_p", 1),
     plain("frequency_penalty", "frequency_penalty", *NUMBER),
     plain("presence_penalty", "presence_penalty", *NUMBER),
     plain("seed", "seed", int),

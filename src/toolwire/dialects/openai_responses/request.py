@@ -24,8 +24,8 @@ from toolwire.dialects.openai_responses.tools import (
 from toolwire.errors import InvalidBody
 from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.names import WORDS, Grammar, escape
-from toolwire.repair import repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain
+from toolwire.repair import repair, say_json
+from toolwire.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 
 PATH = "/v1/responses"
@@ -84,6 +84,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     form = form_of(request.opaque, DIALECT)
     tools = encode_tools(context.tools, ledger)
     body: dict[str, Any] = {}
+    request = settle(request, ledger, tools)
     SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
@@ -92,12 +93,14 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if not mine and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
     items = Items(ledger)
-    first = _encode_system(context.system, messages, body, items, mine=mine)
+    first = _encode_system(request, messages, body, items)
     if context.provider_state:
         _encode_state(context.provider_state, body, ledger)
         if not mine and "previous_response_id" in body:
             first = _skip_stored(messages, first, items)
     encoded = encode_messages(messages, items, first)
+    if not mine:
+        say_json(request.output, encoded, ledger)
     if "no_input" not in form or encoded:
         body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
     ledger.replay(body, request.opaque)
@@ -137,26 +140,32 @@ def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
     return first
 
 
-def _encode_system(
-    system: Any, messages: Sequence[Message], body: dict[str, Any], items: Items, *, mine: bool
-) -> int:
+def _encode_system(request: Request, messages: Sequence[Message], body: dict[str, Any], items: Items) -> int:
     """Write the system prompt, and say how many messages are in it."""
-    ledger = items.ledger
-    if type(system) is str:
-        if system or mine:
-            body["instructions"] = system
-            return 0
+    system, ledger, mine = request.system, items.ledger, made_by(request.opaque, DIALECT)
+    if system and not mine and _is_item(request, messages):
+        ledger.at = ("system",)
+        encode_message(Message("system", system), items)
+    elif type(system) is str and (system or mine):
+        body["instructions"] = system
     elif system:
         ledger.at = ("system",)
         if _is_words(system, ledger):
             body["instructions"] = _join(system, ledger)
         else:
             encode_message(Message("system", system), items)
-        ledger.at = ()
-        return 0
-    if mine or not messages or messages[0].role != "system":
-        return 0
-    return _encode_first(messages[0], body, ledger)
+    elif not mine and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
+        return _encode_first(messages[0], body, ledger)
+    ledger.at = ()
+    return 0
+
+
+def _is_item(request: Request, after: Sequence[Message]) -> bool:
+    """Whether the system prompt has to stand in the input: where the word JSON or else nothing is in it."""
+    if request.output is not None and request.output.kind == "json":
+        return True
+    begins = bool(after) and after[0].role != "assistant"
+    return not begins and not request.provider_state
 
 
 def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int:
@@ -193,14 +202,6 @@ def _join(parts: Any, ledger: Ledger) -> str:
     if len(parts) > 1:
         ledger.lose("content", "system_parts", "instructions are one string", "merged", "minor")
     return "\n\n".join(part.text for part in parts)
-
-
-def _encode_max_tokens(request: Request, ledger: Ledger) -> Any:
-    tokens = request.max_tokens or 0
-    if tokens >= LEAST_TOKENS or made_by(request.opaque, DIALECT):
-        return tokens
-    ledger.lose("max_tokens", "max_tokens", f"the least here is {LEAST_TOKENS}", "approximated", "minor")
-    return LEAST_TOKENS
 
 
 def _decode_reasoning(value: Any) -> Understood | None:
@@ -339,14 +340,9 @@ SETTINGS = Settings(
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
     plain("parallel_tool_calls", "parallel_tool_calls", bool),
-    Setting(
-        "max_output_tokens",
-        ("max_tokens",),
-        plain("max_output_tokens", "max_tokens", int).decode,
-        _encode_max_tokens,
-    ),
-    plain("temperature", "temperature", *NUMBER),
-    plain("top_p", "top_p", *NUMBER),
+    at_least("max_output_tokens", "max_tokens", LEAST_TOKENS),
+    sampling("temperature", 2),
+    sampling("top_p", 1),
     plain("top_logprobs", "top_logprobs", int),
     Setting("include", ("logprobs",), _decode_include, _encode_include),
     Setting("reasoning", ("effort", "thinking_display"), _decode_reasoning, _encode_reasoning),

@@ -273,7 +273,11 @@ def check_tools(asked: Asked) -> Iterator[Refusal]:
         yield Refusal(f"The number of function declarations must be at most {MOST_DECLARATIONS}.")
     if (name := twice(names)) is not None:
         yield Refusal(f"Duplicate function declaration found: {name}")
-    yield from _check_calling(camel(body.get("toolConfig") or {}).get("functionCallingConfig"), names)
+    config = camel(body.get("toolConfig") or {})
+    calling = config.get("functionCallingConfig")
+    if calling is not None and not names and not config.get("includeServerSideToolInvocations"):
+        yield Refusal("Function calling config is set without function_declarations.")
+    yield from _check_calling(calling, names)
 
 
 def _check_declaration(given: Any, at: str) -> Iterator[Refusal]:

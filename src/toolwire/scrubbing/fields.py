@@ -1,0 +1,135 @@
+"""Which fields are sensitive by their names.
+
+Rules of this file:
+- Names are compared by their letters and digits: `api_key`, `api-key`, `apiKey` and `API_KEY` are one name. Full
+  width letters, and letters of other scripts that look Latin, are read as what they look like.
+- A name fits at any depth. A path, `a.*.token`, fits the end of a path; `*` is one step, or a part of a name:
+  `*_token`. The index of a list is a step, which a path may leave out. A key with dots is as many steps.
+- A few names are sensitive without being declared: what stands there is hidden if it is a text or a number.
+"""
+
+import re
+import string
+import unicodedata
+from collections.abc import Collection
+
+LIKE = str.maketrans(
+    "АВЕКМНОРСТХУІЈЅаекмнорстхуіјѕԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονακριυτıɡ",
+    "ABEKMHOPCTXYIJSaekmhopctxyijsdhlqwABEZHIKMNOPTYXovakpiutig",
+)
+# Any of these may be read as an ASCII letter: other scripts, full width, mathematical, raised, encircled.
+ALIKE = re.compile("[ªºıſɡʰ-ʸͰ-ԯᴬ-ᵪ⁰-ₜ℀-⅏Ⓐ-ⓩ！-～\U0001d400-\U0001d7ff]")  # noqa: RUF001 - that is the point
+APART = dict.fromkeys(map(ord, string.punctuation + string.whitespace))
+EXACT = frozenset({"token", "secret", "pwd", "authorization", "proxyauthorization", "cookie", "setcookie"})
+ENDS = (
+    *("password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "accesstoken", "refreshtoken"),
+    *("authtoken", "bearertoken", "sessiontoken", "clientsecret", "apisecret", "privatekey"),
+)
+HEADERS = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie"})
+# One of these, and a sign, is in each text that names a usual field.
+ROOTS = (
+    *("token", "secret", "pwd", "authorization", "cookie", "password", "passwd", "passphrase", "apikey"),
+    *("secretkey", "accesskey", "privatekey"),
+)
+SIGNED = bytes.maketrans(b"=:", b"==")
+UNSIGNED = bytes(set(range(128)) - set(string.ascii_letters.encode() + string.digits.encode() + b"=:"))
+
+Segment = tuple[str, ...]
+States = frozenset[tuple[int, int]]
+NOWHERE: States = frozenset()
+
+
+def plain(name: str) -> str:
+    """Give a name by its letters and digits alone; one that has none stays as it is."""
+    if name.isascii():
+        return name.lower().translate(APART) or name
+    shown = unicodedata.normalize("NFKC", name).translate(LIKE).casefold()
+    return "".join(filter(str.isalnum, shown)) or name
+
+
+def usual(name: str) -> str | None:
+    """Name what a plain name stands for that is sensitive without being declared."""
+    if name in EXACT:
+        return name
+    return next((end for end in ENDS if name.endswith(end)), None) if name.endswith(ENDS) else None
+
+
+class Fields:
+    """The names and paths that were declared sensitive."""
+
+    def __init__(self, declared: Collection[str]) -> None:
+        self.names: dict[str, str] = {}
+        self.paths: list[tuple[tuple[Segment, ...], str]] = []
+        for field in declared:
+            segments = [tuple(map(_plain_piece, one.split("*"))) for one in str(field).split(".") if one]
+            label = str(field).rpartition(".")[2].replace("*", "")
+            if len(segments) > 1 or "*" in str(field):
+                self.paths.append((tuple(segments), label))
+            else:
+                self.names[plain(str(field))] = label
+        last = [path[-1][-1] for path, _ in self.paths]
+        hints = [*ROOTS, *self.names, *last]
+        self.blind = any(not hint.isascii() or not hint.isalnum() or hint.isdigit() for hint in hints)
+        self.hints = () if self.blind else tuple(hint.encode() + b"=" for hint in hints)
+
+    def below(self, states: States, key: str) -> tuple[str | None, States]:
+        """Go one key down: the name under which it is declared sensitive, and how far paths are fulfilled."""
+        whole = plain(key)
+        if whole in self.names:
+            return self.names[whole], NOWHERE
+        if not self.paths and "." not in key:
+            return None, NOWHERE
+        found = None
+        for step in key.split(".") if "." in key else (key,):
+            name = plain(step)
+            found, states = self._step(states, name)
+            found = self.names.get(name) if found is None else found
+        return found, states
+
+    def inside(self, states: States, index: int) -> tuple[str | None, States]:
+        """Go into a list; a path may leave the index out."""
+        if not self.paths:
+            return None, NOWHERE
+        found, further = self._step(states, str(index))
+        return found, further | states
+
+    def _step(self, states: States, name: str) -> tuple[str | None, States]:
+        further, found = set(), None
+        for path, place in (*states, *((number, 0) for number in range(len(self.paths)))):
+            segments, label = self.paths[path]
+            if not _fits(segments[place], name):
+                continue
+            if place + 1 == len(segments):
+                found = label if found is None else found
+            else:
+                further.add((path, place + 1))
+        return found, frozenset(further)
+
+    def hinted(self, text: str) -> bool:
+        """Whether a text may name a sensitive field at all: quickly, and never wrongly no."""
+        if ":" not in text and "=" not in text:
+            return False
+        if self.blind or "\\u" in text or (not text.isascii() and ALIKE.search(text)):
+            return True
+        letters = text.encode("ascii", "ignore").lower().translate(SIGNED, UNSIGNED)
+        return any(hint in letters for hint in self.hints)
+
+
+def _plain_piece(piece: str) -> str:
+    return plain(piece) if piece else ""
+
+
+def _fits(pieces: Segment, name: str) -> bool:
+    """Whether a name fits a pattern whose pieces had `*` between them."""
+    if len(pieces) == 1:
+        return pieces[0] == name
+    first, last = pieces[0], pieces[-1]
+    if not (name.startswith(first) and name.endswith(last) and len(first) + len(last) <= len(name)):
+        return False
+    place, end = len(first), len(name) - len(last)
+    for piece in pieces[1:-1]:
+        found = name.find(piece, place, end)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True

@@ -1,0 +1,236 @@
+"""Values with what is sensitive hidden: nested, in JSON inside of text, in bytes.
+
+Rules of this file:
+- A value is never changed. What has nothing to hide is given back as it is.
+- What stood in a sensitive field is hidden wherever else it stands in the same value.
+- What is too deep, too large, circular or cannot be read is replaced; the rest stays.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from toolwire.scrubbing.fields import NOWHERE, Fields, States, plain, usual
+from toolwire.scrubbing.forms import forms_of
+from toolwire.scrubbing.masks import HIDDEN, LONG, SHORTEST, UNREADABLE, mask
+from toolwire.scrubbing.texts import spans, without
+
+DEEPEST = 64
+MOST_NODES = 300_000
+MOST_TEXT = 16 * 1024 * 1024
+CIRCULAR, TOO_DEEP = mask("circular"), mask("too deep")
+SAFE = (bool, date, time, timedelta, UUID, type(None))
+ENDINGS = {"{": "}", "[": "]", '"': '"'}
+
+
+def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = ()) -> Any:
+    """Give the value with sensitive fields, known secrets and what looks like a key hidden."""
+    try:
+        walk = Walk(Fields(fields), forms_of(secrets))
+        clean = walk.value(value)
+        more = [secret for secret in walk.found if len(secret) >= LONG]
+        return Walk(walk.fields, forms_of(more)).value(clean) if more else clean
+    except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
+        return UNREADABLE
+
+
+def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
+    """Take known secrets, the values of sensitive names and what looks like a key out of a text."""
+    try:
+        walk = Walk(Fields(fields), forms_of(secrets))
+        clean = walk.text(str(text), 0)
+        more = [secret for secret in walk.found if len(secret) >= LONG]
+        return Walk(walk.fields, forms_of(more)).text(clean, 0) if more else clean
+    except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
+        return UNREADABLE
+
+
+def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
+    """List the texts and numbers that stand in sensitive fields, the longest first."""
+    walk = Walk(Fields(fields), [])
+    try:
+        walk.value(value)
+    except Exception:  # noqa: BLE001, S110 - what was found until then is told
+        pass
+    return sorted((one for one in walk.found if len(one) >= SHORTEST), key=lambda one: (-len(one), one))
+
+
+class Walk:
+    """One walk through a value; what it hides by a field's name is in `found`."""
+
+    def __init__(self, fields: Fields, forms: list[str]) -> None:
+        self.fields = fields
+        self.forms = forms
+        self.found: set[str] = set()
+        self._nodes = 0
+        self._text = 0
+        self._above: set[int] = set()
+        self._keys: dict[str, tuple[str, str | None]] = {}
+
+    def value(self, value: Any, depth: int = 0, states: States = NOWHERE) -> Any:
+        """Give a value without what is sensitive in it."""
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise OverflowError("too many values")
+        match value:
+            case str():
+                return self.text(value, depth)
+            case int() | float() | Decimal() if not isinstance(value, bool):
+                return HIDDEN if self.forms and str(value) in self.forms else value
+            case _ if isinstance(value, SAFE):
+                return value
+            case bytes() | bytearray() | memoryview():
+                return self._bytes(value)
+        if depth > DEEPEST:
+            return TOO_DEEP
+        if id(value) in self._above:
+            return CIRCULAR
+        self._above.add(id(value))
+        try:
+            return self._nested(value, depth + 1, states)
+        finally:
+            self._above.discard(id(value))
+
+    def _nested(self, value: Any, depth: int, states: States) -> Any:
+        match value:
+            case Mapping():
+                return self._mapping(value, depth, states)
+            case list() | tuple():
+                return self._items(value, depth, states)
+            case set() | frozenset():
+                items = list(value)
+                clean = self._items(items, depth, states)
+                return value if clean is items else clean
+        return self._object(value, depth, states)
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int, states: States) -> Any:
+        clean: dict[Any, Any] = {}
+        changed = False
+        for key, inner in value.items():
+            said = str(key)
+            shown, name = self._key(said)
+            label, below = self.fields.below(states, said)
+            new = self._below(inner, depth, label, below, name)
+            changed = changed or new is not inner or shown is not said
+            clean[key if shown is said else _free(shown, clean)] = new
+        return clean if changed else value
+
+    def _key(self, said: str) -> tuple[str, str | None]:
+        """Give how a key is shown, and what it names that is sensitive without being declared."""
+        known = self._keys.get(said)
+        if known is None:
+            known = self._keys[said] = (self.text(said, DEEPEST), usual(plain(said)))
+        return said if known[0] == said else known[0], known[1]
+
+    def _items(self, value: Iterable[Any], depth: int, states: States) -> Any:
+        clean, changed = [], False
+        for index, inner in enumerate(value):
+            label, below = self.fields.inside(states, index)
+            new = self._below(inner, depth, label, below, None)
+            changed = changed or new is not inner
+            clean.append(new)
+        return (tuple(clean) if isinstance(value, tuple) else clean) if changed else value
+
+    def _below(self, inner: Any, depth: int, label: str | None, states: States, name: str | None) -> Any:
+        """Give what stands in a field or in a list; what is in a value of the caller's own fails alone."""
+        if label is None and type(inner) in (str, bytes, int, float) and inner not in ("", b""):
+            label = name
+        if label is not None:
+            self._keep(inner)
+            return inner if _is_mask(inner) else mask(label)
+        if depth > 1:
+            return self.value(inner, depth, states)
+        try:
+            return self.value(inner, depth, states)
+        except Exception:  # noqa: BLE001 - the other values can still be shown
+            return UNREADABLE
+
+    def _keep(self, value: Any) -> None:
+        """Note what is hidden, to find it elsewhere."""
+        waiting, seen = [(value, 0)], 0
+        while waiting and seen < MOST_NODES:
+            one, depth = waiting.pop()
+            seen += 1
+            match one:
+                case str() if not _is_mask(one):
+                    self.found.add(one)
+                case bytes():
+                    self.found.add(one.decode(errors="replace"))
+                case int() | float() if not isinstance(one, bool):
+                    self.found.add(str(one))
+                case Mapping() if depth < DEEPEST:
+                    waiting += [(inner, depth + 1) for inner in one.values()]
+                case list() | tuple() | set() | frozenset() if depth < DEEPEST:
+                    waiting += [(inner, depth + 1) for inner in one]
+
+    def _object(self, value: Any, depth: int, states: States) -> Any:
+        """Give an object as it is, if nothing that it says is sensitive; else what of it may be said."""
+        names = getattr(type(value), "__struct_fields__", None) or getattr(value, "__dict__", None) or ()
+        fields = {name: getattr(value, name) for name in names}
+        clean = self._mapping(fields, depth, states) if fields else fields
+        if clean is not fields:
+            return clean
+        said = str(value)
+        shown = self.text(said, depth)
+        return value if shown is said and self.text(repr(value), depth) == repr(value) else shown
+
+    def _bytes(self, value: Any) -> Any:
+        said = bytes(value).decode(errors="surrogateescape")
+        clean = self.text(said, DEEPEST)
+        return value if clean is said else clean.encode(errors="surrogateescape")
+
+    def text(self, text: str, depth: int) -> str:
+        """Give a text without what is sensitive in it; JSON is read, and written anew if something is hidden."""
+        self._text += len(text)
+        if self._text > MOST_TEXT:
+            raise OverflowError("too much text")
+        if len(text) < SHORTEST:
+            return text
+        if depth < DEEPEST and self._is_json(text):
+            try:
+                read = Pairs().read(text)
+            except ValueError:
+                pass
+            except RecursionError:
+                return TOO_DEEP
+            else:
+                clean = self.value(read.value, depth + 1)
+                if clean is not read.value or read.doubled:
+                    return json.dumps(clean, ensure_ascii=False)
+        hidden = spans(text, self.fields, self.forms)
+        return without(text, hidden) if hidden else text
+
+    def _is_json(self, text: str) -> bool:
+        stripped = text.strip()
+        if not stripped or ENDINGS.get(stripped[0]) != stripped[-1] or len(stripped) < SHORTEST:
+            return False
+        return self.fields.hinted(text)
+
+
+class Pairs:
+    """JSON as it is read: the value, and whether a name stood twice in one object, so that one value is lost."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.doubled = False
+
+    def read(self, text: str) -> "Pairs":
+        self.value = json.loads(text, object_pairs_hook=self._pairs)
+        return self
+
+    def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        self.doubled = self.doubled or len(made) < len(pairs)
+        return made
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("[hidden") and value.endswith("]") and len(value) < 60
+
+
+def _free(name: str, taken: Mapping[Any, Any]) -> str:
+    """Give a name that is not taken yet."""
+    return name if name not in taken else f"{name} {len(taken)}"

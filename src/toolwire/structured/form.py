@@ -1,0 +1,71 @@
+"""The form of one run's answer, as its loop minds it: what is asked for, what will do, what is given.
+
+Rules of this file:
+- Requests of the loop stay plain: what asks for the form is added to each when it is sent.
+- An answer that was refused or cut off ends the run: the next one would be the same again.
+- A run whose answer has the form ends with its value; any other end has none.
+"""
+
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.errors import NoStructuredOutput
+from toolwire.structured.mending import TOO_EARLY, is_answer, repair, settled, settled_history
+from toolwire.structured.reading import Found, Problems, read
+from toolwire.structured.wanted import Wanted
+from toolwire.structured.ways import Served, Way, prepare, way_of
+from toolwire.turns import Done, Ending
+from toolwire.types import Request, Response
+
+ANSWERED: frozenset[Ending] = frozenset({"answer", "terminal"})
+
+
+class Form(Struct, frozen=True):
+    """What is wanted of an answer, and the way to it."""
+
+    wanted: Wanted
+    way: Way
+
+    @classmethod
+    def of(cls, given: Any, provider: Served, request: Request) -> Self:
+        """Choose the way to an answer of this type or schema."""
+        wanted = Wanted.of(given)
+        return cls(wanted, way_of(provider, wanted, request))
+
+    def asked(self, request: Request) -> Request:
+        """Ask for the form."""
+        return prepare(request, self.wanted, self.way)
+
+    def mended(self, response: Response) -> str | None:
+        """Say what an answer has to be mended in, if that is of use."""
+        match read(response, self.wanted, self.way):
+            case Problems(kind="unfinished") if any(map(is_answer, response.parts)):
+                return TOO_EARLY
+            case Problems(mendable=True) as problems:
+                return repair(problems)
+        return None
+
+    def finished(self, done: Done) -> Done:
+        """Give the end with its value, and without what only asked for it."""
+        messages = settled_history(done.messages)
+        response = None if done.response is None else settled(done.response)
+        done = replace(done, messages=messages, calls=[], response=response)
+        if done.ending not in ANSWERED or response is None:
+            return done
+        match read(response, self.wanted, self.way):
+            case Found(value):
+                return replace(done, ending="answer", output=value)
+            case problems:
+                return replace(done, ending="error", reason="; ".join(problems.problems))
+
+    def value(self, done: Done) -> Any:
+        """Give the value of an end, or raise why it has none."""
+        if done.ending == "answer":
+            return done.output
+        response = done.response or Response()
+        found = read(response, self.wanted, self.way)
+        if isinstance(found, Problems):
+            raise NoStructuredOutput(found.kind, found.problems, found.text, done.response)
+        raise NoStructuredOutput(done.ending, (done.reason,), response.message.text, done.response)

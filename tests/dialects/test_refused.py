@@ -1,0 +1,179 @@
+"""What a vendor refuses is not written from elsewhere, and each such thing is named in a loss."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.dialects.asking import BEGUN, Said, asking, losses
+from toolwire import Message, ServerTool, Text, Tool, ToolCall, ToolChoice, ToolResult, dialect, translate
+from toolwire.dialects import NAMES
+
+LOOK = Tool("look", "Look.", {"type": "object", "properties": {}})
+SEARCH = ServerTool("web_search", "elsewhere", {"type": "web_search"})
+ONE_BY_ONE: dict[str, Any] = {"tool_choice": ToolChoice("required"), "parallel_tool_calls": False}
+STARTS: dict[str, tuple[str, Any]] = {
+    "anthropic": ("messages", {"role": "user", "content": "(the conversation begins)"}),
+    "gemini": ("contents", {"role": "user", "parts": [{"text": "(the conversation begins)"}]}),
+}
+
+
+@pytest.mark.parametrize("tools", [[], [SEARCH]])
+@pytest.mark.parametrize("target", NAMES)
+def test_without_a_tool_there_is_no_choice(target: str, tools: list[Any]) -> None:
+    said = asking([Message("Hi")], tools=tools, max_tokens=5, **ONE_BY_ONE)
+    unsaid = asking([Message("Hi")], tools=tools, max_tokens=5)
+    encoded, plain = (dialect(target).encode_request(request) for request in (said, unsaid))
+    assert encoded.body == plain.body
+    assert [loss for loss in losses(encoded) if loss not in losses(plain)] == [
+        ("tool_choice", "dropped", "minor"),
+        ("parallel_tool_calls", "dropped", "minor"),
+    ]
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_a_choice_is_among_the_tools_that_are_declared(target: str) -> None:
+    encoded = dialect(target).encode_request(
+        asking([Message("Hi")], tools=[LOOK], tool_choice=ToolChoice("required", ["find"]))
+    )
+    assert ("tool_choice.names", "approximated", "semantic") in losses(encoded)
+    assert "find" not in str(encoded.body)
+
+
+@pytest.mark.parametrize("target", STARTS)
+def test_a_conversation_that_the_model_begins_gets_a_turn_that_reads_back_as_nothing(target: str) -> None:
+    key, start = STARTS[target]
+    calls = [Message("assistant", [ToolCall("c", "look")]), Message("tool", [ToolResult("c", "look", "x")])]
+    grown: list[Any] = []
+    for messages in ([], calls, [*calls, Message("assistant", "Done."), Message("Thanks.")]):
+        request = asking(messages, system="Be brief.", tools=[LOOK], max_tokens=5)
+        encoded = dialect(target).encode_request(request)
+        turns = encoded.body[key]
+        assert turns[0] == start
+        assert turns[: len(grown)] == grown, "what was sent once stays"
+        assert losses(encoded) == [BEGUN]
+        read = dialect(target).decode_request(encoded.body)
+        assert [message.role for message in read.messages] == [message.role for message in messages]
+        again = dialect(target).encode_request(read)
+        assert (again.body, again.losses) == (encoded.body, ())
+        grown = turns
+
+
+@pytest.mark.parametrize("target", STARTS)
+def test_nothing_is_put_before_what_was_read_here(target: str) -> None:
+    key, start = STARTS[target]
+    role = "assistant" if target == "anthropic" else "model"
+    answer = {**start, "role": role}
+    for turns in ([answer], [answer, start], [start, start], [start, answer], [start], []):
+        body = {key: turns}
+        encoded = dialect(target).encode_request(dialect(target).decode_request(body))
+        assert (encoded.body, encoded.losses) == (body, ())
+
+
+def test_words_that_are_none_are_left_out_of_messages() -> None:
+    messages = [
+        Message("  "),
+        Message("assistant", "\n"),
+        Message("assistant", [Text(" "), Text("Yes.")]),
+        Message("user", [Text("\t"), Text("Go on.")]),
+    ]
+    encoded = dialect("anthropic").encode_request(asking(messages, max_tokens=5))
+    assert encoded.body["messages"] == [
+        {"role": "user", "content": "(empty)"},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": "Go on."},
+    ]
+    assert losses(encoded) == [
+        ("messages[0].content[0].text", "dropped", "minor"),
+        ("messages[0].content", "approximated", "minor"),
+        ("messages[1].content[0].text", "dropped", "minor"),
+        ("messages[2].content[0].text", "dropped", "minor"),
+        ("messages[3].content[0].text", "dropped", "minor"),
+    ]
+
+
+UNREASONED: list[tuple[dict[str, Any], list[Said]]] = [
+    ({"effort": "high"}, [("effort", "dropped", "semantic")]),
+    ({"effort": "none"}, [("effort", "dropped", "minor")]),
+    ({"thinking": "adaptive"}, [("thinking", "dropped", "semantic")]),
+    ({"thinking": "disabled"}, [("thinking", "dropped", "minor")]),
+    ({"thinking_budget": 5000}, [("thinking_budget", "dropped", "semantic")]),
+    ({"thinking_display": "summarized"}, [("thinking_display", "dropped", "semantic")]),
+]
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize(("settings", "lost"), UNREASONED)
+def test_a_model_that_does_not_reason_is_not_asked_to(
+    target: str, settings: dict[str, Any], lost: list[Said]
+) -> None:
+    plain = dialect(target).encode_request(asking([Message("Hi")], max_tokens=50))
+    request = asking([Message("Hi")], max_tokens=50, **settings)
+    encoded = dialect(target, reasons=False).encode_request(request)
+    assert (encoded.body, losses(encoded)) == (plain.body, lost)
+    own = dialect(target).decode_request(dialect(target).encode_request(request).body)
+    assert dialect(target, reasons=False).encode_request(own) == dialect(target).encode_request(own)
+
+
+WARM: list[tuple[dict[str, Any], bool]] = [
+    ({"temperature": 0.2}, False),
+    ({"temperature": 1}, True),
+    ({"temperature": 0.2, "effort": "none"}, True),
+    ({"top_p": 0.2, "effort": "low"}, False),
+    ({"top_p": 1.0, "effort": "low"}, True),
+]
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(("settings", "kept"), WARM)
+def test_a_model_that_reasons_draws_its_words_as_it_does(
+    target: str, settings: dict[str, Any], kept: bool
+) -> None:
+    field = next(iter(settings))
+    encoded = dialect(target, reasons=True).encode_request(asking([Message("Hi")], **settings))
+    assert (field in encoded.body) == kept
+    assert losses(encoded) == ([] if kept else [(field, "dropped", "semantic")])
+
+
+@pytest.mark.parametrize(("field", "given"), [("temperature", 2.5), ("top_p", -1), ("top_p", 1.5)])
+def test_a_number_out_of_bounds_is_not_sent(field: str, given: float) -> None:
+    encoded = translate.request(
+        {"model": "m", "max_tokens": 5, "messages": [], field: given}, "anthropic", "openai-chat"
+    )
+    assert field not in encoded.body
+    assert losses(encoded) == [(field, "dropped", "semantic")]
+
+
+def test_functions_where_a_model_takes_none_while_it_reasons() -> None:
+    request = replace(asking([Message("Hi")], tools=[LOOK]), model="gpt-6-sol")
+    encoded = dialect("openai-chat").encode_request(request)
+    assert encoded.body["reasoning_effort"] == "none"
+    assert losses(encoded) == [("effort", "defaulted", "semantic")]
+
+
+BUDGET: dict[str, Any] = {"thinking": "enabled", "thinking_budget": 2000, "max_tokens": 9000}
+
+
+def test_a_newer_claude_finds_its_budget_itself() -> None:
+    request = replace(asking([Message("Hi")], **BUDGET), model="claude-sonnet-5")
+    encoded = dialect("anthropic").encode_request(request)
+    assert encoded.body["thinking"] == {"type": "adaptive"}
+    assert losses(encoded) == [("thinking_budget", "dropped", "semantic")]
+    always = replace(asking([Message("Hi")], thinking="disabled", max_tokens=5), model="claude-opus-5-5")
+    encoded = dialect("anthropic").encode_request(always)
+    assert "thinking" not in encoded.body
+    assert losses(encoded) == [("thinking", "dropped", "semantic")]
+
+
+@pytest.mark.parametrize(
+    ("words", "thinks"),
+    [([], False), ([Message("And?")], False), ([Message("assistant", "A."), Message("Go on.")], True)],
+)
+def test_calls_without_thoughts_are_answered_without_thinking(words: list[Message], thinks: bool) -> None:
+    calls = [Message("assistant", [ToolCall("c", "look")]), Message("tool", [ToolResult("c", "look", "x")])]
+    request = replace(
+        asking([Message("Hi"), *calls, *words], tools=[LOOK], **BUDGET), model="claude-sonnet-4-5"
+    )
+    encoded = dialect("anthropic").encode_request(request)
+    assert ("thinking" in encoded.body) == thinks
+    assert losses(encoded) == ([] if thinks else [("thinking", "dropped", "semantic")])

@@ -1,0 +1,86 @@
+"""Structured output over real sockets: each dialect, each way, with a bad answer first, and with tools."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.structured.wanting import MODELS, WEATHER, Point
+from toolwire import sync
+from toolwire.arguments import format_arguments
+from toolwire.providers import PROVIDERS
+from toolwire.structured import (
+    ANSWER,
+    ATTEMPTS,
+    Found,
+    Problems,
+    Wanted,
+    answer_to,
+    next_messages,
+    prepare,
+    read,
+    settled_history,
+    way_of,
+)
+from toolwire.testing import simulate
+from toolwire.types import Context, Message, Request, Response, Text, Thinking, ToolCall, ToolResult
+
+GOOD: dict[str, Any] = {"x": 1, "y": 2}
+BAD: dict[str, Any] = {"x": "1", "y": 2}
+WANTED = Wanted.of(Point)
+
+
+def lead(client: Any, request: Request, kind: Any) -> tuple[Any, Request]:
+    """Lead a conversation as a loop does: tools first, then the answer, with bounded repair."""
+    way = way_of(PROVIDERS[client.provider.name], WANTED, request, kind)
+    attempts = 0
+    while True:
+        asked = prepare(request, WANTED, way)
+        settings = {name: getattr(asked, name) for name in ("tool_choice", "output", "thinking")}
+        response: Response = client.chat(asked.context, model=asked.model, **settings)
+        found = read(response, WANTED, way)
+        added = [response.message]
+        if isinstance(found, Found):
+            return found.value, _longer(request, added)
+        assert found.mendable or found.kind == "unfinished", found
+        attempts += found.mendable
+        assert attempts <= ATTEMPTS
+        added += _results(response, found) if found.kind == "unfinished" else next_messages(response, found)
+        request = _longer(request, added)
+
+
+def _longer(request: Request, messages: list[Message]) -> Request:
+    return replace(request, context=replace(request.context, messages=[*request.messages, *messages]))
+
+
+def _results(response: Response, problems: Problems) -> list[Message]:
+    results = [
+        answer_to(call, problems) if call.name == ANSWER else ToolResult(call.id, call.name, "sunny")
+        for call in response.tool_calls
+    ]
+    return [Message("tool", [result]) for result in results]
+
+
+def answers(kind: str, *given: dict[str, Any]) -> list[Any]:
+    """Script what a model says on a way."""
+    if kind == "tool":
+        return [[Thinking("Hm."), ToolCall(None, ANSWER, arguments)] for arguments in given]
+    return [[Thinking("Hm."), Text(format_arguments(arguments))] for arguments in given]
+
+
+@pytest.mark.parametrize("tools", [[], [WEATHER]], ids=["alone", "beside tools"])
+@pytest.mark.parametrize("kind", ["native", "tool", "instruction"])
+@pytest.mark.parametrize("name", MODELS)
+def test_an_answer_has_the_wanted_form_on_every_provider(name: str, kind: str, tools: list[Any]) -> None:
+    """Checklist 4.4 "Structured output on all four", rows R001-10 and I-34."""
+    first: list[Any] = [[ToolCall(None, "get_weather", {})]] if tools else []
+    early: list[Any] = [[ToolCall(None, "get_weather", {}), *answers("tool", GOOD)[0][1:]]] if tools else []
+    script = [*first, *(early if kind == "tool" else []), *answers(kind, BAD, GOOD), "You are welcome."]
+    with simulate(script) as model, sync.Client(name, base_url=model.url, api_key="k") as client:
+        request = Request(model=MODELS[name], context=Context("Be brief.", [Message("Hi")], tools))
+        value, request = lead(client, request, kind)
+        assert value == Point(1, 2)
+        history = settled_history(request.messages)
+        assert ANSWER not in repr(history)
+        thanked = replace(request.context, messages=[*history, Message("Thanks.")])
+        assert client.chat(thanked, model=MODELS[name]).content == "You are welcome."

@@ -1,0 +1,183 @@
+"""From an answer to the wanted value: exactly, or not at all."""
+
+import datetime as dt
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.structured.wanting import (
+    INSTRUCTION,
+    NATIVE,
+    STRICT,
+    TOOL,
+    Person,
+    Point,
+    answering,
+    by_tool,
+)
+from toolwire.structured import Found, Problems, Wanted, Way, read
+from toolwire.types import Refusal, Response, Text, Thinking, ToolCall
+
+GOOD = '{"x": 1, "y": 2}'
+OTHER = ToolCall("c9", "get_weather", {})
+WANTED = Wanted.of(Point)
+
+TEXTS: list[tuple[str, str]] = [
+    (GOOD, "found"),
+    (f" \n{GOOD}\n ", "found"),
+    (f"```json\n{GOOD}\n```", "found"),
+    (f"Here it is:\n\n```\n{GOOD}\n```\nAnything else?", "found"),
+    (f"~~~json\n{GOOD}\n~~~", "found"),
+    (f"<think>\nMaybe\n```json\n{{}}\n```\n</think>\n\n{GOOD}", "found"),
+    (f"<think>it is {{}}</think>{GOOD}", "found"),
+    (f"<think>\nso\n</think>\n```json\n{GOOD}\n```", "found"),
+    ("", "empty"),
+    (" \n", "empty"),
+    ("null", "no_json"),
+    ("42", "no_json"),
+    (f"[{GOOD}]", "no_json"),
+    (json.dumps(GOOD), "no_json"),
+    (f"Here it is: {GOOD}", "no_json"),
+    (f"{GOOD} Anything else?", "no_json"),
+    (f"{GOOD}\n{GOOD}", "no_json"),
+    (GOOD[:-1], "no_json"),
+    ("{'x': 1, 'y': 2}", "no_json"),
+    ('{"x": 1, "y": 2,}', "no_json"),
+    ('{"x": 1, "y": 2} // so', "no_json"),
+    ('{"x": 1, "x": 1, "y": 2}', "no_json"),
+    ('{"x": 1, "y": NaN}', "no_json"),
+    (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "no_json"),
+    (f"```json\n{GOOD}", "no_json"),
+    ("```\n\n```", "no_json"),
+    ("```\nnull\n```", "no_json"),
+    (f"```json\n{GOOD}\n{GOOD}\n```", "no_json"),
+    (f"<think>{GOOD}", "no_json"),
+    (f"<!--\n{GOOD}\n-->", "no_json"),
+    ("[" * 5000, "no_json"),
+    ('{"x":' * 5000, "no_json"),
+    ('{"x": "1", "y": 2}', "invalid"),
+    ('{"x": 1, "y": 2, "z": 3}', "invalid"),
+    ('{"x": 1, "y": null}', "invalid"),
+    ("{}", "invalid"),
+]
+
+
+def kind_of(read_: Any) -> str:
+    return read_.kind if isinstance(read_, Problems) else "found"
+
+
+@pytest.mark.parametrize(("text", "kind"), TEXTS, ids=[repr(row[0][:40]) for row in TEXTS])
+@pytest.mark.parametrize("way", [NATIVE, INSTRUCTION, TOOL], ids=lambda way: way.kind)
+def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: Way) -> None:
+    """Row R001-10: valid, or a problem; never a guess."""
+    found = read(answering(text), WANTED, way)
+    assert kind_of(found) == kind
+    if isinstance(found, Problems):
+        assert (found.text, bool(found.problems)) == (text, True)
+    else:
+        assert found == Found(Point(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("parts", "finish", "kind"),
+    [
+        ([by_tool(GOOD)], "tool_calls", "found"),
+        ([by_tool(GOOD)], "stop", "found"),
+        (["I answer now.", by_tool(GOOD)], "tool_calls", "found"),
+        ([Thinking("Hm."), by_tool(GOOD)], "tool_calls", "found"),
+        ([by_tool('{"x": 1}')], "tool_calls", "invalid"),
+        ([by_tool("")], "tool_calls", "invalid"),
+        ([by_tool('{"x": 1,')], "tool_calls", "no_json"),
+        ([by_tool('{"x": 1, "x": 1, "y": 2}')], "tool_calls", "no_json"),
+        ([by_tool(GOOD), by_tool(GOOD, 2)], "tool_calls", "invalid"),
+        ([by_tool(GOOD), OTHER], "tool_calls", "unfinished"),
+        ([OTHER], "tool_calls", "unfinished"),
+        ([GOOD, OTHER], "tool_calls", "unfinished"),
+        ([GOOD, ToolCall.parse("c9", "get_weather", "{")], "tool_calls", "unfinished"),
+        ([GOOD], "pause", "unfinished"),
+        ([GOOD], "length", "cut_off"),
+        ([by_tool(GOOD)], "length", "cut_off"),
+        ([GOOD], "context_window", "cut_off"),
+        ([GOOD], "incomplete", "cut_off"),
+        ([GOOD], "error", "cut_off"),
+        ([GOOD], "refusal", "refused"),
+        ([GOOD], "content_filter", "refused"),
+        ([Refusal(text="I cannot.")], "stop", "refused"),
+        ([GOOD], None, "found"),
+        ([GOOD[:8], GOOD[8:]], "stop", "found"),
+        ([], "malformed_tool_call", "empty"),
+        ([Thinking("Hm.")], "stop", "empty"),
+    ],
+)
+def test_what_is_no_answer_is_told_apart(parts: list[Any], finish: Any, kind: str) -> None:
+    """Row I-34: the call of the answer's tool is the answer, and no other call is."""
+    found = read(answering(*parts, finish=finish), WANTED, TOOL)
+    assert kind_of(found) == kind
+    assert isinstance(found, Found) or found.mendable == (kind in ("empty", "no_json", "invalid"))
+
+
+def test_a_response_without_a_choice_is_empty() -> None:
+    assert kind_of(read(Response(), WANTED, NATIVE)) == "empty"
+
+
+def test_a_strict_model_says_absent_with_null() -> None:
+    wanted, said = Wanted.of(Person), answering('{"name": "Ada", "age": null, "tags": null}')
+    assert read(said, wanted, STRICT) == Found(Person("Ada"))
+    assert kind_of(read(said, wanted, NATIVE)) == "invalid"
+    nested = answering('{"value": [{"name": "Ada", "age": null, "tags": ["a"]}]}')
+    assert read(nested, Wanted.of(list[Person]), STRICT) == Found([Person("Ada", 3, ["a"])])
+
+
+def test_none_is_a_value() -> None:
+    assert read(answering('{"value": null}'), Wanted.of(int | None), NATIVE) == Found(None)
+
+
+def test_what_no_value_can_be_made_of_is_named() -> None:
+    found = read(answering('{"value": "2026-02-30"}'), Wanted.of(dt.date), NATIVE)
+    assert isinstance(found, Problems)
+    assert found.kind == "invalid"
+    assert found.problems[0].startswith("field value: ")
+
+
+SECRET = "s3cr3t-" * 200_000
+
+
+@pytest.mark.parametrize("text", [json.dumps({"x": SECRET, "y": 2}), SECRET, json.dumps({SECRET: 1})])
+def test_a_huge_answer_is_not_repeated(text: str) -> None:
+    found = read(answering(text), WANTED, NATIVE)
+    assert isinstance(found, Problems)
+    assert sum(map(len, found.problems)) < 3000
+    assert found.text == text
+
+
+NUMBERS = st.integers(-9, 9) | st.floats() | st.booleans() | st.just("1")
+POINTS = st.fixed_dictionaries({"x": st.integers(-9, 9), "y": NUMBERS}).map(json.dumps)
+NOISE = st.sampled_from(
+    ["", "\n", "```\n", "```json\n", "\n```", "<think>\n", "</think>\n", "So: ", "}", "\\"]
+)
+
+
+def test_no_text_gives_a_wrong_value(tally: Counter[str]) -> None:
+    """What is found stood in the text as a whole object of its own, and was the only one."""
+    kinds: Counter[str] = Counter()
+
+    @settings(max_examples=300)
+    @given(st.lists(POINTS | NOISE, max_size=4), st.lists(POINTS, max_size=1))
+    def hold(pieces: list[str], last: list[str]) -> None:
+        text = "".join([*pieces, *last])
+        found = read(answering(Text(text)), WANTED, INSTRUCTION)
+        kinds[kind_of(found)] += 1
+        if isinstance(found, Found):
+            whole = text.rpartition("</think>")[2]
+            written = json.loads(whole[whole.index("{") : whole.rindex("}") + 1])
+            assert type(written["x"]) is not bool
+            assert type(written["y"]) is not bool
+            assert found.value == Point(**written)
+
+    hold()
+    assert kinds.keys() >= {"found", "no_json", "invalid", "empty"}
+    tally["texts read as structured output"] += kinds.total()
