@@ -8,6 +8,7 @@ from toolwire import Context, Message, Request, catalogue, dialect
 from toolwire.catalogue import Model
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField
+from toolwire.exchange import http_request_of
 from toolwire.ledger import PLAIN, tuned
 from toolwire.providers import (
     ALIASES,
@@ -16,6 +17,7 @@ from toolwire.providers import (
     Provider,
     UnknownProvider,
     provider_of,
+    put_key,
     quirks_of,
 )
 
@@ -144,3 +146,52 @@ def test_the_most_tokens_of_a_model_are_asked_for_and_never_fewer_than_1024() ->
     encoded = dialect("anthropic").encode_request(asked, **known)
     assert encoded.body["max_tokens"] == 128_000
     assert [loss.path for loss in encoded.losses] == ["max_tokens"]
+
+
+PLACES: dict[str, tuple[str, str, str, str]] = {
+    "openai": ("OPENAI_BASE_URL", "http://x/v1", "openai", "http://x/v1/chat/completions"),
+    "responses": ("OPENAI_BASE_URL", "http://x", "openai-responses", "http://x/v1/responses"),
+    "anthropic": ("ANTHROPIC_BASE_URL", "http://x/", "anthropic", "http://x/v1/messages"),
+    "a host": ("OLLAMA_HOST", "10.0.0.5", "ollama", "http://10.0.0.5:11434/api/chat"),
+    "a host and a port": ("OLLAMA_HOST", "10.0.0.5:80", "ollama", "http://10.0.0.5:80/api/chat"),
+    "its other wire": ("OLLAMA_HOST", "http://x:1", "ollama-v1", "http://x:1/v1/chat/completions"),
+    "azure": ("AZURE_OPENAI_ENDPOINT", "https://r.x/", "azure", "https://r.x/openai/v1/chat/completions"),
+    "nothing": ("OLLAMA_HOST", " ", "ollama", "http://localhost:11434/api/chat"),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_the_environment_may_say_where_a_server_is(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable, said, name, url = PLACES[case]
+    monkeypatch.setenv(variable, said)
+    request = Request(context=Context(None, [Message("Hi")]), model="m")
+    for given in (provider_of(name)[0], provider_of(None, f"{name}/m")[0], provider_of({"name": name})[0]):
+        sent = http_request_of(given, given.speaks().encode_request(request))
+        assert sent.url == url
+    assert provider_of(name, base_url="http://y")[0].base_url == "http://y"
+
+
+def test_a_base_that_says_the_version_too_is_not_doubled() -> None:
+    request = Request(context=Context(None, [Message("Hi")]), model="m", stream=True)
+    for name, base, url in (
+        ("openai", "https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
+        ("anthropic", "http://x/v1/", "http://x/v1/messages"),
+        ("gemini", "http://x/v1beta", "http://x/v1beta/models/m:streamGenerateContent?alt=sse"),
+        ("ollama", "http://x/api", "http://x/api/chat"),
+        ("groq", "http://x/v1", "http://x/v1/chat/completions"),
+    ):
+        given = provider_of(name, base_url=base)[0]
+        assert http_request_of(given, given.speaks().encode_request(request)).url == url
+
+
+def test_a_key_may_be_put_for_the_process() -> None:  # row I-32
+    try:
+        put_key("google", "k-1")
+        assert provider_of("gemini")[0].key == "k-1"
+        assert provider_of("gemini", api_key="k-2")[0].key == "k-2"
+        assert "k-1" not in repr(provider_of("gemini")[0])
+    finally:
+        put_key("gemini", None)
+    assert provider_of("gemini")[0].key is None
+    with pytest.raises(UnknownProvider):
+        put_key("nobody", "k")

@@ -5,7 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolwire import Context, Image, Message, Opaque, ServerTool, Text, Tool, ToolCall, ToolResult
+from toolwire import (
+    Context,
+    Image,
+    Message,
+    Opaque,
+    Response,
+    ServerTool,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from toolwire.errors import InvalidField, MissingFields
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -247,3 +259,26 @@ def test_declarations_that_may_leave_the_description_out() -> None:
     with pytest.raises(MissingFields) as caught:
         Tool.from_map({"name": "f", "parameters": schema})
     assert caught.value.fields == ["description"]
+
+
+def test_a_usage_reads_like_a_map_in_both_spellings() -> None:  # conflict 18, row I-33
+    usage = Usage(9, 4)
+    assert dict(usage) == {
+        "input_tokens": 9,
+        "output_tokens": 4,
+        "prompt_tokens": 9,
+        "completion_tokens": 4,
+        "total_tokens": 13,
+    }
+    assert Usage()["prompt_tokens"] == 0
+    with pytest.raises(KeyError):
+        usage["tokens"]
+
+
+def test_a_response_says_whether_it_is_the_answer() -> None:  # row I-23
+    answer = Response.of(Message("assistant", "Warm."), "stop")
+    call = Response.of(Message("assistant", [ToolCall("c", "f", {})]), "tool_calls")
+    broken = Response.of(Message("assistant", [ToolCall.parse("c", "f", "{")]), "stop")
+    cut = Response.of(Message("assistant", "War"), "length")
+    assert [one.has_tool_calls() for one in (answer, call, broken, cut)] == [False, True, False, False]
+    assert [one.is_final_answer() for one in (answer, call, broken, cut)] == [True, False, False, False]

@@ -72,14 +72,24 @@ if _TYPE_CHECKING:
         testing,
         text_tagged,
         tool_calls,
+        traces,
         translate,
     )
     from toolwire.accumulation import Accumulator, accumulate, events_of
     from toolwire.catalogue import cost
+    from toolwire.clearing import Clearing
     from toolwire.codetools import CodeTools
     from toolwire.dialects import dialect
-    from toolwire.errors import LossyTranslation, ToolError, ToolwireError, UnknownDialect, UnknownTool
+    from toolwire.errors import (
+        LossyTranslation,
+        NoStructuredOutput,
+        ToolError,
+        ToolwireError,
+        UnknownDialect,
+        UnknownTool,
+    )
     from toolwire.execution import Cancel, Limits, execute
+    from toolwire.factory import LLMFactory, LLMResponse
     from toolwire.failures import ProviderError
     from toolwire.functions import tool
     from toolwire.ledger import Quirks
@@ -98,6 +108,7 @@ if _TYPE_CHECKING:
         renamed,
     )
     from toolwire.sync import Client, generate, stream
+    from toolwire.traces import Trace
 
 __all__ = [
     "Accumulator",
@@ -112,6 +123,7 @@ __all__ = [
     "ChoiceEnd",
     "Citation",
     "CitationDelta",
+    "Clearing",
     "Client",
     "CodeTools",
     "Composition",
@@ -123,6 +135,8 @@ __all__ = [
     "ErrorReply",
     "Event",
     "Image",
+    "LLMFactory",
+    "LLMResponse",
     "Limits",
     "LoopLimits",
     "Loss",
@@ -131,6 +145,7 @@ __all__ = [
     "MessageDelta",
     "MessageEnd",
     "MessageStart",
+    "NoStructuredOutput",
     "Opaque",
     "OpaqueDelta",
     "Output",
@@ -161,6 +176,7 @@ __all__ = [
     "ToolResolver",
     "ToolResult",
     "ToolwireError",
+    "Trace",
     "UnknownDialect",
     "UnknownTool",
     "Usage",
@@ -194,6 +210,7 @@ __all__ = [
     "tool",
     "tool_calls",
     "tool_loop",
+    "traces",
     "translate",
 ]
 
@@ -202,9 +219,11 @@ _LAZY = {
     "accumulate": "toolwire.accumulation",
     "events_of": "toolwire.accumulation",
     "cost": "toolwire.catalogue",
+    "Clearing": "toolwire.clearing",
     "CodeTools": "toolwire.codetools",
     "dialect": "toolwire.dialects",
     "LossyTranslation": "toolwire.errors",
+    "NoStructuredOutput": "toolwire.errors",
     "ToolError": "toolwire.errors",
     "ToolwireError": "toolwire.errors",
     "UnknownDialect": "toolwire.errors",
@@ -212,6 +231,8 @@ _LAZY = {
     "Cancel": "toolwire.execution",
     "Limits": "toolwire.execution",
     "execute": "toolwire.execution",
+    "LLMFactory": "toolwire.factory",
+    "LLMResponse": "toolwire.factory",
     "ProviderError": "toolwire.failures",
     "tool": "toolwire.functions",
     "Quirks": "toolwire.ledger",
@@ -232,11 +253,12 @@ _LAZY = {
     "Client": "toolwire.sync",
     "generate": "toolwire.sync",
     "stream": "toolwire.sync",
+    "Trace": "toolwire.traces",
 }
 _MODULES = frozenset(
     [
         *"aio catalogue codec declarations errors loop mcp providers".split(),
-        *"repair resolvers schema session_tools testing text_tagged tool_calls translate".split(),
+        *"repair resolvers schema session_tools testing text_tagged tool_calls traces translate".split(),
     ]
 )
 

@@ -6,7 +6,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from toolwire.conversing import Keep, Turn, conversing, request_of
 from toolwire.errors import InvalidField
 from toolwire.exchange import Line, Retries, exchanging
 from toolwire.execution import Cancel, Limits
-from toolwire.failures import ChoiceIgnored, exception_of
+from toolwire.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.loop import Done, LoopLimits
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import approved
@@ -35,6 +35,7 @@ from toolwire.types import (
 
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
+T = TypeVar("T")
 RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
 AROUND = ("context", "resolver", "approve", "traces", "output")
 
@@ -44,6 +45,7 @@ class Dialogue:
 
     With `fallback`, calls that a model writes into its text are read there, and it is told of its tools there
     from then on; `readers` name the forms that are read besides the protocol (`text_tagged.READERS`).
+    Where several providers are given, the next one is asked when one fails before it has said anything.
     """
 
     def __init__(
@@ -58,7 +60,8 @@ class Dialogue:
         readers: Iterable[str] = (),
         **options: Any,
     ) -> None:
-        found, chosen = provider_of(provider, model, **options)
+        first, *others = provider if isinstance(provider, list | tuple) and provider else [provider]
+        found, chosen = provider_of(first, model, **options)
         self.provider: Provider = found
         self.model = chosen
         self.transport = transport or _usual_transport()
@@ -71,12 +74,41 @@ class Dialogue:
             fallback=fallback,
             readers=tuple(readers),
         )
+        self.others = [
+            Dialogue(
+                other,
+                transport=self.transport,
+                timeouts=timeouts,
+                retries=retries,
+                fallback=fallback,
+                readers=readers,
+            )
+            for other in others
+        ]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
     def asking(self, messages: Any, settings: dict[str, Any]) -> Steps[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
+        return (yield from self._first(lambda one, said, _last: one.asking_once(messages, said), settings))
+
+    def _first(
+        self, begin: Callable[["Dialogue", dict[str, Any], bool], Steps[T]], settings: dict[str, Any]
+    ) -> Steps[T]:
+        """Ask this provider, and the others in turn where one fails before it has said anything."""
+        causes: list[Exception] = []
+        rest = {name: value for name, value in settings.items() if name != "model"}
+        for one in (self, *self.others):
+            try:
+                said = dict(settings if one is self else rest)
+                return (yield from begin(one, said, len(causes) == len(self.others)))
+            except ProviderError as problem:
+                causes.append(problem)
+        raise causes[0] if len(causes) == 1 else AllFailed(causes)
+
+    def asking_once(self, messages: Any, settings: dict[str, Any]) -> Steps[Response]:
+        """One round with this very provider."""
         line = self._line(settings)
         request, _ = self._request(messages, settings)
         choice = request.tool_choice
@@ -97,14 +129,22 @@ class Dialogue:
         stream: bool,
     ) -> Steps[Done]:
         """Lead a conversation to its end."""
-        line, turn = self._turn(prompt, settings, stream=stream)
-        return (yield from _led(line, turn, on_event, keep))
+
+        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Steps[Done]:
+            line, turn = one._turn(prompt, said, stream=stream)
+            return (yield from _led(line, turn, on_event, keep, last=last))
+
+        return (yield from self._first(begin, settings))
 
     def giving(self, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None) -> Steps[Any]:
         """Lead a conversation, and give its end; where a form of the answer was wanted, the value of it."""
-        line, turn = self._turn(prompt, settings, stream=False)
-        done = yield from _led(line, turn, on_event)
-        return done if turn.form is None else turn.form.value(done)
+
+        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Steps[Any]:
+            line, turn = one._turn(prompt, said, stream=False)
+            done = yield from _led(line, turn, on_event, last=last)
+            return done if turn.form is None else turn.form.value(done)
+
+        return (yield from self._first(begin, settings))
 
     def _turn(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Line, Turn]:
         """Say what is asked for, and of whom."""
@@ -184,12 +224,28 @@ def _recording(turn: Turn, line: Line, traces: Any) -> Any:
     return Recording(Scope.of(traces), line, turn.resolve, turn.terminal_tool)
 
 
-def _led(line: Line, turn: Turn, on_event: OnEvent | None, keep: Keep | None = None) -> Steps[Done]:
-    """Lead a conversation; an error before there was any answer is raised."""
-    done = yield from conversing(line, turn, on_event, keep)
+def _led(
+    line: Line, turn: Turn, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
+) -> Steps[Done]:
+    """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
+    if last:
+        done = yield from conversing(line, turn, on_event, keep)
+    else:
+        tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
+        done = yield from through(conversing(line, turn, tell, keep), _emit_unless_failed)
     if done.error is not None and not done.messages:
         raise exception_of(done.error, line.provider.name)
     return done
+
+
+def _failed(event: Any) -> bool:
+    """Whether a run ended before it had any answer."""
+    return isinstance(event, Done) and event.error is not None and not event.messages
+
+
+def _emit_unless_failed(event: Any) -> Steps[None]:
+    if not _failed(event):
+        yield Emit(event)
 
 
 def _insisting(line: Line, request: Any) -> Steps[Response]:

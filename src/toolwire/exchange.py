@@ -113,10 +113,13 @@ class Sent(Struct):
 
 def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
     """Give the HTTP request of an encoded one."""
-    path = encoded.path
+    base, path = provider.base_url.rstrip("/"), encoded.path
     for before, after in provider.paths:
         if path.startswith(before):
             path = after + path.removeprefix(before)
+    # A base that ends with what the path begins with says it for both: `https://api.openai.com/v1`.
+    version = path[: path.find("/", 1)]
+    path = path.removeprefix(version) if len(version) > 1 and base.endswith(version) else path
     if provider.query:
         mark = "&" if "?" in path else "?"
         path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
@@ -129,7 +132,7 @@ def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
             raise InvalidField(
                 name, "has characters that no header can carry; is the key right?", path=provider.name
             )
-    return HttpRequest("POST", provider.base_url.rstrip("/") + path, headers, encoded.json)
+    return HttpRequest("POST", base + path, headers, encoded.json)
 
 
 def exchanging(

@@ -1,5 +1,6 @@
 """What a provider's error is as an exception: typed, with its provider, status and request id."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from toolwire.errors import ToolwireError
@@ -45,6 +46,14 @@ class ProviderUnavailable(ProviderError):
 
 class ProviderTimeout(ProviderUnavailable):
     """The provider took too long."""
+
+
+class AllFailed(ToolwireError):
+    """Several providers were tried in turn, and each failed; `causes` say how."""
+
+    def __init__(self, causes: Sequence[Exception]) -> None:
+        self.causes = tuple(causes)
+        super().__init__(f"all models failed: {'; '.join(map(str, self.causes))}")
 
 
 class ChoiceIgnored(ToolwireError):

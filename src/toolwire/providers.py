@@ -2,8 +2,8 @@
 
 Rules of this file:
 - A provider is a value: nothing here opens a connection, asks on standard input, or fetches a model.
-- A key is what was given, else what the environment holds under the provider's names; it is in no repr and
-  in no message.
+- A key is what was given, else what `put_key` was told, else what the environment holds under the provider's
+  names; it is in no repr and in no message. An address that the environment says is taken for a preset's own.
 - A name is a provider (`ollama`), a model with one (`anthropic/claude-sonnet-4-5`), or both apart. A `/` that
   follows no known provider belongs to the model.
 """
@@ -11,6 +11,7 @@ Rules of this file:
 import os
 from collections.abc import Mapping
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,23 +23,29 @@ from toolwire.transport import place_of
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a server can do; each can be said otherwise for a client or a request."""
+    """What a server can do; each can be said otherwise for a client or a request.
+
+    With `named_choice` it can be told which tools may be called, with `clearing` to clear old results itself.
+    """
 
     native_tool_calls: bool = True
     parallel_tool_calls: bool = True
     tool_choice: bool = True
+    named_choice: bool = True
     developer_role: bool = True
     structured_output: bool = True
     structured_output_with_tools: bool = False
     streaming: bool = True
     images: bool = True
+    clearing: bool = False
 
 
 class Provider(Struct, frozen=True, kw_only=True):
     """A server: its address, its dialect, and how it wants to be asked.
 
-    `auth` is the header that carries the key, `env` the variables that may hold it. `paths` says where the
-    dialect's own paths are at this server, if elsewhere: a prefix that is replaced, and what takes its place.
+    `auth` is the header that carries the key, `env` the variables that may hold it, `base_url_env` the one
+    that may say where the server is instead. `paths` says where the dialect's own paths are at this server,
+    if elsewhere: a prefix that is replaced, and what takes its place.
     """
 
     name: str
@@ -46,6 +53,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     base_url: str
     auth: str | None = "Authorization"
     env: tuple[str, ...] = ()
+    base_url_env: str | None = None
     api_key: str | None = None
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -76,9 +84,20 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str | None:
-        """The key: the one that was given, else that of the environment."""
+        """The key: the one that was given, else that of this process, else that of the environment."""
         found = (os.environ.get(name) for name in self.env)
-        return self.api_key or next((key for key in found if key), None)
+        return self.api_key or _KEYS.get(self.name) or next((key for key in found if key), None)
+
+    def placed(self) -> Self:
+        """Give the provider where the environment says that it is."""
+        said = os.environ.get(self.base_url_env or "", "").strip()
+        if not said:
+            return self
+        own = urlsplit(self.base_url)
+        if "://" not in said:
+            said = f"{own.scheme}://{said if ':' in said or own.port is None else f'{said}:{own.port}'}"
+        path = urlsplit(said).path.rstrip("/")
+        return replace(self, base_url=said.rstrip("/") + ("" if path else own.path))
 
     def speaks(self) -> Any:
         """Give the dialect, tuned to this server."""
@@ -95,6 +114,20 @@ class UnknownProvider(UserError, LookupError):
         self.name = name
         self.known = tuple(PROVIDERS)
         super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}")
+
+
+_KEYS: dict[str, str] = {}
+
+
+def put_key(provider: str, key: str | None) -> None:
+    """Keep the key of a provider for this process, or forget it; a key that a client is given comes first."""
+    found = named(provider)
+    if found is None:
+        raise UnknownProvider(provider)
+    if key is None:
+        _KEYS.pop(found.name, None)
+    else:
+        _KEYS[found.name] = key
 
 
 def _compatible(name: str, base_url: str, env: str | None, **more: Any) -> Provider:
@@ -120,6 +153,7 @@ PROVIDERS: dict[str, Provider] = {
             dialect="openai-chat",
             base_url="https://api.openai.com",
             env=("OPENAI_API_KEY",),
+            base_url_env="OPENAI_BASE_URL",
             capabilities=BOTH,
         ),
         Provider(
@@ -127,6 +161,7 @@ PROVIDERS: dict[str, Provider] = {
             dialect="openai-responses",
             base_url="https://api.openai.com",
             env=("OPENAI_API_KEY",),
+            base_url_env="OPENAI_BASE_URL",
             capabilities=BOTH,
         ),
         Provider(
@@ -134,8 +169,9 @@ PROVIDERS: dict[str, Provider] = {
             dialect="anthropic",
             base_url="https://api.anthropic.com",
             env=("ANTHROPIC_API_KEY",),
+            base_url_env="ANTHROPIC_BASE_URL",
             headers={"anthropic-version": "2026-10-21"},
-            capabilities=BOTH,
+            capabilities=Capabilities(structured_output_with_tools=True, clearing=True),
         ),
         Provider(
             name="gemini",
@@ -143,6 +179,7 @@ PROVIDERS: dict[str, Provider] = {
             base_url="https://generativelanguage.googleapis.com",
             auth="x-goog-api-key",
             env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            base_url_env="GOOGLE_GEMINI_BASE_URL",
             capabilities=BOTH,
         ),
         Provider(
@@ -150,17 +187,25 @@ PROVIDERS: dict[str, Provider] = {
             dialect="ollama",
             base_url="http://localhost:11434",
             env=("OLLAMA_API_KEY",),
+            base_url_env="OLLAMA_HOST",
             capabilities=Capabilities(tool_choice=False),
             local=True,
         ),
         _compatible(
-            "ollama-v1", "http://localhost:11434/v1", None, api_key="ollama", capabilities=LOOSE, local=True
+            "ollama-v1",
+            "http://localhost:11434/v1",
+            None,
+            base_url_env="OLLAMA_HOST",
+            api_key="ollama",
+            capabilities=LOOSE,
+            local=True,
         ),
         _compatible(
             "azure",
             "https://RESOURCE.openai.azure.com/openai/v1",
             "AZURE_OPENAI_API_KEY",
             auth="api-key",
+            base_url_env="AZURE_OPENAI_ENDPOINT",
             capabilities=BOTH,
         ),
         _compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", capabilities=OLD),
@@ -190,7 +235,14 @@ PROVIDERS: dict[str, Provider] = {
             "fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", capabilities=OLD
         ),
         _compatible("vllm", "http://localhost:8000/v1", "VLLM_API_KEY", capabilities=OLD, local=True),
-        _compatible("llama.cpp", "http://localhost:8080/v1", None, capabilities=OLD, local=True),
+        _compatible(
+            "llama.cpp",
+            "http://localhost:8080/v1",
+            None,
+            capabilities=Capabilities(developer_role=False, named_choice=False),
+            quirks={"arguments_object": True},
+            local=True,
+        ),
         _compatible("lmstudio", "http://localhost:1234/v1", None, capabilities=OLD, local=True),
     )
 }
@@ -242,7 +294,7 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
             found = named(given)
             if found is None:
                 raise UnknownProvider(given)
-            provider = found
+            provider = found.placed()
         case Mapping():
             provider = _of_map(given)
         case _:
@@ -258,7 +310,7 @@ def _of_model(model: str | None) -> tuple[Provider, str | None]:
     found = named(prefix) if slash else None
     if found is None:
         raise UnknownProvider(prefix if slash else model)
-    return found, rest
+    return found.placed(), rest
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:
@@ -267,7 +319,7 @@ def _of_map(given: Mapping[str, Any]) -> Provider:
         fields.setdefault("name", fields.pop("adapter"))
     preset = named(str(fields.get("name", "")))
     if preset is not None:
-        return preset.with_options(**{key: value for key, value in fields.items() if key != "name"})
+        return preset.placed().with_options(**{key: value for key, value in fields.items() if key != "name"})
     missing = [key for key in ("dialect", "base_url") if key not in fields]
     if missing:
         raise InvalidField(

@@ -71,10 +71,16 @@ FAULTS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("case", FAULTS)
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(name, case, marks=pytest.mark.slow if case == "late" and name != "openai" else ())
+        for name in DIALECTS
+        for case in FAULTS
+    ],
+)
 def test_no_failure_tells_the_key(name: str, case: str, face: str, logged: Callable[[], str]) -> None:
-    options = {"api_key": KEY, "retries": Retries(attempts=1), "timeouts": Timeouts(first=0.1, connect=0.1)}
+    options = {"api_key": KEY, "retries": Retries(attempts=1), "timeouts": Timeouts(first=0.2, connect=0.1)}
     with simulate([FAULTS[case]], strict=False) as model, pytest.raises(ToolwireError) as found:
         lead(face, name, model.url, "?", options=options)
     sent = {value for value in model.requests[0].headers.values() if KEY in value}

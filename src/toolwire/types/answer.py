@@ -44,6 +44,15 @@ ErrorKind = Literal[
 RETRYABLE = frozenset({"rate_limit", "server", "timeout", "overloaded", "conflict"})
 
 
+COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "total_tokens": "total_tokens",
+}
+
+
 class Usage(Struct, frozen=True):
     """Tokens of one exchange: `input_tokens` includes what was cached, `output_tokens` what was thought."""
 
@@ -58,6 +67,13 @@ class Usage(Struct, frozen=True):
     def total_tokens(self) -> int:
         """Everything that was read and written."""
         return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+    def keys(self) -> tuple[str, ...]:
+        """List the names under which counts can be read like those of a map, in both common spellings."""
+        return tuple(COUNTS)
+
+    def __getitem__(self, name: str) -> int:
+        return getattr(self, COUNTS[name]) or 0
 
 
 class Choice(Struct, frozen=True):
@@ -106,6 +122,14 @@ class Response(Struct, frozen=True, kw_only=True):
     def tool_calls(self) -> list[ToolCall]:
         """The calls that the model wants run, in order; every one came whole, and its arguments are good."""
         return self.message.tool_calls
+
+    def has_tool_calls(self) -> bool:
+        """Whether the model wants something run."""
+        return bool(self.tool_calls)
+
+    def is_final_answer(self) -> bool:
+        """Whether the model has said what it had to say, and wants nothing run."""
+        return self.finish_reason in ("stop", "stop_sequence") and not (self.tool_calls or self.broken_calls)
 
     @property
     def broken_calls(self) -> list[ToolCall]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
+from toolwire.arguments import parse_arguments
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.parts import (
     Cache,
@@ -28,6 +29,9 @@ from toolwire.types.parts import (
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+CALL_KEYS = frozenset({"id", "type", "function"})
+FUNCTION_KEYS = frozenset({"name", "arguments"})
+MAPS = (dict, Mapping)  # a dict is found at once
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
@@ -60,10 +64,11 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
     @classmethod
     def from_map(cls, attrs: Mapping[str, Any]) -> Self:
         """Make a tool from a map as configuration files, MCP listings and OpenAI requests spell it."""
-        if not isinstance(attrs, Mapping):
+        if not isinstance(attrs, MAPS):
             raise InvalidField("attributes", "must be a map", path="Tool")
-        inner = attrs.get("function")
-        given = {str(key): value for key, value in (inner if isinstance(inner, Mapping) else attrs).items()}
+        inner: Any = attrs.get("function")
+        wrapped = isinstance(inner, MAPS)
+        given = {str(key): value for key, value in (inner if wrapped else attrs).items()}
         schemas = [given.pop(key) for key in SCHEMA_KEYS if given.get(key) is not None]
         if any(schema != schemas[0] for schema in schemas):
             raise InvalidField(
@@ -71,7 +76,7 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
             )
         if schemas:
             given["parameters"] = schemas[0]
-        if given.get("description") is None and (isinstance(inner, Mapping) or "inputSchema" in attrs):
+        if given.get("description") is None and (wrapped or "inputSchema" in attrs):
             # OpenAI's declarations and MCP's listings may leave the description out.
             return replace(cls.new(given, description=""), description=None)
         return cls.new(given)
@@ -185,12 +190,12 @@ class Message(Struct, frozen=True, gc=False):
     def of(cls, value: "Message | str | Mapping[str, Any]") -> "Message":
         """Make a message of whatever may stand for one."""
         match value:
-            case Message():
-                return value
+            case dict() | Mapping():
+                return cls.from_map(value)
             case str():
                 return cls("user", value)
-            case Mapping():
-                return cls.from_map(value)
+            case Message():
+                return value
         raise InvalidField(
             "message", f"must be a Message, a string or a map, not {type(value).__name__}", path="Context"
         )
@@ -252,32 +257,37 @@ def _read_image(url: str, inner: dict[Any, Any], part: dict[str, Any]) -> Image:
 
 def _read_call(call: Any, index: int) -> ToolCall:
     match call:
+        case {"function": {"name": str(name), "arguments": str(raw)}}:
+            arguments, error = parse_arguments(raw)
+            call_id, opaque = _id_of(call, index), _left_in(call)
+            return ToolCall(call_id, name, arguments, index, raw=raw, error=error, opaque=opaque)
+        case {"function": {"name": str(name), "arguments": dict(arguments)}}:
+            return ToolCall(_id_of(call, index), name, arguments, index, opaque=_left_in(call))
+        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
+            return ToolCall(_id_of(call, index), name, index=index, raw=text, custom=True)
         case ToolCall():
             return call
-        case {"function": {"name": str(name), "arguments": str(raw), **inner}}:
-            return ToolCall.parse(*_link(call, name, index), raw, index=index, opaque=_left_in(call, inner))
-        case {"function": {"name": str(name), "arguments": dict(arguments), **inner}}:
-            return ToolCall(*_link(call, name, index), arguments, index, opaque=_left_in(call, inner))
-        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
-            return ToolCall(*_link(call, name, index), index=index, raw=text, custom=True)
     raise InvalidField(
         f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message"
     )
 
 
-def _link(call: dict[str, Any], name: str, index: int) -> tuple[str | None, str]:
+def _id_of(call: Any, index: int) -> str | None:
     call_id = call.get("id")
-    if not isinstance(call_id, str | None):
+    if call_id is not None and not isinstance(call_id, str):
         raise InvalidField(f"tool_calls[{index}].id", "must be a string or null", path="Message")
-    return call_id, name
+    return call_id
 
 
-def _left_in(call: dict[str, Any], inner: dict[Any, Any]) -> Opaque | None:
-    taken = {"id", "type"} if inner else {"id", "type", "function"}
-    return _left_of(call | {"function": inner}, taken)
+def _left_in(call: dict[str, Any]) -> Opaque | None:
+    inner = call["function"]
+    if len(inner) == 2 and call.keys() <= CALL_KEYS:
+        return None
+    inner = {key: value for key, value in inner.items() if key not in FUNCTION_KEYS}
+    return _left_of({**call, "function": inner}, CALL_KEYS - {"function"} if inner else CALL_KEYS)
 
 
-def _left_of(given: dict[str, Any], taken: set[str]) -> Opaque | None:
+def _left_of(given: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque | None:
     """Keep what has no canonical field for the wire whose spelling this is."""
     rest = {key: value for key, value in given.items() if key not in taken}
     return Opaque("openai-chat", rest) if rest else None

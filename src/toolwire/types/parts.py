@@ -23,7 +23,7 @@ def check_fields(
     kind: str, attrs: Mapping[str, Any] | None, fields: dict[str, Any], required: tuple[str, ...]
 ) -> dict[str, Any]:
     """Merge a map and keywords, and name every required field that is missing."""
-    if attrs is not None and not isinstance(attrs, Mapping):
+    if attrs is not None and not isinstance(attrs, dict | Mapping):
         raise InvalidField("attributes", "must be a map", path=kind)
     given = {str(key): value for key, value in (attrs or {}).items()} | fields
     missing = [name for name in required if given.get(name) is None]

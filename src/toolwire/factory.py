@@ -1,0 +1,55 @@
+"""Clients by the names that others give them: a provider, a model, or one of several that works.
+
+Rules of this file:
+- A name is a provider, a model of a provider (`anthropic/...`), or a model that the catalogue knows.
+- Without a name, the environment says it, and else it is the first of the defaults.
+- `ollama` is asked in the format of OpenAI, as its users know it.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from toolwire import catalogue
+from toolwire.providers import PROVIDERS, UnknownProvider, named
+from toolwire.sync import Client
+from toolwire.types import Response
+
+LLMResponse = Response
+ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")
+DEFAULTS = {
+    "openai": "gpt-4o",
+    "anthropic": "claude-sonnet-4-20250514",
+    "ollama": "qwen2.5-coder:32b",
+}
+SERVED_BY = {"ollama": "ollama-v1"}
+
+
+class LLMFactory:
+    """Makes clients."""
+
+    @staticmethod
+    def create(name: str | None = None, **options: Any) -> Client:
+        """Make a client of a provider, a model, or what the environment says."""
+        return Client(*_meant(name), **options)
+
+    @staticmethod
+    def create_with_fallback(names: Sequence[str], **options: Any) -> Client:
+        """Make a client that asks the next of these models where one fails before it has said anything."""
+        found = [_meant(name) for name in names]
+        return Client([f"{provider}/{model}" for provider, model in found], **options)
+
+
+def _meant(name: str | None) -> tuple[str, str | None]:
+    """Say which provider and model a name means."""
+    said = name or next(filter(None, map(os.environ.get, ENVIRONMENT)), None) or next(iter(DEFAULTS))
+    provider, slash, model = said.partition("/")
+    if named(said) is not None:
+        return SERVED_BY.get(said, said), DEFAULTS.get(said)
+    if slash and named(provider) is not None:
+        return SERVED_BY.get(provider, provider), model
+    known = catalogue.model(said)
+    owner = next((one for one in known.providers if one in PROVIDERS), None) if known is not None else None
+    if owner is None:
+        raise UnknownProvider(said)
+    return SERVED_BY.get(owner, owner), said

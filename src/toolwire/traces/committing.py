@@ -1,0 +1,123 @@
+"""Rows of traces put into the table: the next ones of the chain, a batch in one transaction.
+
+Rules of this file:
+- The position, the sequence and the hashes are computed inside the transaction, from the rows before.
+- A batch that is tried again skips what is there already, by its id: an unknown outcome gives one row.
+- A store that was written with another key is not written to.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, select
+
+from toolwire.errors import InvalidField, StoreFailed, UserError
+from toolwire.traces.chain import ZEROS, next_ledger, row_hash
+from toolwire.traces.databases import Place, writing
+from toolwire.traces.rows import CONTENT
+
+REMEMBERED = 10_000
+ASKED = 500
+
+Chain = tuple[str, str]
+
+
+class Head(Struct, frozen=True):
+    """The last row of a store."""
+
+    position: int = 0
+    ledger: str = ZEROS
+
+
+class Committer:
+    """Commits batches to a store; it remembers the ends of conversations as long as nobody else writes."""
+
+    def __init__(self, place: Place, digest: Callable[[bytes], str]) -> None:
+        self._place = place
+        self._digest = digest
+        self._head: Head | None = None
+        self._ends: dict[Chain, tuple[int, str]] = {}
+
+    def commit(self, rows: Sequence[dict[str, Any]], *, again: bool = False) -> dict[int, UserError]:
+        """Put rows into the table in one transaction; what is refused of them comes back by its index."""
+        with writing(self._place) as connection:
+            head = self._found(connection)
+            refused, there = self._there(connection, rows) if again else ({}, set[int]())
+            left = [row for index, row in enumerate(rows) if index not in there]
+            made, head, ends = self._chained(connection, left, head)
+            if made:
+                connection.execute(self._place.table.insert(), made)
+        self._head = head
+        self._ends |= ends
+        return refused
+
+    def _found(self, connection: Connection) -> Head:
+        """Read the last row of the store; forget the conversations where somebody else wrote it."""
+        columns = self._place.table.c
+        if self._head is None:
+            query = select(self._place.table)
+        else:
+            query = select(columns.position, columns.ledger)
+        row = connection.execute(query.order_by(columns.position.desc()).limit(1)).mappings().first()
+        head = Head(row["position"], row["ledger"]) if row else Head()
+        if self._head is None and row is not None:
+            self._recognise(row)
+        if head != self._head or len(self._ends) > REMEMBERED:
+            self._ends = {}
+        return head
+
+    def _recognise(self, row: Mapping[str, Any]) -> None:
+        if row_hash(row, row["previous"], self._digest) != row["hash"]:
+            words = "the last row was written with another key, or was changed: verify the store"
+            raise StoreFailed(words, path="traces")
+
+    def _chained(
+        self, connection: Connection, rows: Sequence[dict[str, Any]], head: Head
+    ) -> tuple[list[dict[str, Any]], Head, dict[Chain, tuple[int, str]]]:
+        ends: dict[Chain, tuple[int, str]] = {}
+        position, ledger, now = head.position, head.ledger, time.time_ns() // 1000
+        made = []
+        for row in rows:
+            chain = (row["tenant_id"], row["conversation_id"])
+            end = ends.get(chain) or self._ends.get(chain) or self._end(connection, chain)
+            position += 1
+            new = {**row, "position": position, "sequence": end[0] + 1, "inserted_at": now, "previous": end[1]}
+            new["hash"] = row_hash(new, end[1], self._digest)
+            new["ledger"] = ledger = next_ledger(ledger, new["hash"], self._digest)
+            ends[chain] = (end[0] + 1, new["hash"])
+            made.append(new)
+        return made, Head(position, ledger), ends
+
+    def _end(self, connection: Connection, chain: Chain) -> tuple[int, str]:
+        columns = self._place.table.c
+        query = (
+            select(columns.sequence, columns.hash)
+            .where(columns.conversation_id == chain[1], columns.tenant_id == chain[0])
+            .order_by(columns.position.desc())
+            .limit(1)
+        )
+        row = connection.execute(query).first()
+        return (row[0], row[1]) if row else (0, ZEROS)
+
+    def _there(
+        self, connection: Connection, rows: Sequence[dict[str, Any]]
+    ) -> tuple[dict[int, UserError], set[int]]:
+        """Find what is in the table already, or twice in the batch; another trace with the same id is refused."""
+        table, ids = self._place.table, [row["id"] for row in rows]
+        known: dict[str, Mapping[Any, Any]] = {}
+        for start in range(0, len(ids), ASKED):
+            query = select(table).where(table.c.id.in_(ids[start : start + ASKED]))
+            known |= {row["id"]: row for row in connection.execute(query).mappings()}
+        refused: dict[int, UserError] = {}
+        there = set()
+        for index, row in enumerate(rows):
+            other = known.setdefault(row["id"], row)
+            if other is row:
+                continue
+            there.add(index)
+            if any(other[name] != row[name] for name in CONTENT):
+                refused[index] = InvalidField("id", "is the id of another trace", path="Trace")
+        return refused, there
+

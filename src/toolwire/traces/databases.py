@@ -1,0 +1,218 @@
+"""Databases that hold traces: how they are opened, written to and read from.
+
+Rules of this file:
+- SQLite: a WAL file that only its owner reads, synchronous FULL, every write begins with BEGIN IMMEDIATE; a path
+  that is a symbolic link is refused.
+- PostgreSQL: psycopg 3; one advisory lock for each store, held from the first statement of a write to its commit.
+- No message of this package holds a value of a row: a database's words are cut to their first line.
+"""
+
+import contextlib
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from toolwire.errors import InvalidField, MissingExtra, StoreFailed
+from toolwire.traces.tables import table
+
+PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
+OWN_PRAGMAS = (*PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
+DURABLE = (
+    "SELECT pg_advisory_xact_lock({lock}), CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+    " THEN set_config('synchronous_commit', 'on', true) END"
+)
+PASSING = ("08", "40", "53", "55P03", "57P")
+SUFFIXES = ("", "-wal", "-shm", "-journal")
+WORDS = 300
+
+
+class Place(Struct, frozen=True):
+    """Where a store is: an engine, its own or the host's, and the table."""
+
+    engine: Engine
+    table: Table
+    own: bool
+    namespace: str | None
+
+    @property
+    def database(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.engine.dialect.name
+
+    def close(self) -> None:
+        """Close the connections, unless they are the host's."""
+        if self.own:
+            self.engine.dispose()
+
+
+def place(url: Any, engine: Any, namespace: str | None, *, create: bool, patience: float) -> Place:
+    """Find where a store is, by a URL or by the host's engine."""
+    if (url is None) == (engine is None):
+        raise InvalidField("url", "or engine must be given, one of them", path="traces")
+    if engine is not None and not isinstance(engine, Engine):
+        raise InvalidField("engine", "must be an Engine of SQLAlchemy, not an async one", path="traces")
+    found = engine if engine is not None else _engine(url, create=create, patience=patience)
+    if found.dialect.name not in ("sqlite", "postgresql"):
+        raise InvalidField("engine", "must be of SQLite or PostgreSQL", path="traces")
+    schemas = found.dialect.name == "postgresql"
+    return Place(found, table(namespace, schemas=schemas), engine is None, namespace)
+
+
+def _engine(url: Any, *, create: bool, patience: float) -> Engine:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, TypeError, ValueError):
+        words = "must be like sqlite:///traces.db or postgresql://user@host/database"
+        raise InvalidField("url", words, path="traces") from None
+    opening = {"sqlite": _sqlite, "postgresql": _postgresql, "postgres": _postgresql}
+    kind = parsed.drivername.split("+", maxsplit=1)[0]
+    if kind not in opening:
+        raise InvalidField("url", f"must be of sqlite or postgresql, not {kind}", path="traces")
+    return opening[kind](parsed, create=create, patience=patience)
+
+
+def _postgresql(url: URL, *, create: bool, patience: float) -> Engine:
+    del create, patience
+    try:
+        return create_engine(url.set(drivername="postgresql+psycopg"), hide_parameters=True)
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise MissingExtra("psycopg", "traces", "to keep traces in PostgreSQL") from None
+
+
+def _sqlite(url: URL, *, create: bool, patience: float) -> Engine:
+    if not url.database or url.database.startswith((":memory:", "file:")) or url.query:
+        words = "must name a file by its plain path, as sqlite:///traces.db does: traces are kept in a file"
+        raise InvalidField("url", words, path="traces")
+    path = Path(url.database).absolute()
+    _own_file(path, create=create)
+    engine = create_engine(
+        url.set(drivername="sqlite", database=str(path)),
+        connect_args={"timeout": patience},
+        hide_parameters=True,
+    )
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, record: Any) -> None:
+        del record
+        _plain(path)
+        connection.isolation_level = None
+        for pragma in OWN_PRAGMAS:
+            connection.execute(pragma)
+
+    if create:
+        _write_ahead(engine, patience)
+    return engine
+
+
+def _own_file(path: Path, *, create: bool) -> None:
+    """Make the file with a mode that lets nobody else read it; one that is there stays as it is."""
+    _plain(path)
+    try:
+        if create:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        return
+    except OSError as problem:
+        raise StoreFailed(f"{path} cannot be created: {problem.strerror}", path="traces") from None
+    if not path.exists():
+        raise StoreFailed(f"there is no store at {path}", path="traces")
+
+
+def _plain(path: Path) -> None:
+    for suffix in SUFFIXES:
+        found = Path(f"{path}{suffix}")
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(found.lstat().st_mode):
+                words = f"{found} is a symbolic link or no regular file: name the file itself"
+                raise StoreFailed(words, path="traces")
+
+
+def _write_ahead(engine: Engine, patience: float) -> None:
+    """Switch the file to WAL; SQLite does not wait for others where it does that."""
+    late = time.monotonic() + patience
+    with saying("the store cannot be opened"):
+        while True:
+            try:
+                with engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                return
+            except DBAPIError as problem:
+                if not passes(problem) or time.monotonic() > late:
+                    raise
+                time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def writing(place: Place, *, lock: bool = True) -> Iterator[Connection]:
+    """Write in one transaction that no other writer is in, and commit it at the end."""
+    with place.engine.connect() as connection:
+        if place.database == "sqlite":
+            _begin_sqlite(connection, place, lock=lock)
+        else:
+            connection.exec_driver_sql(DURABLE.format(lock=_lock(place)))
+        yield connection
+        connection.commit()
+
+
+def _begin_sqlite(connection: Connection, place: Place, *, lock: bool) -> None:
+    raw: Any = connection.connection.driver_connection
+    if not place.own and not raw.in_transaction:
+        for pragma in PRAGMAS:
+            raw.execute(pragma)
+    connection.begin()
+    if not raw.in_transaction:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif lock:
+        # The host's engine begins its transactions itself: a write of nothing waits for the lock.
+        connection.exec_driver_sql(f'DELETE FROM "{place.table.name}" WHERE 0')  # noqa: S608 - a checked name
+
+
+def _lock(place: Place) -> int:
+    name = f"toolwire {place.table.schema or ''} {place.table.name}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
+@contextlib.contextmanager
+def reading(place: Place) -> Iterator[Connection]:
+    """Read; what fails is said without the values of rows."""
+    with saying("the store cannot be read"), place.engine.connect() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def saying(what: str) -> Iterator[None]:
+    """Turn what a database says into a StoreFailed."""
+    try:
+        yield
+    except (SQLAlchemyError, UnicodeError, OverflowError) as problem:
+        raise StoreFailed(f"{what}: {words_of(problem)}", path="traces") from None
+
+
+def words_of(problem: BaseException) -> str:
+    """Give the first line of what a database or the system says."""
+    said = getattr(problem, "orig", None) or problem
+    lines = str(said).strip().splitlines()
+    return lines[0][:WORDS] if lines else type(said).__name__
+
+
+def passes(problem: BaseException) -> bool:
+    """Whether what failed may succeed later: the database is locked, or the connection was lost."""
+    if not isinstance(problem, DBAPIError):
+        return False
+    if problem.connection_invalidated:
+        return True
+    state = getattr(problem.orig, "sqlstate", None)
+    if state is not None:
+        return bool(state.startswith(PASSING))
+    words = str(problem.orig)
+    return "locked" in words or "connection" in words

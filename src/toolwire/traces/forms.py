@@ -1,0 +1,181 @@
+"""Any value as text that every database keeps exactly: canonical JSON, with a declared form for what JSON lacks.
+
+Rules of this file:
+- JSON is written with sorted keys and without spaces; text stays as it is, floats are written by `repr`.
+- What JSON or a database cannot hold becomes text that begins with `$kind:`: `$text:` (NUL, lone surrogates and a
+  backslash as in JSON), `$float:nan`, `$int:0x..` (more than 4,000 digits), `$bytes:` (base64), `$null:` and
+  `$bool:` (keys), `$other:` (the type and how it shows itself), `$deep:` (cut: too deep, too many, or a circle).
+- Text that itself begins so becomes `$text:`, so the forms of text, numbers and bytes can be read back.
+- A key of the database is short: a longer text becomes `$long:`, its sha256 and its beginning.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+DEPTH = 100
+VALUES = 1_000_000
+KEY_BYTES = 600
+KEY_SHOWN = 100
+DIGITS = 4000
+EMPTY = {dict: "{}", list: "[]", tuple: "[]"}
+
+_MARKED = re.compile(r"\$(?:text|float|int|bytes|null|bool|other|deep|long):")
+_UNSAID = re.compile("[\x00\ud800-\udfff]")
+_ESCAPED = re.compile("[\x00\ud800-\udfff\\\\]")
+_ESCAPES = re.compile(r"\\(\\|u[0-9a-f]{4})")
+_LARGEST = 10**DIGITS
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+
+
+def text_form(text: str) -> str:
+    """Write text so that every database keeps it."""
+    plain = "\x00" not in text if text.isascii() else not _UNSAID.search(text)
+    if plain and not (text.startswith("$") and _MARKED.match(text)):
+        return text
+    return "$text:" + _ESCAPED.sub(_escape, text)
+
+
+def text_of(form: str) -> str:
+    """Read text back."""
+    if not form.startswith("$text:"):
+        return form
+    return _ESCAPES.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1][1:], 16)), form[6:])
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}"
+
+
+def key_form(text: str) -> str:
+    """Write text that is looked up: as text, and not longer than an index takes."""
+    form = text_form(text)
+    if len(form) <= KEY_BYTES // 4 or len(form.encode()) <= KEY_BYTES:
+        return form
+    return f"$long:{hashlib.sha256(form.encode()).hexdigest()}:{form[:KEY_SHOWN]}"
+
+
+def json_form(value: Any) -> str:
+    """Write any value as canonical JSON."""
+    if not value and type(value) in EMPTY:
+        return EMPTY[type(value)]
+    return _encode(_Writing().form(value))
+
+
+def json_of(form: str) -> Any:
+    """Read a value back."""
+    return _value(json.loads(form))
+
+
+class _Writing:
+    """One value on its way to JSON: how deep it is, and how many values are left."""
+
+    def __init__(self) -> None:
+        self.left = VALUES
+        self.within: set[int] = set()
+
+    def form(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            return text_form(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int:
+            return value if -_LARGEST < value < _LARGEST else f"$int:{value:#x}"
+        if kind is float:
+            return value if value - value == 0 else f"$float:{value}"
+        self.left -= 1
+        return self.inner(value)
+
+    def inner(self, value: Any) -> Any:
+        if isinstance(value, Mapping | list | tuple):
+            return self.nested(value)
+        return self.odd(value)
+
+    def nested(self, value: Any) -> Any:
+        if len(self.within) >= DEPTH or self.left < len(value):
+            return f"$deep:{type(value).__name__} of {len(value)}"
+        if id(value) in self.within:
+            return "$deep:circle"
+        self.within.add(id(value))
+        self.left -= len(value)
+        try:
+            if isinstance(value, Mapping):
+                return {self.key(key): self.form(inner) for key, inner in value.items()}
+            return [self.form(inner) for inner in value]
+        finally:
+            self.within.discard(id(value))
+
+    def key(self, value: Any) -> str:
+        match value:
+            case str():
+                return text_form(value)
+            case None:
+                return "$null:"
+            case bool():
+                return f"$bool:{str(value).lower()}"
+            case int():
+                return f"$int:{value}" if -_LARGEST < value < _LARGEST else f"$int:{value:#x}"
+            case float():
+                return f"$float:{value}"
+        form = self.form(value)
+        return form if isinstance(form, str) else f"$other:{_encode(form)}"
+
+    def odd(self, value: Any) -> Any:
+        match value:
+            case str():
+                return text_form(str.__str__(value))
+            case bool() | int() | float():
+                return self.form(float(value) if isinstance(value, float) else int(value))
+            case bytes() | bytearray() | memoryview():
+                return f"$bytes:{base64.b64encode(bytes(value)).decode()}"
+        try:
+            said = msgspec.to_builtins(value, str_keys=False, builtin_types=(bytes,))
+        except Exception:  # noqa: BLE001 - values of other people show themselves, or fail to
+            return f"$other:{_shown(value)}"
+        return self.form(said) if type(said) is not type(value) else f"$other:{_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    kind = type(value)
+    try:
+        words = repr(value)
+    except Exception:  # noqa: BLE001 - a repr of other people's code may raise anything
+        words = "that cannot show itself"
+    return _ESCAPED.sub(_escape, f"{kind.__module__}.{kind.__qualname__} {words}")
+
+
+def _value(form: Any) -> Any:
+    match form:
+        case str() if form.startswith("$"):
+            return _read(form)
+        case dict():
+            return {_value(key): _value(inner) for key, inner in form.items()}
+        case list():
+            return [_value(inner) for inner in form]
+    return form
+
+
+def _read(form: str) -> Any:
+    kind, _, rest = form[1:].partition(":")
+    match kind:
+        case "text":
+            return text_of(form)
+        case "float":
+            return float(rest)
+        case "int":
+            return int(rest, 16 if "x" in rest else 10)
+        case "bytes":
+            return base64.b64decode(rest)
+        case "null":
+            return None
+        case "bool":
+            return rest == "true"
+    return form

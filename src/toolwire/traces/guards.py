@@ -1,0 +1,131 @@
+"""What the database itself refuses: every change of a row, and every row but the next one.
+
+Rules of this file:
+- No UPDATE, no DELETE, no TRUNCATE. An INSERT has to be the next position, the next of its conversation and after
+  its last hash, with an id that is new: so REPLACE, upserts and INSERT OR IGNORE have nothing to take hold of.
+- On PostgreSQL guards fire in every replication role, and `grants` gives a role INSERT and SELECT, nothing else.
+- Who owns the database can drop guards; what is changed then is found by the chain.
+"""
+
+import re
+from typing import Any
+
+from sqlalchemy import Connection, Table, text
+
+from toolwire.errors import InvalidField
+
+REFUSED = "traces are never changed"
+NEXT = "a trace is the next row of its store and of its conversation, or it is refused"
+ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+
+SQLITE = {
+    "no_update": "BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, '{refused}'); END",
+    "no_delete": "BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, '{refused}'); END",
+    "next": """BEFORE INSERT ON {table} WHEN
+ NEW.position IS NOT (SELECT coalesce(max(position), 0) + 1 FROM {table})
+ OR EXISTS (SELECT 1 FROM {table} WHERE id = NEW.id)
+ OR NEW.sequence IS NOT coalesce((SELECT sequence FROM {table} WHERE conversation_id = NEW.conversation_id
+  AND tenant_id = NEW.tenant_id ORDER BY position DESC LIMIT 1), 0) + 1
+ OR NEW.previous IS NOT coalesce((SELECT hash FROM {table} WHERE conversation_id = NEW.conversation_id
+  AND tenant_id = NEW.tenant_id ORDER BY position DESC LIMIT 1), '{zeros}')
+ BEGIN SELECT RAISE(ABORT, '{next}'); END""",
+}
+
+POSTGRESQL_FUNCTIONS = {
+    "refuse": "BEGIN RAISE EXCEPTION '{refused}' USING ERRCODE = 'insufficient_privilege'; END",
+    "next": """DECLARE last record;
+BEGIN
+ IF NEW.position IS DISTINCT FROM (SELECT coalesce(max(position), 0) + 1 FROM {table})
+  OR EXISTS (SELECT 1 FROM {table} WHERE id = NEW.id) THEN
+  RAISE EXCEPTION '{next}' USING ERRCODE = 'unique_violation';
+ END IF;
+ SELECT sequence, hash INTO last FROM {table} WHERE conversation_id = NEW.conversation_id
+  AND tenant_id = NEW.tenant_id ORDER BY position DESC LIMIT 1;
+ IF NEW.sequence IS DISTINCT FROM coalesce(last.sequence, 0) + 1
+  OR NEW.previous IS DISTINCT FROM coalesce(last.hash, '{zeros}') THEN
+  RAISE EXCEPTION '{next}' USING ERRCODE = 'unique_violation';
+ END IF;
+ RETURN NEW;
+END""",
+}
+POSTGRESQL_TRIGGERS = {
+    "no_change": "BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {refuse}()",
+    "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
+    "next": "BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {follow}()",
+}
+
+
+def statements(table: Table, database: str) -> list[str]:
+    """List what makes the guards of a table anew."""
+    return {"sqlite": _sqlite, "postgresql": _postgresql}.get(database, _none)(table)
+
+
+def create(connection: Connection, table: Table) -> None:
+    """Make the guards of a table anew."""
+    for statement in statements(table, connection.dialect.name):
+        connection.execute(text(statement.replace(":", r"\:")))
+
+
+def after_create(target: Table, connection: Connection, **_: Any) -> None:
+    """Make the guards when SQLAlchemy has created the table."""
+    create(connection, target)
+
+
+def grants(table: Table, role: str) -> list[str]:
+    """List what lets a role of PostgreSQL record and read, and nothing else."""
+    if not (isinstance(role, str) and ROLE.fullmatch(role)):
+        raise InvalidField("role", "must be the plain name of a role", path="traces")
+    named = _named(table)
+    version = _quoted(table, f"{table.name}_version")
+    schema = [f'GRANT USAGE ON SCHEMA "{table.schema}" TO "{role}"'] if table.schema else []
+    return [
+        f'REVOKE ALL ON {named} FROM PUBLIC, "{role}"',
+        *schema,
+        f'GRANT SELECT, INSERT ON {named} TO "{role}"',
+        f'GRANT SELECT ON {version} TO "{role}"',
+    ]
+
+
+def _quoted(table: Table, name: str) -> str:
+    return f'"{table.schema}"."{name}"' if table.schema else f'"{name}"'
+
+
+def _named(table: Table) -> str:
+    return _quoted(table, table.name)
+
+
+def _words(table: Table) -> dict[str, str]:
+    return {"table": _named(table), "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
+
+
+def _none(table: Table) -> list[str]:
+    raise InvalidField("engine", f"must be of SQLite or PostgreSQL to hold {table.name}", path="traces")
+
+
+def _sqlite(table: Table) -> list[str]:
+    made = []
+    for name, body in SQLITE.items():
+        trigger = f'"{table.name}_{name}"'
+        made += [
+            f"DROP TRIGGER IF EXISTS {trigger}",
+            f"CREATE TRIGGER {trigger} {body.format(**_words(table))}",
+        ]
+    return made
+
+
+def _postgresql(table: Table) -> list[str]:
+    functions = {name: _quoted(table, f"{table.name}_{name}") for name in POSTGRESQL_FUNCTIONS}
+    made = [
+        f"CREATE OR REPLACE FUNCTION {functions[name]}() RETURNS trigger LANGUAGE plpgsql"
+        f" SET search_path FROM CURRENT AS $guard$ {body.format(**_words(table))} $guard$"
+        for name, body in POSTGRESQL_FUNCTIONS.items()
+    ]
+    named = {"table": _named(table), "refuse": functions["refuse"], "follow": functions["next"]}
+    for name, body in POSTGRESQL_TRIGGERS.items():
+        trigger = f'"{table.name}_{name}"'
+        made += [
+            f"DROP TRIGGER IF EXISTS {trigger} ON {named['table']}",
+            f"CREATE TRIGGER {trigger} {body.format(**named)}",
+            f"ALTER TABLE {named['table']} ENABLE ALWAYS TRIGGER {trigger}",
+        ]
+    return made

@@ -1,0 +1,99 @@
+"""A store brought to the newest version of its table, or refused with words.
+
+Rules of this file:
+- A store of the newest version costs one query; Alembic is loaded where there is something to do.
+- All steps and the guards are one transaction, and no two processes are in it at once.
+- A table that the host made, with all the columns, is taken as it is; a newer version is never opened.
+"""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, select
+
+from toolwire.errors import MissingExtra, StoreFailed
+from toolwire.traces import guards
+from toolwire.traces.databases import Place, reading, saying, writing
+from toolwire.traces.tables import version_table
+
+VERSIONS = ("0001",)
+NEWEST = VERSIONS[-1]
+ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
+HERE = Path(__file__).parent / "migrations"
+
+
+def prepare(place: Place, *, create: bool) -> None:
+    """Make the table, bring it to the newest version, or say why it cannot be used."""
+    with reading(place) as connection:
+        version = _version(connection, place)
+        if version == NEWEST:
+            return
+        _known(version)
+        made = _adoptable(connection, place) if version is None else False
+    if made and not create:
+        return
+    if not create:
+        words = "the store is not of the newest version" if version else "there is no store"
+        raise StoreFailed(f"{words}: open it with create=True", path="traces")
+    _migrate(place)
+
+
+def _migrate(place: Place) -> None:
+    with saying("the store cannot be made or brought to the newest version"):
+        if place.table.schema:
+            _schema(place)
+        with writing(place, lock=False) as connection:
+            version = _version(connection, place)
+            if version == NEWEST:
+                return
+            _known(version)
+            _upgrade(connection, place, stamp=version is None and _adoptable(connection, place))
+            guards.create(connection, place.table)
+
+
+def _schema(place: Place) -> None:
+    """Create the schema, with the same lock that migrations hold: PostgreSQL does not wait for others here."""
+    with writing(place) as connection:
+        if not inspect(connection).has_schema(str(place.table.schema)):
+            connection.exec_driver_sql(f'CREATE SCHEMA "{place.table.schema}"')
+
+
+def _version(connection: Connection, place: Place) -> str | None:
+    name = version_table(place.namespace, schemas=place.table.schema is not None)
+    if not inspect(connection).has_table(name, schema=place.table.schema):
+        return None
+    versions = Table(name, MetaData(schema=place.table.schema), Column("version_num", Text))
+    return connection.execute(select(versions.c.version_num)).scalar()
+
+
+def _known(version: str | None) -> None:
+    if version is not None and version not in VERSIONS:
+        words = f"the store has version {version}, this toolwire knows {NEWEST}: it needs a newer toolwire"
+        raise StoreFailed(words, path="traces")
+
+
+def _adoptable(connection: Connection, place: Place) -> bool:
+    """Whether the host made the table already; one that lacks columns is refused."""
+    found = inspect(connection)
+    if not found.has_table(place.table.name, schema=place.table.schema):
+        return False
+    names = {column["name"] for column in found.get_columns(place.table.name, schema=place.table.schema)}
+    if lacking := [column.name for column in place.table.columns if column.name not in names]:
+        words = f"there is a table {place.table.name} already, without {', '.join(lacking)}"
+        raise StoreFailed(words, path="traces")
+    return True
+
+
+def _upgrade(connection: Connection, place: Place, *, stamp: bool) -> None:
+    try:
+        from alembic import command  # noqa: PLC0415 - it is loaded where there is something to do
+        from alembic.config import Config  # noqa: PLC0415 - the same
+    except ModuleNotFoundError:
+        raise MissingExtra("Alembic", "traces", "to make or migrate a store of traces") from None
+    config = Config()
+    config.set_main_option("script_location", str(HERE).replace("%", "%%"))
+    attributes: dict[str, Any] = {"connection": connection, "place": place}
+    config.attributes.update(attributes)
+    with ALEMBIC:
+        (command.stamp if stamp else command.upgrade)(config, "head")

@@ -1,0 +1,1 @@
+"""The versions of the table of traces, as Alembic runs them."""

@@ -1,0 +1,153 @@
+"""What a store is asked: pages of traces that stay put while others come in, one trace, sums.
+
+Rules of this file:
+- Every value that is asked for is a parameter of the statement, never a part of it.
+- A page ends at a position and the next one begins after it: what is recorded meanwhile comes later.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+
+from toolwire.errors import InvalidField, StoreFailed
+from toolwire.traces.chain import Check, Verification, write_anchor
+from toolwire.traces.databases import Place, reading
+from toolwire.traces.forms import key_form
+from toolwire.traces.pages import MOST, Filters, Page, Stats
+from toolwire.traces.rows import microseconds, trace_of
+from toolwire.traces.trace import ENDINGS, LARGEST, RESULT_TYPES, Trace, opaque
+
+AT_ONCE = 1000
+NAMES = {"tenant": "tenant_id", "conversation": "conversation_id", "tool": "tool_name"}
+WORDS = {"result_type": RESULT_TYPES, "ending": ENDINGS}
+
+
+def conditions(place: Place, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+    """Turn filters into conditions."""
+    columns = place.table.c
+    if unknown := filters.keys() - Filters.__annotations__.keys():
+        raise InvalidField(min(unknown), "is no filter of traces", path="traces")
+    found = [
+        columns[column] == key_form(_text(name, filters[name]))
+        for name, column in NAMES.items()
+        if filters.get(name) is not None
+    ]
+    found += [columns[name] == _word(name, filters[name]) for name in WORDS if filters.get(name) is not None]
+    if filters.get("since") is not None:
+        found.append(columns.started_at >= _instant("since", filters["since"]))
+    if filters.get("until") is not None:
+        found.append(columns.started_at < _instant("until", filters["until"]))
+    return found
+
+
+def _text(name: str, value: Any) -> str:
+    given = opaque(value)
+    if not isinstance(given, str):
+        raise InvalidField(name, "must be a string", path="traces")
+    return given
+
+
+def _word(name: str, value: Any) -> str:
+    if value not in WORDS[name]:
+        raise InvalidField(name, f"must be one of {', '.join(WORDS[name])}", path="traces")
+    return str(value)
+
+
+def _instant(name: str, value: Any) -> int:
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise InvalidField(name, "must be a datetime with a time zone", path="traces")
+    return microseconds(value)
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidField(name, f"must be a whole number, {least} to {most}", path="traces")
+    return value
+
+
+def page(
+    place: Place, filters: Filters, *, after: int | None, limit: int, newest: bool
+) -> Page:
+    """Read a page of traces, the oldest or the newest first."""
+    limit = _whole("limit", limit, 1, MOST)
+    position = place.table.c.position
+    query = select(place.table).where(*conditions(place, filters))
+    if after is not None:
+        after = _whole("after", after, 0, LARGEST)
+        query = query.where(position < after if newest else position > after)
+    query = query.order_by(position.desc() if newest else position).limit(limit + 1)
+    with reading(place) as connection:
+        found = connection.execute(query).mappings().all()
+    more = found[limit - 1]["position"] if len(found) > limit else None
+    return Page(tuple(trace_of(row) for row in found[:limit]), more)
+
+
+def one(place: Place, given: str) -> Trace | None:
+    """Read the trace of an id."""
+    with reading(place) as connection:
+        query = select(place.table).where(place.table.c.id == key_form(_text("id", given)))
+        row = connection.execute(query).mappings().first()
+    return trace_of(row) if row else None
+
+
+def stats(place: Place, filters: Filters) -> tuple[Stats, ...]:
+    """Sum up calls by tool and ending."""
+    columns = place.table.c
+    kinds = (columns.tool_name, columns.result_type, columns.ending)
+    sums = (func.count(), func.avg(columns.duration_ms), func.max(columns.duration_ms))
+    query = select(*kinds, *sums).where(*conditions(place, filters)).group_by(*kinds).order_by(*kinds)
+    with reading(place) as connection:
+        return tuple(Stats(*row) for row in connection.execute(query))
+
+
+def count(place: Place, filters: Filters) -> int:
+    """Count traces."""
+    query = select(func.count()).select_from(place.table).where(*conditions(place, filters))
+    with reading(place) as connection:
+        return int(connection.execute(query).scalar_one())
+
+
+def anchor(place: Place) -> str | None:
+    """Read the anchor of all rows that are there; None where there is none."""
+    columns = place.table.c
+    query = select(columns.position, columns.ledger).order_by(columns.position.desc()).limit(1)
+    with reading(place) as connection:
+        row = connection.execute(query).first()
+    return write_anchor(*row) if row else None
+
+
+def stored(
+    place: Place, filters: Filters | None = None, *, any_bytes: bool = False
+) -> Iterator[Mapping[str, Any]]:
+    """Read rows as they are stored, in the order of positions, some at a time."""
+    query = select(place.table).where(*conditions(place, filters or {})).order_by(place.table.c.position)
+    with reading(place) as connection:
+        raw: Any = connection.connection.driver_connection
+        bytes_too = any_bytes and place.database == "sqlite"
+        if bytes_too:
+            raw.text_factory = _any_text
+        try:
+            found = connection.execution_options(stream_results=True, yield_per=AT_ONCE).execute(query)
+            for row in found.mappings():
+                yield dict(row)
+        finally:
+            if bytes_too:
+                raw.text_factory = str
+
+
+def _any_text(data: bytes) -> str:
+    """Read text of SQLite that need not be UTF-8: somebody may have changed it."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def verify(place: Place, *, key: bytes | str | None, anchor: str | None) -> Verification:
+    """Verify the chain of all rows; what the database cannot even read is a problem too."""
+    check = Check(key, anchor)
+    try:
+        for row in stored(place, any_bytes=True):
+            check.row(row)
+    except StoreFailed as problem:
+        check.say(None, "unreadable", str(problem))
+    return check.end()

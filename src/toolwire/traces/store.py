@@ -1,0 +1,196 @@
+"""A store of traces: where they are recorded, and where they are read.
+
+Rules of this file:
+- Recording takes microseconds: the database is written to by the store's own thread.
+- A store that fails says so to whoever records, flushes or closes; with `failing="continue"` it is logged and
+  counted instead, and a ticket says it in both.
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from sqlalchemy import QueuePool
+
+from toolwire.errors import InvalidField, StoreFailed
+from toolwire.traces import guards, loading, reading
+from toolwire.traces.chain import Verification, digester
+from toolwire.traces.committing import Committer
+from toolwire.traces.databases import Place, place
+from toolwire.traces.migrating import prepare
+from toolwire.traces.pages import LIMIT, Filters, Page, Stats
+from toolwire.traces.rows import row_of
+from toolwire.traces.scope import Scope
+from toolwire.traces.trace import Trace
+from toolwire.traces.writer import Ticket, Writer
+
+POLICIES = ("stop", "continue")
+FORKED: list[Any] = []
+
+
+class Store:
+    """Traces in one table of a database; `traces.open` makes it."""
+
+    def __init__(self, place: Place, writer: Writer, key: bytes | str | None) -> None:
+        self._place = place
+        self._writer = writer
+        self._key = key
+        self._end = weakref.finalize(self, writer.leave)
+        self._end.atexit = False
+
+    def of(
+        self, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None
+    ) -> Scope:
+        """Say whose calls are recorded here: what clients take as `traces`."""
+        return Scope.of(self, tenant_id, conversation_id, session)
+
+    def record(self, trace: Trace | Mapping[str, Any]) -> Ticket:
+        """Record a trace; wait only where more is recorded than the database takes."""
+        return self._writer.put(_row(trace))
+
+    async def arecord(self, trace: Trace | Mapping[str, Any]) -> Ticket:
+        """Record a trace in async code: what waits does not block the loop."""
+        return await self._writer.aput(_row(trace))
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all that was recorded so far is committed."""
+        return self._writer.flush(timeout)
+
+    async def aflush(self) -> None:
+        """Wait in async code until all that was recorded so far is committed."""
+        await self._writer.aflush()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Commit all that was recorded, end the store's thread and close its connections."""
+        self._writer.close(timeout)
+
+    async def aclose(self) -> None:
+        """Close in async code: what waits does not block the loop."""
+        try:
+            await self._writer.aflush()
+        finally:
+            self._writer.close()
+
+    @property
+    def failed(self) -> StoreFailed | None:
+        """Why nothing more is recorded, with `failing="stop"`; `resume` takes traces again."""
+        return self._writer.failed
+
+    @property
+    def lost(self) -> int:
+        """How many traces were recorded and will never be committed; none of them was acknowledged."""
+        return self._writer.lost
+
+    def resume(self) -> None:
+        """Take traces again after a failure."""
+        self._writer.resume()
+
+    def traces(
+        self,
+        *,
+        after: int | None = None,
+        limit: int = LIMIT,
+        newest: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """Read a page of traces: by tenant, conversation, tool, result_type, ending, since and until."""
+        return reading.page(self._place, filters, after=after, limit=limit, newest=newest)
+
+    def get(self, id: str) -> Trace | None:  # noqa: A002 - it is the field's name
+        """Read the trace of an id."""
+        return reading.one(self._place, id)
+
+    def stats(self, **filters: Unpack[Filters]) -> tuple[Stats, ...]:
+        """Sum up calls by tool and ending."""
+        return reading.stats(self._place, filters)
+
+    def count(self, **filters: Unpack[Filters]) -> int:
+        """Count traces."""
+        return reading.count(self._place, filters)
+
+    def rows(self, **filters: Unpack[Filters]) -> Iterator[Mapping[str, Any]]:
+        """Read rows as they are stored, hashes and all, in the order of positions."""
+        return reading.stored(self._place, filters)
+
+    def load(self, rows: Iterable[Mapping[str, Any]], anchor: str | None = None) -> Verification:
+        """Put a whole chain of rows into this store, which must be empty."""
+        return loading.load(self._place, rows, key=self._key, anchor=anchor)
+
+    def verify(self, anchor: str | None = None) -> Verification:
+        """Find what was changed, removed, inserted, moved or put in another order since it was recorded."""
+        return reading.verify(self._place, key=self._key, anchor=anchor)
+
+    def anchor(self) -> str | None:
+        """Give one line that proves all rows up to now, to be kept elsewhere; None where there are none."""
+        return reading.anchor(self._place)
+
+    def grants(self, role: str) -> list[str]:
+        """List what lets a role of PostgreSQL record and read, and nothing else."""
+        return guards.grants(self._place.table, role)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def opened(
+    url: Any,
+    *,
+    engine: Any,
+    namespace: str | None,
+    create: bool,
+    key: bytes | str | None,
+    **writing: Any,
+) -> Store:
+    """Open a store: `traces.open`, with all that it imports."""
+    digest = digester(key)
+    failing = writing.pop("failing")
+    if failing not in POLICIES:
+        raise InvalidField("failing", f"must be one of {', '.join(POLICIES)}", path="traces")
+    for name in ("batch", "queue"):
+        if type(writing[name]) is not int or writing[name] < 1:
+            raise InvalidField(name, "must be a whole number, 1 or more", path="traces")
+    found = place(url, engine, namespace, create=create, patience=writing["patience"])
+    try:
+        prepare(found, create=create)
+    except BaseException:
+        found.close()
+        raise
+    writer = Writer(
+        Committer(found, digest),
+        close=found.close,
+        forked=lambda: _forked(found),
+        stops=failing == "stop",
+        **writing,
+    )
+    return Store(found, writer, key)
+
+
+def _row(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
+    return row_of(trace if isinstance(trace, Trace) else Trace.new(trace))
+
+
+def _forked(place: Place) -> StoreFailed | None:
+    """Leave the connections of the parent as they are; a file that one of them is open to cannot be used here."""
+    pool = place.engine.pool
+    left = not place.own or (isinstance(pool, QueuePool) and pool.checkedout() > 0)
+    if place.own:
+        FORKED.append(pool)
+        place.engine.dispose(close=False)
+    if left and place.database == "sqlite":
+        words = "SQLite was open when the process forked: open the store in the child, and dispose of engines before"
+        return StoreFailed(words, path="traces")
+    return None

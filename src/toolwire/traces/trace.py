@@ -1,0 +1,212 @@
+"""The record of one tool call: what was called, by whom, with what, and what came of it.
+
+Rules of this file:
+- A trace is frozen, and one that is there is valid: it can be recorded in any store.
+- Ids of tenants and conversations are opaque: a UUID and its 16 bytes are written as the canonical text, any other
+  text stays as given, and None is "", nobody's.
+- All that is wrong with a trace is said at once; keys that no field has are ignored.
+- What the store fills in (position, sequence, previous, hash, ledger, inserted_at) is None until it was read there.
+"""
+
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, Self
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, force_setattr
+
+from toolwire.errors import InvalidField, InvalidTrace, MissingFields, UserError
+from toolwire.types import Loss
+
+Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
+ENDINGS = ("ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid")
+RESULT_TYPES = ("ok", "error")
+LARGEST = 2**63 - 1
+UUID_BYTES = 16
+
+
+class _Metadata:
+    """The tables as SQLAlchemy knows them, loaded when they are asked for."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        from toolwire.traces.tables import table  # noqa: PLC0415 - SQLAlchemy is loaded where it is used
+
+        return table().metadata
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """One tool call, whatever its ending."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    tenant_id: str = ""
+    conversation_id: str = ""
+    tool_name: str
+    arguments: dict[str, Any]
+    result: dict[str, Any]
+    result_type: Literal["ok", "error"]
+    ending: Ending | None = None
+    duration_ms: float
+    iteration: int
+    call_id: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    dialect: str | None = None
+    session: str | None = None
+    sandbox: str | None = None
+    approval: str | None = None
+    losses: tuple[str, ...] = ()
+    repair: str | None = None
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    request_digest: str | None = None
+    response_digest: str | None = None
+    position: int | None = None
+    sequence: int | None = None
+    previous: str | None = None
+    hash: str | None = None
+    ledger: str | None = None
+    inserted_at: datetime | None = None
+
+    REQUIRED: ClassVar = ("tool_name", "arguments", "result", "result_type", "duration_ms", "iteration")
+    metadata: ClassVar[Any] = _Metadata()
+
+    def __post_init__(self) -> None:
+        if problems := _wrong(asdict(self)):
+            raise InvalidTrace(problems)
+        if self.ending is None:
+            force_setattr(self, "ending", self.result_type)
+
+    @classmethod
+    def new(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> Self:
+        """Make a trace from maps, keywords, or a trace that is like it; what is wrong is raised all at once."""
+        given = _given(attrs, fields)
+        if missing := _missing(given):
+            raise InvalidTrace(missing + _wrong(given))
+        return cls(**given)
+
+    @classmethod
+    def check(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> list[UserError]:
+        """List what is wrong with what `new` would be given; nothing is raised."""
+        try:
+            given = _given(attrs, fields)
+        except InvalidTrace as problem:
+            return list(problem.problems)
+        return _missing(given) + _wrong(given)
+
+
+def _given(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str, Any]) -> dict[str, Any]:
+    """Merge what is given, later ones last, with each field in the form that a trace holds."""
+    given: dict[str, Any] = {}
+    for one in attrs:
+        match one:
+            case Trace():
+                given |= asdict(one)
+            case Mapping():
+                given |= {str(key): value for key, value in one.items()}
+            case None:
+                pass
+            case _:
+                raise InvalidTrace([InvalidField("attributes", "must be a map")])
+    given |= fields
+    known = {name: given[name] for name in Trace.__struct_fields__ if given.get(name) is not None}
+    for name in CASTS.keys() & known.keys():
+        known[name] = CASTS[name](known[name])
+    return known
+
+
+def opaque(value: Any) -> Any:
+    """Write a UUID, or its 16 bytes, as its canonical text; anything else stays as it is."""
+    match value:
+        case uuid.UUID():
+            return str(value)
+        case bytes() if len(value) == UUID_BYTES:
+            return str(uuid.UUID(bytes=value))
+    return value
+
+
+def _map(value: Any) -> Any:
+    match value:
+        case str():
+            return {"content": value}
+        case Mapping() if type(value) is not dict:
+            return dict(value)
+    return value
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and value < LARGEST else value
+
+
+def _losses(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(str(loss) if isinstance(loss, Loss) else loss for loss in value)
+
+
+CASTS: dict[str, Callable[[Any], Any]] = {
+    "id": opaque,
+    "tenant_id": opaque,
+    "conversation_id": opaque,
+    "arguments": lambda value: dict(value) if isinstance(value, Mapping) else value,
+    "result": _map,
+    "duration_ms": _number,
+    "losses": _losses,
+}
+
+
+def _missing(given: dict[str, Any]) -> list[UserError]:
+    missing = [name for name in Trace.REQUIRED if given.get(name) is None]
+    return [MissingFields("Trace", missing)] if missing else []
+
+
+def _wrong(given: Mapping[str, Any]) -> list[UserError]:
+    found: list[UserError] = []
+    for name, value in given.items():
+        if value is not None:
+            test, words = TESTS.get(name, TEXT)
+            if not test(value):
+                found.append(InvalidField(name, words))
+    return found
+
+
+Test = tuple[Callable[[Any], bool], str]
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def _instant(value: Any) -> bool:
+    return isinstance(value, datetime) and value.utcoffset() is not None
+
+
+TEXT: Test = (lambda value: isinstance(value, str), "must be a string")
+ID: Test = (TEXT[0], "must be a string, a UUID or its 16 bytes")
+NAMED: Test = (lambda value: isinstance(value, str) and value != "", "must be a string that is not empty")
+MAP: Test = (lambda value: type(value) is dict, "must be a map")
+COUNT: Test = (_count, "must be a whole number, 0 or more")
+INSTANT: Test = (_instant, "must be a datetime with a time zone")
+TESTS: dict[str, Test] = {
+    "id": (NAMED[0], "must be a string that is not empty, a UUID or its 16 bytes"),
+    "tenant_id": ID,
+    "conversation_id": ID,
+    "tool_name": TEXT,
+    "arguments": MAP,
+    "result": (MAP[0], "must be a map or a string"),
+    "result_type": (lambda value: value in RESULT_TYPES, 'must be "ok" or "error"'),
+    "ending": (lambda value: value in ENDINGS, f"must be one of {', '.join(ENDINGS)}"),
+    "duration_ms": (
+        lambda value: type(value) is float and value >= 0 and math.isfinite(value),
+        "must be a number, 0 or more",
+    ),
+    "iteration": COUNT,
+    "losses": (
+        lambda value: isinstance(value, tuple) and all(isinstance(loss, str) for loss in value),
+        "must be a list of strings",
+    ),
+    "started_at": INSTANT,
+    "position": COUNT,
+    "sequence": COUNT,
+    "inserted_at": INSTANT,
+}

@@ -1,0 +1,149 @@
+"""Clients by the names that other libraries gave them, and one of several that works."""
+
+from typing import Any
+
+import pytest
+
+from tests.clients.faces import FACES, KEY, TOKYO, awaited, get_weather
+from toolwire import Error, Response, aio, sync
+from toolwire.factory import LLMFactory
+from toolwire.failures import AllFailed, AuthenticationFailed
+from toolwire.loop import Done
+from toolwire.providers import PROVIDERS, UnknownProvider
+from toolwire.testing import Fail, simulate
+from toolwire.types import TextDelta, ToolCall
+
+BASH = {
+    "type": "function",
+    "function": {
+        "name": "bash",
+        "description": "Execute shell command",
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string"}},
+            "required": ["command"],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+def test_one_tool_in_one_spelling_is_called_through_three_providers(provider: str) -> None:
+    """Rows R001-01, R001-55 to R001-60."""
+    with simulate([[ToolCall(None, "bash", {"command": "ls"})]]) as model:
+        url = model.url + ("/v1" if provider == "ollama" else "")
+        with LLMFactory.create(provider, base_url=url, api_key=KEY) as llm:
+            response = llm.chat(messages=[{"role": "user", "content": "List the files."}], tools=[BASH])
+    assert isinstance(response, Response)
+    assert [(call.name, call.arguments) for call in response.tool_calls] == [("bash", {"command": "ls"})]
+    sent = model.requests[0].body["tools"]
+    assert (sent == [BASH]) is (provider != "anthropic")
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model"),
+    [
+        ("openai", "openai", "gpt-4o"),
+        ("anthropic", "anthropic", "claude-sonnet-4-20250514"),
+        ("ollama", "ollama-v1", "qwen2.5-coder:32b"),
+        ("gpt-4o-mini", "openai", "gpt-4o-mini"),
+        ("claude-opus-4-20250514", "anthropic", "claude-opus-4-20250514"),
+        ("llama3.1", "ollama-v1", "llama3.1"),
+        ("groq/llama-4", "groq", "llama-4"),
+        (None, "openai", "gpt-4o"),
+    ],
+)
+def test_a_name_means_a_provider_and_a_model(
+    name: Any, provider: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row I-25."""
+    for variable in ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+    made = LLMFactory.create(name)
+    assert (made.provider.name, made.model) == (provider, model)
+    monkeypatch.setenv("TOOLWIRE_MODEL", "anthropic/m")
+    assert LLMFactory.create().provider.name == "anthropic"
+
+
+def test_a_name_that_means_nothing_lists_what_there_is() -> None:
+    with pytest.raises(UnknownProvider, match="known: openai"):
+        LLMFactory.create("gpt-nonsense")
+
+
+def several(url: str, refusing: str) -> list[Any]:
+    """Give two providers, of which the first refuses."""
+    return [
+        {"name": "anthropic", "base_url": refusing, "api_key": "wrong", "default_model": "a"},
+        {"name": "openai", "base_url": url, "api_key": KEY, "default_model": "b"},
+    ]
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+def test_the_next_provider_is_asked_where_one_fails(face: str, shown: bool) -> None:
+    """Row I-26."""
+    with simulate([], api_key="right") as refusing, simulate([[TOKYO], ["Warm."]], api_key=KEY) as model:
+        given: Any = several(model.url, refusing.url)
+        told: list[Any] = []
+        items: list[Any] = []
+        settings: dict[str, Any] = {"tools": [get_weather], "on_event": told.append}
+        if face == "sync":
+            with sync.Client(given) as client:
+                items = list(client.stream("?", **settings)) if shown else [client.run("?", **settings)]
+        else:
+
+            async def main() -> None:
+                async with aio.Client(given) as client:
+                    if shown:
+                        items.extend([item async for item in client.stream("?", **settings)])
+                    else:
+                        items.append(await client.run("?", **settings))
+
+            awaited(main())
+    assert [item.ending for item in items if isinstance(item, Done)] == ["answer"]
+    assert [event.ending for event in told if isinstance(event, Done)] == ["answer"]
+    assert items[-1].content == "Warm."
+
+
+def test_all_that_failed_are_named() -> None:
+    with (
+        simulate([], api_key="right") as one,
+        simulate([], api_key="right") as other,
+        sync.Client(several(other.url, one.url)) as client,
+        pytest.raises(AllFailed) as caught,
+    ):
+        client.chat("?")
+    assert [type(cause) for cause in caught.value.causes] == [AuthenticationFailed] * 2
+    assert "anthropic: " in str(caught.value)
+    assert "openai: " in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_nobody_else_is_asked_once_something_was_said() -> None:
+    with simulate([["Half a", Fail(Error("server", "broken"))]]) as model, simulate([]) as other:
+        given = several(other.url, model.url)
+        given[0]["api_key"] = KEY
+        with sync.Client(given) as client:
+            items = list(client.stream("?"))
+    assert "".join(item.text for item in items if isinstance(item, TextDelta)) == "Half a"
+    assert items[-1].ending == "error"  # type: ignore[union-attr]
+    assert other.requests == []
+
+
+def test_the_factory_makes_one_of_several() -> None:
+    made = LLMFactory.create_with_fallback(["anthropic", "gpt-4o", "ollama/m"])
+    found = [(one.provider.name, one.model) for one in (made, *made.others)]
+    assert found == [
+        ("anthropic", "claude-sonnet-4-20250514"),
+        ("openai", "gpt-4o"),
+        ("ollama-v1", "m"),
+    ]
+    assert made.provider == PROVIDERS["anthropic"]
+
+
+def test_a_model_of_the_call_is_for_the_first_alone() -> None:
+    with simulate([], api_key="right") as refusing, simulate([["Hi."]], api_key=KEY) as model:
+        given = several(model.url, refusing.url)
+        with sync.Client(given) as client:
+            client.chat("?", model="mine")
+    assert model.requests[0].body["model"] == "b"

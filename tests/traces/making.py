@@ -1,0 +1,43 @@
+"""Traces for tests, and what looks at a database behind the store's back."""
+
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.pool import NullPool
+
+from toolwire.traces import Trace
+from toolwire.traces.store import Store
+
+ATTRS: dict[str, Any] = {
+    "tenant_id": "acme",
+    "conversation_id": "talk",
+    "tool_name": "weather",
+    "arguments": {"city": "Tokyo"},
+    "result": "18 degrees",
+    "result_type": "ok",
+    "duration_ms": 12.5,
+    "iteration": 0,
+}
+
+
+def made(**fields: Any) -> Trace:
+    """Make a trace."""
+    return Trace.new(ATTRS, **fields)
+
+
+def record(store: Store, number: int, **fields: Any) -> None:
+    """Record some traces, of three conversations in turn."""
+    for index in range(number):
+        store.record(made(conversation_id=f"talk {index % 3}", iteration=index, **fields))
+    store.flush()
+
+
+def engine_of(url: str) -> Engine:
+    """Give an engine of one's own that keeps no connection."""
+    return create_engine(url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+
+
+def asked(url: str, question: str) -> list[Any]:
+    """Ask a database something."""
+    with engine_of(url).connect() as connection:
+        return list(connection.execute(text(question)))

@@ -1,0 +1,187 @@
+"""T1, T2: what the database refuses itself, of the application's role and of its owner."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import MetaData, create_engine, text
+
+from tests.traces.making import asked, made, record
+from tests.traces.mutations import AGAINST_GUARDS, BY_ROLE, CHANGED, COLUMNS, FORGED, POSTGRESQL, SQLITE
+from tests.traces.postgres import APP, Database
+from toolwire import traces
+from toolwire.errors import InvalidField
+from toolwire.traces import Trace
+from toolwire.traces.tables import table
+
+ALL = "SELECT * FROM tool_traces ORDER BY position"
+Attempt = Callable[[str], bool]
+
+
+def succeeded(attempt: Attempt, statements: Mapping[str, str]) -> list[str]:
+    """Name the statements that the database does not refuse."""
+    return [name for name, statement in statements.items() if attempt(statement)]
+
+
+@pytest.fixture
+def sqlite_file(tmp_path: Path) -> Path:
+    """Give a store with some traces."""
+    path = tmp_path / "traces.db"
+    with traces.open(f"sqlite:///{path}") as store:
+        record(store, 6)
+    return path
+
+
+def of_sqlite(path: Path) -> Attempt:
+    """Try statements in transactions of their own, as any program with the file can."""
+
+    def attempt(statement: str) -> bool:
+        import sqlite3
+
+        with closing(sqlite3.connect(path)) as connection:
+            try:
+                connection.execute(statement).fetchall()
+            except sqlite3.IntegrityError:
+                return False
+            connection.commit()
+        return True
+
+    return attempt
+
+
+def test_t1_sqlite_refuses_every_change(sqlite_file: Path, tally: Counter[str]) -> None:
+    url = f"sqlite:///{sqlite_file}"
+    before = asked(url, ALL)
+    assert succeeded(of_sqlite(sqlite_file), SQLITE) == []
+    assert asked(url, ALL) == before
+    assert len(SQLITE) >= 25
+    tally["statements that would change traces, refused by SQLite"] += len(SQLITE)
+
+
+def test_t1_without_guards_sqlite_takes_them(sqlite_file: Path, tmp_path: Path) -> None:
+    data = sqlite_file.read_bytes()
+    taken = []
+    for name, statement in SQLITE.items():
+        path = tmp_path / "copy.db"
+        path.write_bytes(data)
+        for guard in ("no_update", "no_delete", "next"):
+            assert of_sqlite(path)(f"DROP TRIGGER tool_traces_{guard}")
+        taken += succeeded(of_sqlite(path), {name: statement})
+    assert taken == list(SQLITE)
+
+
+@pytest.fixture
+def database(postgres: Any, kept: Database, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """Give a database with some traces, in which the application's role may record."""
+    from tests.traces.conftest import EMPTY
+
+    with psycopg.connect(kept.url, autocommit=True) as connection:
+        connection.execute(EMPTY)
+    with traces.open(kept.url) as store:
+        record(store, 6)
+        statements = store.grants(APP)
+    with psycopg.connect(kept.url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    yield kept
+
+
+def of_postgresql(connection: "psycopg.Connection[Any]", *, keep: bool = True) -> Attempt:
+    """Try statements in transactions of their own."""
+
+    def attempt(statement: str) -> bool:
+        try:
+            connection.execute(statement)
+            if keep:
+                connection.commit()
+        except psycopg.Error:
+            return False
+        finally:
+            connection.rollback()
+        return True
+
+    return attempt
+
+
+def test_t2_postgresql_refuses_every_change_of_the_application(
+    database: Database, tally: Counter[str]
+) -> None:
+    before = asked(database.url, ALL)
+    statements = {**POSTGRESQL, **AGAINST_GUARDS, **BY_ROLE}
+    with psycopg.connect(database.app_url) as connection:
+        found = succeeded(of_postgresql(connection), statements)
+        # A grant of what one has no right to grant is a warning, and grants nothing.
+        assert set(found) <= {"a grant"}
+        assert succeeded(of_postgresql(connection), statements) == found
+        with pytest.raises(psycopg.errors.UniqueViolation, match="next row"):
+            copy_in(connection, before[0])
+    assert asked(database.url, ALL) == before
+    assert len(statements) >= 25
+    tally["statements that would change traces, refused by PostgreSQL of the application's role"] += len(statements)
+
+
+def copy_in(connection: "psycopg.Connection[Any]", row: Any) -> None:
+    with connection.cursor() as cursor, cursor.copy("COPY tool_traces FROM STDIN") as copy:
+        copy.write_row([*row])
+
+
+def test_t2_guards_hold_for_the_owner_in_every_role_of_replication(database: Database) -> None:
+    before = asked(database.url, ALL)
+    refused = {**FORGED, **CHANGED, "TRUNCATE": "TRUNCATE tool_traces"}
+    for role in ("origin", "replica", "local"):
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            connection.execute(f"SET session_replication_role = {role}".encode())
+            connection.autocommit = False
+            assert succeeded(of_postgresql(connection), refused) == []
+    assert asked(database.url, ALL) == before
+
+
+def test_t2_without_guards_postgresql_takes_them(database: Database) -> None:
+    with psycopg.connect(database.url) as connection:
+        attempt = of_postgresql(connection, keep=False)
+        assert succeeded(attempt, AGAINST_GUARDS) == list(AGAINST_GUARDS)
+        connection.execute("DROP FUNCTION tool_traces_refuse() CASCADE")
+        connection.execute("DROP FUNCTION tool_traces_next() CASCADE")
+        connection.commit()
+        statements = {**POSTGRESQL, **BY_ROLE}
+        assert succeeded(attempt, statements) == list(statements)
+
+
+def test_t2_the_application_records_and_reads(database: Database) -> None:
+    with traces.open(database.app_url) as store:
+        record(store, 3)
+        assert store.count() == 9
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("role", ['a"; DROP TABLE tool_traces; --', "", "a b", 5])
+def test_a_role_is_a_plain_name(store: Any, role: Any) -> None:
+    with pytest.raises(InvalidField, match="role"):
+        store.grants(role)
+
+
+def test_the_hosts_tables_have_guards_too(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'host.db'}")
+    metadata: MetaData = Trace.metadata
+    metadata.create_all(engine)
+    with traces.open(engine=engine) as store:
+        record(store, 3)
+    assert succeeded(of_sqlite(tmp_path / "host.db"), SQLITE) == []
+    engine.dispose()
+
+
+def test_t1_our_own_connection_is_refused_too(store: Any) -> None:
+    record(store, 2)
+    with store._place.engine.connect() as connection:
+        for statement in CHANGED.values():
+            with pytest.raises(Exception, match="traces are never changed"):
+                connection.execute(text(statement))
+            connection.rollback()
+    assert [row.name for row in table().columns] == COLUMNS
+    store.record(made())
+    store.flush()
+    assert store.verify().ok

@@ -1,0 +1,100 @@
+"""Processes that write to a store: what the tests start beside themselves."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.traces.making import made
+from toolwire import traces
+from toolwire.traces import committing
+from toolwire.traces.store import Store
+
+
+def write(url: str, name: str, rows: int, talks: int = 5) -> None:
+    """Record rows and close."""
+    with traces.open(url, patience=60) as store:
+        for index in range(rows):
+            store.record(made(tenant_id=name, conversation_id=f"{index % talks}", iteration=index))
+
+
+def told(store: Store, acknowledged: Path, name: str) -> None:
+    """Record without end; write down each number when it was acknowledged."""
+    with acknowledged.open("ab", buffering=0) as file:
+        tickets: list[Any] = []
+        for index in range(10**9):
+            tickets.append((index, store.record(made(tenant_id=name, iteration=index))))
+            if len(tickets) >= 50 or not index:
+                tickets[-1][1].wait()
+            while tickets and tickets[0][1].done:
+                file.write(b"%d\n" % tickets.pop(0)[0])
+
+
+def victim(url: str, acknowledged: str, name: str) -> None:
+    """Wait to be killed."""
+    store = traces.open(url, batch=20, patience=60)
+    told(store, Path(acknowledged), name)
+
+
+class Early:
+    """The control: a writer that says a row is settled before it is committed."""
+
+    def __init__(self, committer: committing.Committer) -> None:
+        self._committer = committer
+        self._held: list[Any] = []
+
+    def commit(self, rows: Any, *, again: bool = False) -> Any:
+        self._held += rows
+        if len(self._held) > 200:
+            held, self._held = self._held, []
+            return self._committer.commit(held, again=again)
+        return {}
+
+
+def early(url: str, acknowledged: str, name: str) -> None:
+    """Wait to be killed, acknowledging too early."""
+    store = traces.open(url, batch=20, patience=60)
+    store._writer._commits = Early(store._writer._commits)  # type: ignore[arg-type]
+    told(store, Path(acknowledged), name)
+
+
+def exits(url: str, rows: str) -> None:
+    """Record and leave without a word: the exit of the process flushes."""
+    store = traces.open(url)
+    for index in range(int(rows)):
+        store.record(made(iteration=index))
+
+
+def forks(url: str, rows: str) -> None:
+    """Fork in the middle; parent and child both write."""
+    store = traces.open(url, patience=60)
+    for index in range(int(rows)):
+        ticket = store.record(made(tenant_id="parent", iteration=index))
+    pid = os.fork()
+    name = "parent" if pid else "child"
+    for index in range(int(rows)):
+        store.record(made(tenant_id=name, iteration=int(rows) + index))
+    store.close()
+    if pid:
+        assert ticket.wait(30)
+        _, status = os.waitpid(pid, 0)
+        sys.exit(os.waitstatus_to_exitcode(status))
+    assert ticket.done or "before the process forked" in str(ticket.problem)
+    os._exit(0)
+
+
+def holds(path: str, seconds: str) -> None:
+    """Hold the lock of a SQLite file for a while."""
+    import sqlite3
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    print("held", flush=True)
+    time.sleep(float(seconds))
+    connection.execute("ROLLBACK")
+    connection.close()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*(int(one) if one.isdigit() and sys.argv[1] == "write" else one for one in sys.argv[2:]))
