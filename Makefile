@@ -5,6 +5,8 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
+# What Python compiled is kept: a suite of tests begins many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,8 +15,8 @@ export PYTHON
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.test ## show what toolwire does
-	@$(BIN)/python examples/demo.py
+demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect anthropic --wire"
+	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: .venv/.test ## run the fast suite
 	$(PYTEST) --timeout 60 $(ARGS)
@@ -26,14 +28,14 @@ check: .venv/.check ## run all that a pull request must pass: format, lint, type
 	$(BIN)/lint-imports
 	$(PYTEST) --timeout 60 $(ARGS)
 
-bench: .venv-bench/.bench ## compare with peers, in one run
+bench: .venv-bench/.bench .venv-peers/.peers ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
 
-torture-short: .venv/.test ## run the slow tests over few generated values
-	$(PYTEST) --timeout 300 -m slow $(ARGS)
+torture-short: .venv/.test ## run the slow tests, and every law over some generated values
+	$(PYTEST) --timeout 300 -m "slow or hypothesis" --hypothesis-profile short $(ARGS)
 
 fix: .venv/.check ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix .
@@ -49,7 +51,7 @@ lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-bench .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment
@@ -58,4 +60,8 @@ clean: ## remove what the other targets made
 
 .venv-bench/.%: requirements/%.txt pyproject.toml scripts/environment
 	@scripts/environment .venv-bench requirements/$*.txt
+	@touch $@
+
+.venv-peers/.%: requirements/%.txt pyproject.toml scripts/environment
+	@scripts/environment .venv-peers requirements/$*.txt
 	@touch $@

@@ -1,15 +1,18 @@
 """The command line.
 
-Exit codes: 0 done; 1 a strict translation would lose something, a tool failed, or something does not hold;
-2 the input or the arguments cannot be used.
+Exit codes: 0 done; 1 a strict translation would lose something, a tool failed, something does not hold, or a
+run ended without an answer; 2 the input or the arguments cannot be used; 130 interrupted.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from toolwire.cli import simulating, tools, translation
+from toolwire.cli import agents, auditing, simulating, tools, translation
+from toolwire.cli.screen import safe
 from toolwire.errors import ToolwireError
+
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,8 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return 1
     except (ToolwireError, OSError) as problem:
-        print(f"toolwire: {problem}", file=sys.stderr)
+        print(f"toolwire: {safe(str(problem))}", file=sys.stderr)
         return 2
 
 
@@ -27,6 +34,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="toolwire", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for part in (translation, tools, simulating):
+    for part in (agents, translation, tools, simulating, auditing):
         part.add(commands)
     return parser

@@ -5,6 +5,7 @@ Rule: what a tool gives goes to standard output as it is; why it failed goes to 
 
 import argparse
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -32,15 +33,16 @@ def add(commands: Any) -> None:
     )
     command.add_argument("tool", help="the name of the tool")
     command.add_argument("arguments", nargs="?", default="{}", help="a JSON object; - reads standard input")
-    _add_options(command)
+    add_options(command)
     command.add_argument("--json", action="store_true", help="print the whole result as JSON")
     command.set_defaults(run=_call)
     command = commands.add_parser("doctor", help="try what the code tools promise on this machine")
-    _add_options(command)
+    add_options(command)
     command.set_defaults(run=_doctor)
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add what is said of the code tools."""
     command.add_argument("--cwd", default=".", help="the project folder (default: this one)")
     command.add_argument(
         "--sandbox", choices=SANDBOXES, default="auto", help="how bash is confined (default: auto)"
@@ -48,10 +50,11 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--network", action="store_true", help="let commands of bash use the network")
 
 
-def _code_tools(options: argparse.Namespace) -> Any:
+def code_tools(options: argparse.Namespace, wanted: Collection[str] | None = None) -> Any:
+    """Give the code tools as the options say, all of them or those that are wanted."""
     from toolwire.codetools import CodeTools  # noqa: PLC0415 - other commands need no tools
 
-    return CodeTools(options.cwd, sandbox=options.sandbox, network=options.network)
+    return CodeTools(options.cwd, tools=wanted, sandbox=options.sandbox, network=options.network)
 
 
 def _tools(options: argparse.Namespace) -> int:
@@ -76,7 +79,7 @@ def _call(options: argparse.Namespace) -> int:
     arguments = read_body(text.encode(errors="surrogateescape"))
     if type(arguments) is not dict:
         raise UserError("the arguments must be a JSON object", path="call")
-    [result] = execute([ToolCall("call_1", options.tool, arguments)], _code_tools(options))
+    [result] = execute([ToolCall("call_1", options.tool, arguments)], code_tools(options))
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -97,7 +100,7 @@ def _shown(result: ToolResult) -> str:
 def _doctor(options: argparse.Namespace) -> int:
     from toolwire.codetools.doctor import probe  # noqa: PLC0415 - other commands need no tools
 
-    kit = _code_tools(options)
+    kit = code_tools(options)
     findings = probe(kit.workspace, kit.desk.options)
     for finding in findings:
         print(f"{'ok  ' if finding.holds else 'NO  '} {finding.name}: {finding.words}")

@@ -67,6 +67,14 @@ def edit_file(desk: Any, *, path: str, oldText: str, newText: str) -> str:  # no
 
 def multi_edit(desk: Any, *, edits: list[dict[str, Any]], path: str | None = None) -> str:
     """Make several edits, in one file or in several."""
+    wanted = wanted_of(edits, path)
+    if len({one.path for one in wanted}) == 1:
+        return _edit_one(desk, wanted)
+    return _edit_several(desk, wanted)
+
+
+def wanted_of(edits: list[dict[str, Any]], path: str | None = None) -> list[Wanted]:
+    """Say which edits are asked for; `path` is the file of those that name none."""
     if not 1 <= len(edits) <= MAX_EDITS:
         raise ToolError(f"edits: from 1 to {MAX_EDITS} are made in a call, not {len(edits)}")
     wanted = []
@@ -75,9 +83,7 @@ def multi_edit(desk: Any, *, edits: list[dict[str, Any]], path: str | None = Non
         if where is None:
             raise ToolError(f"edit {number} has no path, and the call has none: give the path of the file")
         wanted.append(Wanted(number, where, one["oldText"], one["newText"]))
-    if len({one.path for one in wanted}) == 1:
-        return _edit_one(desk, wanted)
-    return _edit_several(desk, wanted)
+    return wanted
 
 
 def _edit_one(desk: Any, edits: list[Wanted]) -> str:
@@ -85,12 +91,12 @@ def _edit_one(desk: Any, edits: list[Wanted]) -> str:
     with changing(desk, place) as (folder, name, found):
         if found is None:
             raise missing(desk.workspace, place)
-        data, lines = _edited(desk, place, found, edits)
+        data, lines = edited(desk, place, found, edits)
         put(desk, place, folder, name, data, found)
     return "\n".join([_told(place, lines), *other_names(found)])
 
 
-def _edited(desk: Any, place: Place, found: Standing, edits: list[Wanted]) -> tuple[bytes, list[int]]:
+def edited(desk: Any, place: Place, found: Standing, edits: list[Wanted]) -> tuple[bytes, list[int]]:
     """Make edits in memory; gives what the file will hold, and the line of each."""
     before = data = content_of(found.fd, place)
     check_text(data, place)
@@ -141,7 +147,7 @@ def _edit_several(desk: Any, wanted: list[Wanted]) -> str:
             sweep(target.folder, alone=alone)
         changes, told = [], []
         for target, found in zip(targets, _opened(workspace, targets, held), strict=True):
-            data, lines = _edited(desk, target.place, found, target.edits)
+            data, lines = edited(desk, target.place, found, target.edits)
             check_writable(found, target.place, target.folder, target.name)
             changes.append(Change(target.place, target.folder, target.name, found, data))
             told += [_told(target.place, lines), *other_names(found)]

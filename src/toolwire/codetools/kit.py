@@ -17,8 +17,9 @@ from toolwire.codetools.desk import Desk
 from toolwire.codetools.journal import recover
 from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
 from toolwire.errors import InvalidField, UnknownTool
+from toolwire.outcome import Note
 from toolwire.resolvers import Handler, Resolver
-from toolwire.steps import Steps
+from toolwire.steps import Emit, Steps
 from toolwire.types import Tool, ToolCall, ToolResult
 
 FUNCTIONS = {
@@ -88,6 +89,20 @@ class CodeTools(Resolver):
         """The level that commands run at, "bubblewrap" or "none"; "refused" where they do not run."""
         return str(importlib.import_module("toolwire.codetools.sandbox").in_force(self.desk.options))
 
+    def preview(self, call: ToolCall, context: Any = None) -> str | None:
+        """Say what a call would change, run or fetch; None where it only reads."""
+        if isinstance(context, str | os.PathLike):
+            return self.at(context).preview(call)
+        handler = self._handlers.get(call.name)
+        if handler is None:
+            return None
+        call = replace(call, arguments=_with_own_names(call.arguments))
+        problems = handler.problems(call)
+        if problems:
+            return f"it would be refused: {'; '.join(problems)}"
+        module = importlib.import_module("toolwire.codetools.previewing")
+        return module.preview(self.desk, call.name, call.arguments)  # type: ignore[no-any-return]
+
     def _handler(self, tool: Tool) -> Handler:
         return Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
 
@@ -102,6 +117,8 @@ class CodeTools(Resolver):
         handler = self._handlers.get(call.name)
         if handler is None:
             raise UnknownTool(call.name, self._handlers)
+        if call.name == "bash":
+            yield Emit(Note(sandbox=self.sandbox))
         return (
             yield from handler.resolving(replace(call, arguments=_with_own_names(call.arguments)), context)
         )

@@ -92,8 +92,7 @@ def append_to_file(desk: Any, *, path: str, content: str) -> str:
         data = content_of(found.fd, place)
         check_text(data, place)
         seen = is_unchanged(desk.seen, found, data)
-        if ends_in_crlf(data, len(data), len(data)):
-            added = added.replace(CRLF, LF).replace(LF, CRLF)
+        added = as_its_lines(added, data)
         if len(data) + len(added) > FILE_BYTES:
             reason = f"it would have more than {sized(FILE_BYTES)}: use a command of the shell (cat >>)"
             raise PathRefused("too_large", path, reason)
@@ -101,6 +100,11 @@ def append_to_file(desk: Any, *, path: str, content: str) -> str:
     notices = [*_continued(data, added), *other_names(found)]
     now = f"which now has {sized(len(data) + len(added))}"
     return "\n".join([f"Added {sized(len(added))} to {shown(path)}, {now}.", *notices])
+
+
+def as_its_lines(added: bytes, data: bytes) -> bytes:
+    """Give what is added with the line breaks of the last line that is there."""
+    return added.replace(CRLF, LF).replace(LF, CRLF) if ends_in_crlf(data, len(data), len(data)) else added
 
 
 def _lost(found: Standing, data: bytes) -> list[str]:

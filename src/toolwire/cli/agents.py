@@ -1,0 +1,86 @@
+"""`toolwire run` and `toolwire chat`: what can be said of an agent; the agent is loaded when it is wanted."""
+
+import argparse
+from typing import Any
+
+from toolwire.cli.tools import add_options
+
+MAX_STEPS = 25
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    """Read arguments of `run` or `chat`, as the command line does."""
+    parser = argparse.ArgumentParser()
+    add(parser.add_subparsers())
+    return parser.parse_args(arguments)
+
+
+def add(commands: Any) -> None:
+    """Add the commands of this file."""
+    command = commands.add_parser(
+        "run", help="let a model do a task in a project folder, with the code tools"
+    )
+    command.add_argument("task", nargs="?", default=None, help="what is to be done")
+    _add_agent_options(command)
+    command.set_defaults(run=_run)
+    command = commands.add_parser("chat", help="talk with a model that has the code tools, line by line")
+    _add_agent_options(command)
+    command.set_defaults(run=_chat)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from toolwire.cli.running import run  # noqa: PLC0415 - other commands need no agent
+
+    return run(options)
+
+
+def _chat(options: argparse.Namespace) -> int:
+    from toolwire.cli.chatting import run  # noqa: PLC0415 - other commands need no agent
+
+    return run(options)
+
+
+def _add_agent_options(command: argparse.ArgumentParser) -> None:
+    """Add what is said of an agent."""
+    command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME")
+    command.add_argument("--provider", default=None, help="who serves it, such as openai or ollama")
+    command.add_argument(
+        "--base-url", default=None, metavar="URL", help="where, if it is not the usual place"
+    )
+    add_options(command)
+    command.add_argument(
+        "--tools",
+        type=_names,
+        default=None,
+        metavar="A,B",
+        help="only these of the code tools (default: all)",
+    )
+    command.add_argument(
+        "--yes", action="store_true", help="approve whatever writes, runs or fetches, unasked"
+    )
+    command.add_argument(
+        "--max-steps",
+        type=_count,
+        default=MAX_STEPS,
+        metavar="N",
+        help=f"how often the model is asked (default: {MAX_STEPS})",
+    )
+    command.add_argument("--max-tokens", type=_count, default=None, metavar="N", help="how long an answer is")
+    command.add_argument(
+        "--continue",
+        dest="goes_on",
+        action="store_true",
+        help="go on with the last conversation of this folder, with any provider",
+    )
+    command.add_argument("--session", default=None, metavar="FILE", help="keep the conversation in this file")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number

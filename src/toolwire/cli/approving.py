@@ -1,0 +1,96 @@
+"""Whether a call may run: what writes, runs or fetches is shown, and asked for on the terminal.
+
+Rules of this file:
+- Only a yes is one. Where nobody can be asked, the answer is no, and the model reads why.
+- Nothing that was typed before the question is taken for an answer to it.
+"""
+
+import contextlib
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from toolwire.cli.screen import Screen
+from toolwire.cli.showing import show_change
+from toolwire.execution import Cancel
+from toolwire.types import Tool, ToolCall
+
+FETCHES = frozenset({"http_get"})
+WHOLE, PART = 400, 40
+BLINK = 0.1
+QUESTION = "Run it? [y]es, [n]o, [a]lways {tool}, or say why not: "
+NOBODY = "nobody can be asked here, as there is no terminal; --yes approves all"
+STOPPED = "everything was stopped"
+
+
+def to_be_asked(tools: Iterable[Tool]) -> list[str]:
+    """Name the tools that do more than look into the project folder."""
+    return [tool.name for tool in tools if tool.metadata.get("writes") or tool.name in FETCHES]
+
+
+class Approving:
+    """Asks whether a call may run; what was answered with "always" is not asked again."""
+
+    def __init__(self, screen: Screen, *, all_of_it: bool = False) -> None:
+        self.screen = screen
+        self.all_of_it = all_of_it
+        self.always: set[str] = set()
+        self.cancel = Cancel()
+        self._one = threading.Lock()
+
+    def __call__(self, call: ToolCall, preview: str) -> bool | str:
+        """Give True, or why not."""
+        with self._one:
+            if self.all_of_it or call.name in self.always:
+                show_change(self.screen, preview, PART)
+                return True
+            return self._ask(call, preview)
+
+    def _ask(self, call: ToolCall, preview: str) -> bool | str:
+        screen = self.screen if self.screen.terminal else Screen(sys.stderr)
+        if not (screen.terminal and _is_terminal(sys.stdin)):
+            show_change(self.screen, preview, PART)
+            return NOBODY
+        show_change(screen, preview, WHOLE)
+        with contextlib.suppress(ImportError, OSError):
+            _forget_what_was_typed()
+        screen.write(QUESTION.format(tool=call.name), "question")
+        answer = typed(self.cancel)
+        if answer is None:
+            screen.fresh()
+            return STOPPED
+        screen.entered()
+        if answer.strip().lower() in ("a", "always"):
+            self.always.add(call.name)
+        return verdict(answer)
+
+
+def verdict(answer: str) -> bool | str:
+    """Read an answer: yes, or what the model is told."""
+    said = answer.strip()
+    if said.lower() in ("y", "yes", "a", "always"):
+        return True
+    return "the user said no" + (f": {said}" if said.lower() not in ("", "n", "no") else "")
+
+
+def typed(cancel: Cancel, fd: int | None = None, wait: Callable[..., Any] = select.select) -> str | None:
+    """Read a line from the terminal; None if everything is stopped, or nobody is there any more."""
+    fd = sys.stdin.fileno() if fd is None else fd
+    while not cancel.is_set():
+        if wait([fd], [], [], BLINK)[0]:
+            data = os.read(fd, 4096)
+            return data.decode(errors="replace") if data else None
+    return None
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def _forget_what_was_typed() -> None:
+    import termios  # noqa: PLC0415 - not on every system
+
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

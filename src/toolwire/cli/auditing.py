@@ -1,0 +1,213 @@
+"""`toolwire traces`: what tools were called, what came of it, and whether the record is as it was written.
+
+Rules of this file:
+- Nothing is written but what `import` puts into an empty store; a store that is not there is not made.
+- A line that is shown holds no control character of a model or a tool; `--json` gives rows whole.
+- `verify` gives 1 where anything was changed, and the anchor that proves all rows where nothing was.
+"""
+
+import argparse
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from toolwire import traces
+from toolwire.cli.screen import safe
+from toolwire.errors import InvalidField
+
+URL = "TOOLWIRE_TRACES"
+KEY = "TOOLWIRE_TRACES_KEY"
+USUAL = "sqlite:///traces.db"
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+SHOWN = 60
+FILTERS = {
+    "tenant": "of this tenant",
+    "conversation": "of this conversation",
+    "tool": "of this tool",
+    "ending": f"that ended so: {', '.join(traces.ENDINGS)}",
+}
+
+
+def add(commands: Any) -> None:
+    """Add the command of this file, with its own commands."""
+    command = commands.add_parser("traces", help="read and verify the record of tool calls")
+    kinds = command.add_subparsers(required=True, metavar="WHAT")
+    for name, (run, words, filtered) in COMMANDS.items():
+        kind = kinds.add_parser(name, help=words)
+        kind.add_argument("--url", default=None, help=f"the store (default: ${URL}, else {USUAL})")
+        kind.add_argument(
+            "--namespace", default=None, help="the schema, or the beginning of the table's name"
+        )
+        if filtered:
+            _add_filters(kind)
+        for flag, more in ARGUMENTS.get(name, {}).items():
+            kind.add_argument(flag, **more)
+        kind.set_defaults(run=run)
+
+
+def _add_filters(command: argparse.ArgumentParser) -> None:
+    for name, words in FILTERS.items():
+        command.add_argument(f"--{name}", default=None, help=words)
+    command.add_argument("--type", choices=["ok", "error"], default=None, help="with this kind of result")
+    for name, words in (("since", "from then on"), ("until", "before then")):
+        command.add_argument(
+            f"--{name}", type=_instant, default=None, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d ago"
+        )
+
+
+def _instant(text: str) -> datetime:
+    """Read a time, or how long ago it was; without a zone it is UTC."""
+    number, unit = text[:-1], text[-1:]
+    try:
+        if unit in UNITS and number.isdigit():
+            return datetime.now(UTC) - timedelta(**{UNITS[unit]: int(number)})
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: give 2026-11-21T12:00, or 90m, 2h, 7d ago"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _filters(options: argparse.Namespace) -> Any:
+    given = {name: getattr(options, name) for name in (*FILTERS, "since", "until")}
+    return {
+        name: value for name, value in (given | {"result_type": options.type}).items() if value is not None
+    }
+
+
+def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
+    url = options.url or os.environ.get(URL) or USUAL
+    return traces.open(url, namespace=options.namespace, key=os.environ.get(KEY) or None, create=create)
+
+
+def list_(options: argparse.Namespace) -> int:
+    """Show calls, one to a line."""
+    with _open(options) as store:
+        page = store.traces(
+            after=options.after, limit=options.limit, newest=options.newest, **_filters(options)
+        )
+        for one in page.rows:
+            print(_json(one) if options.json else _line(one))
+        if page.next is not None and not options.json:
+            print(f"[there are more: --after {page.next}]")
+    return 0
+
+
+def _line(one: traces.Trace) -> str:
+    """Give a call in one line."""
+    said = " ".join(f"{name}={value!r}" for name, value in one.arguments.items())
+    columns = (
+        f"{one.position:>7}",
+        f"{one.started_at:%Y-%m-%d %H:%M:%S}",
+        f"{one.tenant_id or '-'}/{one.conversation_id or '-'}",
+        f"{one.ending or one.result_type:<12}",
+        f"{one.duration_ms:>9.1f} ms",
+        one.tool_name,
+        said if len(said) <= SHOWN else f"{said[:SHOWN]}...",
+    )
+    return "  ".join(" ".join(safe(column).split("\n")) if column.strip() else column for column in columns)
+
+
+def _json(one: Any) -> str:
+    import msgspec  # noqa: PLC0415 - where rows are given whole
+
+    return msgspec.json.encode(one).decode()
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show all that is known of a call."""
+    with _open(options) as store:
+        one = store.get(options.id)
+        if one is None and options.id.isdigit():
+            found = store.traces(after=max(0, int(options.id) - 1), limit=1).rows
+            one = next((row for row in found if row.position == int(options.id)), None)
+    if one is None:
+        raise InvalidField("id", f"is that of no trace: {options.id!r}", path="traces")
+    if options.json:
+        print(_json(one))
+        return 0
+    for name in one.__struct_fields__:
+        value = getattr(one, name)
+        if value not in (None, (), ""):
+            words = str(value) if isinstance(value, str | float | int | datetime) else _json(value)
+            print(f"{name:16}  {safe(words)}")
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Say whether every row is as it was written."""
+    anchor = options.anchor
+    if anchor is not None and ":" not in anchor:
+        anchor = Path(anchor).read_text(encoding="utf-8").strip()
+    with _open(options) as store:
+        found = store.verify(anchor)
+    for problem in found.problems:
+        print(safe(str(problem)))
+    if found.count:
+        print(f"{found.rows} rows, {found.count} problems: the record was changed", file=sys.stderr)
+        return 1
+    print(f"{found.rows} rows, nothing was changed")
+    if found.anchor is not None:
+        print(f"anchor  {found.anchor}")
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write rows as lines of JSON."""
+    with _open(options) as store:
+        if options.file is None:
+            traces.export(store, sys.stdout, **_filters(options))
+            return 0
+        with Path(options.file).open("x", encoding="utf-8") as file:
+            number = traces.export(store, file, **_filters(options))
+    print(f"{number} rows", file=sys.stderr)
+    return 0
+
+
+def import_(options: argparse.Namespace) -> int:
+    """Put an exported chain into an empty store."""
+    with Path(options.file).open("rb") as file, _open(options, create=True) as store:
+        found = traces.import_(store, file, options.anchor)
+    print(f"{found.rows} rows", file=sys.stderr)
+    return 0
+
+
+def stats(options: argparse.Namespace) -> int:
+    """Sum up calls by tool and ending."""
+    with _open(options) as store:
+        found = store.stats(**_filters(options))
+    for one in found:
+        if options.json:
+            print(_json(one))
+        else:
+            times = f"{one.mean_ms:>9.1f} ms mean  {one.longest_ms:>9.1f} ms longest"
+            print(f"{one.calls:>9}  {one.ending:<12}  {times}  {safe(one.tool_name)}")
+    return 0
+
+
+JSON = {"--json": {"action": "store_true", "help": "whole rows, one to a line"}}
+ANCHOR = {"--anchor": {"default": None, "help": "a line that was kept elsewhere, or the file that holds it"}}
+COMMANDS: dict[str, tuple[Any, str, bool]] = {
+    "list": (list_, "calls, one to a line", True),
+    "show": (show, "all that is known of one call", False),
+    "verify": (verify, "whether every row is as it was written", False),
+    "export": (export, "rows as lines of JSON, hashes and all", True),
+    "import": (import_, "put an exported chain into an empty store", False),
+    "stats": (stats, "how many calls, how they ended, how long they took", True),
+}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "list": {
+        "--after": {"type": int, "default": None, "help": "the position after which to begin"},
+        "--limit": {"type": int, "default": 100, "help": "how many (default: 100)"},
+        "--newest": {"action": "store_true", "help": "the newest first"},
+        **JSON,
+    },
+    "show": {"id": {"help": "the id of a trace, or its position"}, **JSON},
+    "verify": ANCHOR,
+    "export": {"file": {"nargs": "?", "default": None, "help": "a new file (default: standard output)"}},
+    "import": {"file": {"help": "the lines"}, **ANCHOR},
+    "stats": JSON,
+}

@@ -1,0 +1,51 @@
+"""Where conversations are kept: one for each project folder, among the user's own files.
+
+Rules of this file:
+- A file is replaced whole or not at all, and only its owner may read it: results hold what files hold.
+- What cannot be kept stops nothing; who asked is told.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from toolwire.errors import UserError
+from toolwire.saving import Saved, load, save
+from toolwire.types import Context
+
+
+def place_of(cwd: str) -> Path:
+    """Give the file of the conversation of a project folder."""
+    told = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        home = told if told.is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UserError("nobody knows your home folder here: say --session FILE, to keep it there") from None
+    name = hashlib.sha256(os.fsencode(os.path.realpath(cwd))).hexdigest()[:16]
+    return home / "toolwire" / f"{name}.json"
+
+
+def keep(path: Path, context: Context, provider: str | None, model: str | None) -> None:
+    """Write a conversation."""
+    data = save(context, provider, model).encode()
+    fd, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        Path(made).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(made).unlink()
+        raise
+
+
+def kept(path: Path, where: str) -> Saved:
+    """Read a conversation, to go on with it."""
+    try:
+        return load(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"there is no conversation to go on with {where}: {path} is not there") from None

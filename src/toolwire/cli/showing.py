@@ -1,0 +1,170 @@
+"""What a conversation looks like: words as they come, calls, changes, results, tokens and money.
+
+Rules of this file:
+- What is too long for a screen is cut there alone, and it is said how much was left out.
+- What is not known is not shown: no cost is another thing than no money.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from toolwire.accumulation import Accumulator
+from toolwire.catalogue import cost
+from toolwire.cli.screen import Screen
+from toolwire.types import (
+    CallEnd,
+    Event,
+    Loss,
+    MessageEnd,
+    MessageStart,
+    RefusalDelta,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+VALUE, CALL, AGAIN = 60, 200, 60
+LINES, CHARACTERS = 12, 2000
+CHANGES = {"+": "added", "-": "removed"}
+
+
+def shortened(text: str, limit: int) -> str:
+    """Cut a text to one short line."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def head_of(call: ToolCall) -> str:
+    """Write a call on one line, in short."""
+    if not call.runs:
+        return f"{call.name}(?)"
+    said = ", ".join(
+        f"{name}={shortened(json.dumps(value, ensure_ascii=False), VALUE)}"
+        for name, value in call.arguments.items()
+    )
+    return shortened(f"{call.name}({said})", CALL)
+
+
+def cut(text: str, lines: int = LINES, characters: int = CHARACTERS) -> list[str]:
+    """Give the first lines of a text and its last ones, and say how much is left out."""
+    given = text.split("\n")
+    over = len(given) - lines
+    last = lines // 3 if over > 0 else 0
+    first = given[: lines - last]
+    longest = max(1, characters // (len(first) + last))
+    told = [f"[{over} more lines are not shown]"] if over > 0 else []
+    return [
+        *(_cut_line(line, longest) for line in first),
+        *told,
+        *(_cut_line(line, longest) for line in given[len(given) - last :]),
+    ]
+
+
+def _cut_line(line: str, longest: int) -> str:
+    over = len(line) - longest
+    return line if over <= 0 else f"{line[:longest]} [{over} more characters are not shown]"
+
+
+def counted(usage: Usage | None, money: float | None) -> str:
+    """Write tokens and cost, as far as they are known."""
+    said = []
+    if usage is not None and usage.input_tokens is not None:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        said.append(f"{usage.input_tokens:,} tokens in{cached}")
+    if usage is not None and usage.output_tokens is not None:
+        said.append(f"{usage.output_tokens:,} tokens out")
+    if money is not None:
+        said.append(f"${money:.4f}" if money else "free")
+    return ", ".join(said)
+
+
+def words_of(result: ToolResult) -> str:
+    """Give a result as words; what is no text is named."""
+    if isinstance(result.content, str):
+        return result.content
+    kinds = (
+        part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]" for part in result.content
+    )
+    return "\n".join(kinds)
+
+
+def show_change(screen: Screen, preview: str, lines: int) -> None:
+    """Show what a call would do: what goes in one look, what comes in another."""
+    for line in cut(preview, lines, 200 * lines):
+        screen.line(f"  {line}", CHANGES.get(line[:1], ""))
+
+
+class Showing:
+    """Shows the events of a conversation."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self._turn = Accumulator()
+        self._heads: list[str] = []
+        self._answered = 0
+        self._look = ""
+        self._begun = False
+
+    def tell(self, event: Any) -> None:
+        """Show an event, if it is one to be seen."""
+        match event:
+            case MessageStart():
+                if self._begun:
+                    self.screen.line()
+                self._begun = True
+                self._turn = Accumulator()
+                self._heads, self._answered = [], 0
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self._words(text, "")
+            case ThinkingDelta(text=text):
+                self._words(text, "thinking")
+            case CallEnd(call=call):
+                self._call(call)
+            case ToolResult():
+                self._result(event)
+        if isinstance(event, Event):
+            self._turn.feed(event)
+        if isinstance(event, MessageEnd):
+            self._count()
+
+    def _words(self, text: str, look: str) -> None:
+        if look != self._look:
+            self.screen.fresh()
+        self._look = look
+        self.screen.write(text, look)
+
+    def _call(self, call: ToolCall) -> None:
+        self.screen.line(f"> {head_of(call)}", "call")
+        if call.runs:
+            self._heads.append(head_of(call))
+        else:
+            self.screen.line(f"  it is not run: {call.error or 'it was cut off'}", "error")
+
+    def _result(self, result: ToolResult) -> None:
+        if 1 < len(self._heads) > self._answered:
+            self.screen.line(f"< {shortened(self._heads[self._answered], AGAIN)}", "note")
+        self._answered += 1
+        self.show_lines(words_of(result).rstrip("\n"), "error" if result.is_error else "")
+
+    def show_lines(self, text: str, look: str) -> None:
+        """Show some lines of a text, set in."""
+        for line in cut(text):
+            self.screen.line(f"  {line}", look)
+
+    def _count(self) -> None:
+        response = self._turn.response
+        said = counted(response.usage, cost(response.usage, response.model))
+        self.screen.fresh()
+        if said:
+            self.screen.line(f"[{said}]", "note")
+
+
+def show_losses(screen: Screen, losses: Iterable[Loss], provider: str) -> None:
+    """Say what a provider cannot be told, in one line."""
+    told = [loss for loss in losses if loss.severity == "semantic"]
+    if told:
+        more = f", and {len(told) - 1} more" if told[1:] else ""
+        screen.line(f"[not said to {provider}: {told[0]}{more}]", "note")

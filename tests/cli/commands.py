@@ -1,0 +1,156 @@
+"""`toolwire run` and `toolwire chat` as one who uses them: in this process, or on a terminal of their own."""
+
+import contextlib
+import io
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from toolwire.cli import main
+from toolwire.types import ToolCall
+
+SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
+PATIENCE = 30.0
+WROTE = ToolCall(None, "write_file", {"path": "made.txt", "content": "one\ntwo\n"})
+PROVIDERS = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Give the variables of a command: no keys, and a state folder of its own."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    state = {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color"}
+    return {**kept, **state, **dict.fromkeys(KEYS, "no-key"), **more}
+
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+
+
+def project(folder: Path) -> Path:
+    """Make a project folder."""
+    made = folder / "project"
+    made.mkdir(exist_ok=True)
+    return made
+
+
+def at(model: Any, folder: Path, provider: str = "openai") -> list[str]:
+    """Give the options that point at a simulated model and a project folder."""
+    return ["--model", f"{provider}/m", "--base-url", model.url, "--cwd", str(project(folder))]
+
+
+class Said(NamedTuple):
+    """What a command wrote, to both outputs, and its exit code."""
+
+    code: int
+    text: str
+
+
+def say(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    *arguments: str,
+    given: str = "",
+) -> Said:
+    """Run a command in this process; all that it wrote, to both outputs."""
+    for name, value in environment(folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+    capfd.readouterr()
+    code = main(arguments)
+    out, told = capfd.readouterr()
+    return Said(code, out + told)
+
+
+class Terminal:
+    """A command on a terminal of its own: what it wrote so far, and a way to type."""
+
+    def __init__(self, folder: Path, *arguments: str, **more: str) -> None:
+        self.fd, inner = pty.openpty()
+        self.said = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "toolwire", *arguments],
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            env=environment(folder, **more),
+            cwd=folder,
+            start_new_session=True,
+        )
+        os.close(inner)
+
+    def until(self, words: str) -> str:
+        """Read until it has written something; give all of it."""
+        return self.when(lambda: words in self.said)
+
+    def when(self, condition: Callable[[], object]) -> str:
+        """Read until something holds; give all that was written."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"never came to it: {self.said}"
+            assert self.read() or condition(), f"ended before: {self.said}"
+        return self.said
+
+    def read(self) -> bool:
+        """Read what there is; whether there may be more."""
+        if not select.select([self.fd], [], [], 0.02)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:  # what a terminal says when nobody is at its other side
+            return False
+        self.said += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
+
+    def type(self, text: str) -> None:
+        """Type."""
+        os.write(self.fd, text.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        """Read to the end, and give the exit code."""
+        end = time.monotonic() + PATIENCE
+        while self.read():
+            assert time.monotonic() < end, f"never ended: {self.said}"
+        return self.process.wait(PATIENCE)
+
+    @property
+    def plain(self) -> str:
+        """What it wrote, without the looks that it has itself."""
+        return re.sub(r"\x1b\[[0-9;?]*[a-z]", "", self.said)
+
+
+@contextlib.contextmanager
+def terminal(folder: Path, *arguments: str, **more: str) -> Iterator[Terminal]:
+    """Run a command on a terminal; nothing of it is left afterwards."""
+    made = Terminal(folder, *arguments, **more)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.process.kill()
+        made.process.wait(PATIENCE)
+        os.close(made.fd)
+
+
+def running(words: str) -> list[str]:
+    """List the processes whose command line has these words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if words in line:
+                found.append(line)
+    return found

@@ -1,0 +1,212 @@
+"""`toolwire run`: what it shows, asks and keeps, and the code with which it ends."""
+
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import PROVIDERS, WROTE, at, project, say
+from toolwire.saving import load
+from toolwire.testing import Expect, Fail, Finish, simulate
+from toolwire.types import Error, Text, Thinking, ToolCall, Usage
+
+LISTED = ToolCall(None, "list_directory", {})
+ESCAPES = "\x1b[31mred \x1b]52;c;eA==\x07 \x1b]8;;http://x\x1b\\link \x9b2J \u202eback \u2066 \r over"
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    def run_command(model: Any, *arguments: str, provider: str = "openai") -> Any:
+        return say(capfd, monkeypatch, tmp_path, "run", *at(model, tmp_path, provider), *arguments)
+
+    return run_command
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_each_step_is_shown_and_the_answer_ends_it(run: Any, tmp_path: Path, provider: str) -> None:
+    (project(tmp_path) / "notes.txt").write_text("tea\n")
+    turns = [["I look.", LISTED], [WROTE], ["All ", "done."]]
+    with simulate(turns) as model:
+        said = run(model, "do it", "--yes", provider=provider)
+    assert said.code == 0
+    lines = [line for line in said.text.splitlines() if line and not line.startswith("[")]
+    assert lines == [
+        "I look.",
+        "> list_directory()",
+        "  notes.txt",
+        '> write_file(path="made.txt", content="one\\ntwo\\n")',
+        "  made.txt (a new file)",
+        "  + 1 one",
+        "  + 2 two",
+        "  Wrote 8 bytes to made.txt (a new file).",
+        "All done.",
+    ]
+    assert (project(tmp_path) / "made.txt").read_text() == "one\ntwo\n"
+
+
+def test_tokens_are_counted_and_unknown_money_is_not_shown(run: Any) -> None:
+    turns = [[LISTED, Usage(input_tokens=1200, output_tokens=7, cache_read_tokens=1000)], ["Done."]]
+    with simulate(turns) as model:
+        said = run(model, "do it")
+        assert "[1,200 tokens in (1,000 cached), 7 tokens out]" in said.text
+        assert re.search(
+            r"\[in all: 2 turns, [0-9,]+ tokens in .1,000 cached., [0-9,]+ tokens out\]", said.text
+        )
+        assert "$" not in said.text
+        model.play([["Done.", Usage(input_tokens=1_000_000, output_tokens=0)]])
+        said = run(model, "do it", "--model", "openai/gpt-4o")
+        assert "[1,000,000 tokens in, 0 tokens out, $2.5000]" in said.text
+
+
+def test_what_a_model_or_a_tool_says_never_steers_the_terminal(run: Any, tmp_path: Path) -> None:
+    """Escape sequences, control characters and marks that turn the writing around are shown as numbers."""
+    (project(tmp_path) / "bad.txt").write_text(ESCAPES)
+    call = ToolCall(None, "write_file", {"path": "x\x1b[2J.txt", "content": ESCAPES})
+    turns = [
+        [Text(text=ESCAPES), ToolCall(None, "read_file", {"path": "bad.txt"}), call],
+        [Fail(Error("invalid_request", f"no {ESCAPES}", 400))],
+    ]
+    with simulate(turns) as model:
+        said = run(model, "do it", "--yes")
+    assert said.code == 1
+    assert (
+        said.text.count(r"\x1b[31mred \x1b]52;c;eA==\x07 \x1b]8;;http://x\x1b\link \x9b2J \u202eback \u2066")
+        >= 4
+    )
+    assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said.text) == []
+
+
+def test_nobody_is_asked_without_a_terminal_and_the_model_reads_why(run: Any, tmp_path: Path) -> None:
+    fetch = ToolCall(None, "http_get", {"url": "http://127.0.0.1:1/"})
+    shell = ToolCall(None, "bash", {"command": "touch ran"})
+    results = dict.fromkeys(("write_file", "bash", "http_get"), "nobody can be asked here")
+    turns = [
+        [LISTED, WROTE, shell, fetch],
+        [Expect(results={**results, "list_directory": "empty"}), "I cannot."],
+    ]
+    with simulate(turns) as model:
+        said = run(model, "do it")
+    assert (said.code, list(project(tmp_path).iterdir())) == (0, [])
+    assert said.text.count("the call was not approved") == 3
+
+
+ENDS: list[tuple[str, list[Any], list[str], int, str]] = [
+    (
+        "limit",
+        [[LISTED]] * 2,
+        ["--max-steps", "2"],
+        1,
+        "no answer within the limit: 2 turns brought no answer",
+    ),
+    ("refused", [["No.", Finish("content_filter")]], [], 1, "the model refused"),
+    ("no progress", [[LISTED]] * 3, [], 1, "no progress"),
+    ("error", [[LISTED], [Error("invalid_request", "Too odd.", 400)]], [], 1, "failed: Too odd."),
+    ("error at once", [[Error("invalid_request", "Too odd.", 400)]], [], 1, "openai: Too odd. (status 400"),
+    ("key", [[Error("authentication", "Bad key.", 401)]], [], 1, "the key is that of OPENAI_API_KEY"),
+    ("cut", [["So", Finish("length")]], ["--max-tokens", "1"], 0, "the answer was cut off"),
+]
+
+
+@pytest.mark.parametrize(
+    ("turns", "more", "code", "words"), [case[1:] for case in ENDS], ids=[c[0] for c in ENDS]
+)
+def test_an_end_is_said_in_words_and_as_an_exit_code(
+    run: Any, turns: list[Any], more: list[str], code: int, words: str
+) -> None:
+    with simulate(turns) as model:
+        said = run(model, "do it", *more)
+    assert said.code == code
+    assert words in said.text
+    assert "Traceback" not in said.text
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (
+        ["do it", "--model", "m"],
+        "say who serves 'm', by --provider or --model PROVIDER/NAME. unknown provider 'm'; known:",
+    ),
+    (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
+    (["do it"], "say which model: --model PROVIDER/NAME"),
+    ([], "say what is to be done, or --continue"),
+    (["do it", "--model", "groq/m"], "groq: there is no key: set GROQ_API_KEY"),
+    (["--continue", "--model", "ollama/m"], "there is no conversation to go on with in this folder"),
+    (["do it", "--model", "ollama/m", "--tools", "bash,rm"], "rm is not known; there are: "),
+    (["do it", "--model", "ollama/m", "--cwd", "nowhere"], "--cwd: nowhere is no folder"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_what_cannot_be_used_is_said_without_a_traceback(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    said = say(capfd, monkeypatch, tmp_path, "run", *arguments)
+    assert (said.code, said.text.startswith("toolwire: "), said.text.count("\n")) == (2, True, 1)
+    assert words in said.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("provider", "words"), [("ollama", "start it (`ollama serve`)"), ("groq", "--base-url")]
+)
+def test_a_server_that_is_not_there(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    provider: str,
+    words: str,
+) -> None:
+    place = ["--base-url", "http://127.0.0.1:9", "--cwd", str(project(tmp_path))]
+    said = say(capfd, monkeypatch, tmp_path, "run", "do it", "--model", f"{provider}/m", *place)
+    assert said.code == 1
+    assert "nothing answers at http://127.0.0.1:9" in said.text
+    assert words in said.text
+    assert not (tmp_path / "state").exists(), "what brought nothing is not kept in the place of what did"
+
+
+def test_a_conversation_goes_on_with_another_provider(run: Any, tmp_path: Path) -> None:
+    (project(tmp_path) / "notes.txt").write_text("tea\n")
+    with simulate([[Thinking(text="Hm."), LISTED], ["There are notes."]]) as model:
+        assert run(model, "look", provider="anthropic").code == 0
+        for number, provider in enumerate(PROVIDERS):
+            model.play([[Expect(last="and now?"), f"Number {number}."]])
+            assert run(model, "and now?", "--continue", provider=provider).code == 0
+        first = model.requests[-1].request
+        assert first is not None
+        assert [message.text for message in first.messages if message.role == "user"] == [
+            "look",
+            *["and now?"] * 5,
+        ]
+
+
+def test_what_is_kept_is_the_users_own(run: Any, tmp_path: Path) -> None:
+    with simulate([["Done."], ["Again."]]) as model:
+        assert run(model, "do it").code == 0
+        [kept] = (tmp_path / "state" / "toolwire").iterdir()
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert [message.role for message in load(kept.read_bytes()).context.messages] == ["user", "assistant"]
+        file = tmp_path / "here.json"
+        assert run(model, "do it", "--session", str(file)).code == 0
+    assert load(file.read_bytes()).context.messages[1].text == "Again."
+    assert list(project(tmp_path).iterdir()) == []
+
+
+def test_what_cannot_be_kept_is_said_and_stops_nothing(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with simulate([[LISTED], ["Done."]]) as model:
+        said = run(model, "do it", "--session", str(tmp_path / "file" / "x.json"))
+    assert (said.code, said.text.count("the conversation is not kept: ")) == (0, 1)
+
+
+def test_a_saved_conversation_that_is_none_is_said(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"version": 2}')
+    with simulate([]) as model:
+        said = run(model, "x", "--continue", "--session", str(tmp_path / "bad.json"))
+    assert (said.code, "is not as it was saved" in said.text) == (2, True)

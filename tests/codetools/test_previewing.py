@@ -1,0 +1,136 @@
+"""What a call would do is shown before it is done, and nothing happens by that."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire import CodeTools, ToolCall, approved
+
+TEXT = "".join(f"line {number}\n" for number in range(1, 11))
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> CodeTools:
+    (tmp_path / "a.txt").write_text(TEXT)
+    return CodeTools(tmp_path)
+
+
+def shown(tools: CodeTools, name: str, **arguments: Any) -> list[str] | None:
+    said = tools.preview(ToolCall("1", name, arguments))
+    return None if said is None else said.split("\n")
+
+
+CASES: list[tuple[str, dict[str, Any], list[str]]] = [
+    (
+        "edit_file",
+        {"path": "a.txt", "oldText": "line 5\n", "newText": "LINE 5\nmore\n"},
+        [
+            "a.txt",
+            "  2 line 2",
+            "  3 line 3",
+            "  4 line 4",
+            "- 5 line 5",
+            "+ 5 LINE 5",
+            "+ 6 more",
+            "  7 line 6",
+        ],
+    ),
+    (
+        "multi_edit",
+        {
+            "edits": [
+                {"path": "a.txt", "oldText": "line 1\n", "newText": ""},
+                {"path": "./a.txt", "oldText": "line 10", "newText": "end"},
+            ]
+        },
+        [
+            "a.txt",
+            "- 1 line 1",
+            "  1 line 2",
+            "  2 line 3",
+            "  3 line 4",
+            "  ...",
+            "   6 line 7",
+            "   7 line 8",
+        ],
+    ),
+    ("edit_file", {"path": "a.txt", "old_text": "line 10", "new_text": "x"}, ["a.txt", "   7 line 7"]),
+    ("write_file", {"path": "new/b.txt", "content": "one\ntwo"}, ["new/b.txt (a new file)", "+ 1 one"]),
+    ("write_file", {"path": "a.txt", "content": TEXT}, ["a.txt (nothing changes)"]),
+    (
+        "append_to_file",
+        {"path": "a.txt", "content": "end"},
+        ["a.txt", "   8 line 8", "   9 line 9", "  10 line 10"],
+    ),
+    ("bash", {"command": "rm x\nls", "timeout": 5}, ["$ rm x", "ls", "(for at most 5 s)"]),
+    ("http_get", {"url": "http://x/", "raw": True}, ["GET http://x/", "raw: true"]),
+    (
+        "edit_file",
+        {"path": "a.txt", "oldText": "no", "newText": ""},
+        ["it would be refused: a.txt: oldText is not"],
+    ),
+    (
+        "edit_file",
+        {"path": "none", "oldText": "no", "newText": ""},
+        ["it would be refused: none: there is no such"],
+    ),
+    (
+        "write_file",
+        {"path": "../x", "content": ""},
+        ["it would be refused: ../x: it leads out of the project"],
+    ),
+    (
+        "write_file",
+        {"path": "a.txt", "content": "", "overwrite": False},
+        ["it would be refused: a.txt: it is there"],
+    ),
+    ("multi_edit", {"edits": [{"oldText": "a", "newText": ""}]}, ["it would be refused: edit 1 has no path"]),
+    ("bash", {}, ["it would be refused: missing required field: command"]),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "first"), CASES)
+def test_what_a_call_would_do_is_shown(
+    tools: CodeTools, tmp_path: Path, name: str, arguments: dict[str, Any], first: list[str]
+) -> None:
+    lines = shown(tools, name, **arguments)
+    assert lines is not None
+    assert len(lines) >= len(first)
+    assert [line[: len(start)] for line, start in zip(lines, first, strict=False)] == first
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": TEXT}
+
+
+def test_what_only_reads_has_no_preview(tools: CodeTools) -> None:
+    assert shown(tools, "read_file", path="a.txt") is None
+    assert shown(tools, "nobody") is None
+
+
+def test_a_preview_is_what_is_done(tools: CodeTools, tmp_path: Path) -> None:
+    call = ToolCall("1", "edit_file", {"path": "a.txt", "oldText": "line 3", "newText": "three"})
+    asked: list[str] = []
+
+    def ask(_call: ToolCall, preview: str) -> bool:
+        asked.append(preview)
+        return True
+
+    assert not approved(tools, ask).resolve(call).is_error
+    assert "+ 3 three" in asked[0]
+    assert "three\n" in (tmp_path / "a.txt").read_text()
+
+
+def test_the_preview_is_of_the_folder_of_the_context(tools: CodeTools, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    call = ToolCall("1", "append_to_file", {"path": "a.txt", "content": "x\n"})
+    assert tools.preview(call, str(tmp_path / "b")) == "a.txt (a new file)\n+ 1 x"
+
+
+def test_what_is_large_is_shown_fast(tools: CodeTools, tmp_path: Path) -> None:
+    """Lines that are all alike, or all different, cost no more than their number."""
+    lines = 50_000
+    (tmp_path / "large").write_text("same\n" * lines)
+    begun = time.monotonic()
+    assert shown(tools, "write_file", path="large", content="other\n" * lines)[1] == "-     1 same"  # type: ignore[index]
+    assert shown(tools, "append_to_file", path="large", content="end\n")[-1] == f"+ {lines + 1} end"  # type: ignore[index]
+    assert time.monotonic() - begun < 2
