@@ -30,9 +30,10 @@ from toolwire.loop import (
     Step,
     tool_loop,
 )
+from toolwire.records import Ran, Record
 from toolwire.resolvers import AgentResolver, Composition, tools_of
 from toolwire.steps import Ask, Emit, Steps, through
-from toolwire.types import Context, Error, Loss, Message, Request, ServerTool, Tool, ToolChoice
+from toolwire.types import Context, Error, Loss, Message, Request, ServerTool, Tool, ToolCall, ToolChoice
 
 logger = logging.getLogger("toolwire")
 MODES = frozenset({"auto", "none", "required"})
@@ -206,29 +207,54 @@ def _with_losses(step: Step, losses: dict[Loss, None], sent: Sent) -> Any:
 
 
 def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> Steps[Outcome]:
-    """Do what the loop wants."""
-    stop = turn.cancel
-    if stop is not None and stop.is_set():
+    """Do what the loop wants; what came of it is emitted."""
+    if turn.cancel is not None and turn.cancel.is_set():
         return Cancelled()
-    if isinstance(step, AskModel):
-        request = step.request if turn.form is None else turn.form.asked(step.request)
-        outcome = yield from exchanging(line, request, sent, stop)
-        if turn.recording is not None:
-            turn.recording.answered(step, sent)
-        if type(outcome) is Error:
-            if stop is not None and stop.is_set():
-                return Cancelled(response=sent.partial)
-            return outcome if sent.partial is None else Broken(sent.partial, outcome)
+    if isinstance(step, RunTools):
+        return (yield from _ran(turn, step.calls))
+    outcome = yield from _answered(line, turn, step, sent)
+    yield Emit(outcome)
+    return outcome
+
+
+def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outcome]:
+    """Ask the model."""
+    stop = turn.cancel
+    request = step.request if turn.form is None else turn.form.asked(step.request)
+    outcome = yield from exchanging(line, request, sent, stop)
+    if turn.recording is not None:
+        turn.recording.answered(step, sent)
+    if type(outcome) is not Error:
         return outcome
-    record = None
+    if stop is not None and stop.is_set():
+        return Cancelled(response=sent.partial)
+    return outcome if sent.partial is None else Broken(sent.partial, outcome)
+
+
+def _ran(turn: Turn, calls: list[ToolCall]) -> Steps[Outcome]:
+    """Run the calls; what became of each is emitted, and its result."""
+    told: list[Ran] = []
+    keep = None
     if turn.recording is not None:
         turn.recording.check()
-        record = turn.recording.record
-    options: dict[str, Any] = {"limits": turn.running, "cancel": stop, "record": record}
-    results = yield Ask(execute, (step.calls, turn.resolve or _nobody), options, awaited=aexecute)
+        keep = turn.recording.keep
+    options: dict[str, Any] = {
+        "limits": turn.running,
+        "cancel": turn.cancel,
+        "record": Record(lambda ran: _kept(ran, told, keep)),
+    }
+    results = yield Ask(execute, (calls, turn.resolve or _nobody), options, awaited=aexecute)
+    for ran in told:
+        yield Emit(ran)
     for result in results:
         yield Emit(result)
     return results  # type: ignore[no-any-return]
+
+
+def _kept(ran: Ran, told: list[Ran], keep: Callable[[Ran], None] | None) -> None:
+    told.append(ran)
+    if keep is not None:
+        keep(ran)
 
 
 def _nobody(call: Any) -> Any:

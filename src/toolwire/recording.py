@@ -15,13 +15,13 @@ from msgspec import Struct
 from toolwire.exchange import Line, Sent
 from toolwire.loop import AskModel, Done, Step
 from toolwire.outcome import CallEnding
-from toolwire.records import Ran, Record
+from toolwire.records import Ran
 from toolwire.resolvers import fields_of
-from toolwire.scrubbing import scrub, secrets_of
+from toolwire.scrubbing import scrub
 from toolwire.steps import Ask, Steps
 from toolwire.traces.scope import Scope
 from toolwire.traces.trace import Trace
-from toolwire.types import Loss, Message, ToolCall, ToolResult
+from toolwire.types import Message, ToolCall, ToolResult
 
 
 class Answer(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Answer(Struct, frozen=True):
 
     turn: int = 0
     model: str | None = None
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[str, ...] = ()
     request_digest: str | None = None
     response_digest: str | None = None
 
@@ -45,9 +45,9 @@ class Recording:
         self._ran: dict[int, Ran] = {}
         self._told = 0
         self._answer = Answer()
-        self.record = Record(self._keep)
 
-    def _keep(self, ran: Ran) -> None:
+    def keep(self, ran: Ran) -> None:
+        """Keep what became of a call until its result stands in the history."""
         self._ran[id(ran.call)] = ran
 
     def new_digest(self) -> Any:
@@ -60,7 +60,7 @@ class Recording:
         self._answer = Answer(
             step.turn,
             step.request.model,
-            encoded.losses if encoded is not None else (),
+            tuple(map(str, encoded.losses)) if encoded is not None else (),
             hashlib.sha256(encoded.json).hexdigest() if encoded is not None else None,
             sent.digest.hexdigest() if sent.digest is not None else None,
         )
@@ -75,37 +75,42 @@ class Recording:
         for call, result in _settled(messages[self._told :]):
             if call.name == self._unrun:
                 continue
-            yield Ask(store.record, (self._trace(call, result),), awaited=store.arecord)
+            yield Ask(store.record, (self.trace(call, result),), awaited=store.arecord)
         self._told = max(self._told, len(messages))
         if isinstance(step, Done):
             yield Ask(store.flush, awaited=store.aflush)
 
-    def _trace(self, call: ToolCall, result: ToolResult) -> Trace:
+    def trace(self, call: ToolCall, result: ToolResult) -> Trace:
         """Make the trace of a call, with what is sensitive hidden."""
         ran, answer = self._ran.pop(id(call), None), self._answer
-        fields = fields_of(self._resolve, call.name)
-        secrets = secrets_of(call.arguments, fields)
-        said = scrub({"result": _plain(result.content)}, fields, secrets)["result"]
+        said = scrub(
+            {"arguments": _arguments_of(call), "result": _plain(result.content), "repair": call.error},
+            fields_of(self._resolve, call.name),
+        )
         return self._scope.trace(
+            None if ran is None else ran.started,
             tool_name=call.name,
-            arguments=scrub(_arguments_of(call), fields, secrets),
-            result=said if isinstance(said, dict) else {"content": said},
+            arguments=_map(said["arguments"]),
+            result=_map(said["result"]),
             result_type="error" if result.is_error else "ok",
             ending=_ending_of(call, ran),
-            duration_ms=round(ran.seconds * 1000, 3) if ran is not None else 0.0,
+            duration_ms=0.0 if ran is None else round(ran.seconds * 1000, 3),
             iteration=answer.turn,
             call_id=call.id,
             model=answer.model,
             provider=self._line.provider.name,
             dialect=self._line.provider.dialect,
-            sandbox=ran.sandbox if ran is not None else None,
-            approval=ran.approval if ran is not None else None,
-            losses=tuple(map(str, answer.losses)),
-            repair=scrub(call.error, fields, secrets) if call.error else None,
-            started=ran.started if ran is not None else None,
+            sandbox=None if ran is None else ran.sandbox,
+            approval=None if ran is None else ran.approval,
+            losses=answer.losses,
+            repair=said["repair"],
             request_digest=answer.request_digest,
             response_digest=answer.response_digest,
         )
+
+
+def _map(said: Any) -> dict[str, Any]:
+    return said if type(said) is dict else {"content": said}
 
 
 def _messages_of(step: Step, before: int) -> Sequence[Message]:

@@ -12,8 +12,10 @@ from toolwire.traces.store import Store
 __all__ = ["database", "kept", "postgres", "store", "store_url"]
 
 EMPTY = """DO $$ DECLARE name text; BEGIN
-FOR name IN SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_%' AND nspname <> 'information_schema'
-LOOP EXECUTE format('DROP SCHEMA %I CASCADE', name); END LOOP; END $$; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC"""
+FOR name IN SELECT nspname FROM pg_namespace
+  WHERE nspname NOT LIKE 'pg_%' AND nspname <> 'information_schema'
+LOOP EXECUTE format('DROP SCHEMA %I CASCADE', name); END LOOP; END $$;
+CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC"""
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from toolwire.traces.tables import table
 COLUMNS = [column.name for column in table().columns]
 LAST = "(SELECT max(position) FROM tool_traces)"
 ZEROS = "'" + "0" * 64 + "'"
+WITH = "WITH o AS (SELECT 1 AS p)"
 UPSERT = "DO UPDATE SET result = '{}'"
 
 
@@ -17,8 +18,8 @@ def copied(how: str = "INSERT INTO", end: str = "", **changes: Any) -> str:
     return f"{how} tool_traces ({', '.join(COLUMNS)}) SELECT {values} FROM tool_traces {where}"
 
 
-NEXT = {"position": f"{LAST} + 1", "id": "'new'"}
-FIRST = {**NEXT, "conversation_id": "'new'", "sequence": 1, "previous": ZEROS}
+NEXT: dict[str, Any] = {"position": f"{LAST} + 1", "id": "'new'"}
+FIRST: dict[str, Any] = {**NEXT, "conversation_id": "'new'", "sequence": 1, "previous": ZEROS}
 FORGED = {
     "a gap": copied(position=f"{LAST} + 2", id="'new'"),
     "before the first": copied(position=0, id="'new'"),
@@ -44,12 +45,12 @@ CHANGED = {
     "an update to NULL": "UPDATE tool_traces SET model = NULL",
     "an update from another table": "UPDATE tool_traces SET result = o.r FROM (SELECT 'x' AS r) AS o",
     "an update that returns": "UPDATE tool_traces SET result = 'x' RETURNING position",
-    "an update behind WITH": "WITH o AS (SELECT 1 AS p) UPDATE tool_traces SET result = '' WHERE position IN (SELECT p FROM o)",
+    "an update behind WITH": f"{WITH} UPDATE tool_traces SET result = '' WHERE position IN (SELECT p FROM o)",
     "a delete of all": "DELETE FROM tool_traces",
     "a delete of one": "DELETE FROM tool_traces WHERE position = 2",
     "a delete of the last": f"DELETE FROM tool_traces WHERE position = {LAST}",
     "a delete that returns": "DELETE FROM tool_traces WHERE position = 1 RETURNING position",
-    "a delete behind WITH": "WITH o AS (SELECT 1 AS p) DELETE FROM tool_traces WHERE position IN (SELECT p FROM o)",
+    "a delete behind WITH": f"{WITH} DELETE FROM tool_traces WHERE position IN (SELECT p FROM o)",
 }
 SQLITE = {
     **FORGED,

@@ -117,7 +117,14 @@ def test_a_key_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [{}, {"position": None}, {"position": "1", "sequence": 1}, {"position": 1}, {"position": 1, "sequence": 1}]
+    "row",
+    [
+        {},
+        {"position": None},
+        {"position": "1", "sequence": 1},
+        {"position": 1},
+        {"position": 1, "sequence": 1},
+    ],
 )
 def test_rows_of_any_shape_are_problems(row: dict[str, Any]) -> None:
     assert not traces.verify([row, row]).ok

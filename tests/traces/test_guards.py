@@ -1,7 +1,7 @@
 """T1, T2: what the database refuses itself, of the application's role and of its owner."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,17 @@ import pytest
 from sqlalchemy import MetaData, create_engine, text
 
 from tests.traces.making import asked, made, record
-from tests.traces.mutations import AGAINST_GUARDS, BY_ROLE, CHANGED, COLUMNS, FORGED, POSTGRESQL, SQLITE
+from tests.traces.mutations import (
+    AGAINST_GUARDS,
+    BY_ROLE,
+    CHANGED,
+    COLUMNS,
+    FORGED,
+    POSTGRESQL,
+    SQLITE,
+    ZEROS,
+    copied,
+)
 from tests.traces.postgres import APP, Database
 from toolwire import traces
 from toolwire.errors import InvalidField
@@ -62,20 +72,20 @@ def test_t1_sqlite_refuses_every_change(sqlite_file: Path, tally: Counter[str]) 
     tally["statements that would change traces, refused by SQLite"] += len(SQLITE)
 
 
-def test_t1_without_guards_sqlite_takes_them(sqlite_file: Path, tmp_path: Path) -> None:
-    data = sqlite_file.read_bytes()
-    taken = []
-    for name, statement in SQLITE.items():
-        path = tmp_path / "copy.db"
-        path.write_bytes(data)
-        for guard in ("no_update", "no_delete", "next"):
-            assert of_sqlite(path)(f"DROP TRIGGER tool_traces_{guard}")
-        taken += succeeded(of_sqlite(path), {name: statement})
-    assert taken == list(SQLITE)
+def test_t1_without_guards_sqlite_takes_them(sqlite_file: Path) -> None:
+    import sqlite3
+
+    with closing(sqlite3.connect(sqlite_file, isolation_level=None)) as connection:
+        for statement in SQLITE.values():
+            connection.execute("BEGIN")
+            for guard in ("no_update", "no_delete", "next"):
+                connection.execute(f"DROP TRIGGER tool_traces_{guard}")
+            connection.execute(statement).fetchall()
+            connection.execute("ROLLBACK")
 
 
 @pytest.fixture
-def database(postgres: Any, kept: Database, request: pytest.FixtureRequest) -> Iterator[Database]:
+def database(kept: Database) -> Database:
     """Give a database with some traces, in which the application's role may record."""
     from tests.traces.conftest import EMPTY
 
@@ -87,7 +97,7 @@ def database(postgres: Any, kept: Database, request: pytest.FixtureRequest) -> I
     with psycopg.connect(kept.url, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)
-    yield kept
+    return kept
 
 
 def of_postgresql(connection: "psycopg.Connection[Any]", *, keep: bool = True) -> Attempt:
@@ -121,7 +131,9 @@ def test_t2_postgresql_refuses_every_change_of_the_application(
             copy_in(connection, before[0])
     assert asked(database.url, ALL) == before
     assert len(statements) >= 25
-    tally["statements that would change traces, refused by PostgreSQL of the application's role"] += len(statements)
+    tally["statements that would change traces, refused by PostgreSQL of the application's role"] += len(
+        statements
+    )
 
 
 def copy_in(connection: "psycopg.Connection[Any]", row: Any) -> None:
@@ -137,6 +149,21 @@ def test_t2_guards_hold_for_the_owner_in_every_role_of_replication(database: Dat
             connection.execute(f"SET session_replication_role = {role}".encode())
             connection.autocommit = False
             assert succeeded(of_postgresql(connection), refused) == []
+    assert asked(database.url, ALL) == before
+
+
+def test_t2_a_table_of_the_same_name_does_not_mislead_the_guards(database: Database) -> None:
+    """A temporary table comes first in every search of a name, and every role may make one."""
+    before = asked(database.url, ALL)
+    forged = copied(position=100, id="'new'", conversation_id="'new'", sequence=1, previous=ZEROS)
+    with psycopg.connect(database.app_url) as connection:
+        connection.execute("CREATE TEMP TABLE tool_traces (LIKE public.tool_traces)")
+        connection.execute("INSERT INTO tool_traces SELECT * FROM public.tool_traces")
+        connection.execute("UPDATE tool_traces SET position = 99 WHERE position = 6")
+        connection.commit()
+        attempt = of_postgresql(connection)
+        assert not attempt(forged.replace("INTO tool_traces", "INTO public.tool_traces"))
+        assert attempt(forged)
     assert asked(database.url, ALL) == before
 
 

@@ -79,14 +79,18 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_t11_any_value_is_kept(store: Store, value: Any) -> None:
-    trace = made(arguments=value, result={"content": value}, repair="a\x00\ud800" if value else None)
-    store.record(trace)
+def test_t11_any_value_is_kept(store: Store) -> None:
+    kept = {
+        name: made(arguments=value, result={"content": value}, repair="a\x00\ud800")
+        for name, value in VALUES.items()
+    }
+    for trace in kept.values():
+        store.record(trace)
     store.flush()
-    found = store.get(trace.id)
-    assert found is not None
-    assert content(found) == content(trace)
+    for name, trace in kept.items():
+        found = store.get(trace.id)
+        assert found is not None
+        assert content(found) == content(trace), name
     assert store.verify().ok
 
 
@@ -125,12 +129,13 @@ def wide() -> dict[str, Any]:
     return {"a": value}
 
 
-@pytest.mark.parametrize("value", [{"a": Odd()}, {"a": {1, 2}}, {"a": object}, {Odd(): 1}, circle(), deep()])
-def test_t11_what_json_cannot_say_is_marked(store: Store, value: Any) -> None:
-    trace = made(result=value)
-    store.record(trace)
+def test_t11_what_json_cannot_say_is_marked(store: Store) -> None:
+    values = ({"a": Odd()}, {"a": {1, 2}}, {"a": object}, {Odd(): 1}, circle(), deep())
+    kept = [made(result=value) for value in values]
+    for trace in kept:
+        store.record(trace)
     store.flush()
-    assert store.get(trace.id) is not None
+    assert all(store.get(trace.id) is not None for trace in kept)
     assert store.verify().ok
 
 
@@ -183,7 +188,16 @@ def test_a_record_is_a_snapshot(store: Store) -> None:
 
 
 def test_a_map_is_recorded_too_and_a_wrong_one_is_refused(store: Store) -> None:
-    store.record({"tool_name": "x", "arguments": {}, "result": "y", "result_type": "ok", "duration_ms": 1, "iteration": 0})
+    store.record(
+        {
+            "tool_name": "x",
+            "arguments": {},
+            "result": "y",
+            "result_type": "ok",
+            "duration_ms": 1,
+            "iteration": 0,
+        }
+    )
     with pytest.raises(InvalidTrace, match="Trace needs tool_name"):
         store.record({"arguments": {}})
     store.flush()

@@ -47,7 +47,7 @@ def set_to(column: str, value: str, where: str = "position = 5") -> list[str]:
 
 CONTENT = ("arguments", "result", "duration_ms", "iteration", "id", "started_at")
 CHANGES: dict[str, list[str]] = {
-    "a result": set_to("result", "'{\"content\":\"nothing\"}'"),
+    "a result": set_to("result", '\'{"content":"nothing"}\''),
     "arguments": set_to("arguments", "'{}'"),
     "an error that became fine": set_to("result_type", "'error'"),
     "an ending": set_to("ending", "'denied'"),
@@ -69,7 +69,10 @@ CHANGES: dict[str, list[str]] = {
     "the first row removed": ["DELETE FROM tool_traces WHERE position = 1"],
     "a row removed and the others moved up": ["DELETE FROM tool_traces WHERE position = 5", *moved(6, -1)],
     "a conversation removed": ["DELETE FROM tool_traces WHERE conversation_id = 'talk 1'"],
-    "two rows that swap their contents": [set_to("id", "'x'", "position = 1")[0], swapped("result", "iteration")],
+    "two rows that swap their contents": [
+        set_to("id", "'x'", "position = 1")[0],
+        swapped("result", "iteration"),
+    ],
     "two rows that swap all but their places": [swapped("sequence", "previous", "hash", "ledger")],
     "a row that is there twice": [
         copied(position=ROWS + 1, id="'x'"),

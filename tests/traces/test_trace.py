@@ -69,7 +69,7 @@ def test_r002_99_all_of_it_at_once() -> None:
         "duration_ms must be a number, 0 or more",
         "iteration must be a whole number, 0 or more",
     ]
-    with pytest.raises(InvalidTrace, match="needs tool_name, .*iteration; result_type must"):
+    with pytest.raises(InvalidTrace, match=r"needs tool_name, .*iteration; result_type must"):
         Trace.new({"result_type": "x"})
 
 
@@ -147,6 +147,7 @@ except Exception as problem:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "url"),
     [

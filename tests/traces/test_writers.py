@@ -33,7 +33,9 @@ def whole(url: str, rows: int) -> None:
     with traces.open(url, create=False) as store:
         found = store.verify()
         assert (found.problems, found.rows) == ((), rows)
-    counted = asked(url, "SELECT count(*), max(sequence) FROM tool_traces GROUP BY tenant_id, conversation_id")
+    counted = asked(
+        url, "SELECT count(*), max(sequence) FROM tool_traces GROUP BY tenant_id, conversation_id"
+    )
     assert all(number == last for number, last in counted)
 
 
@@ -180,13 +182,15 @@ def test_recording_takes_microseconds(store_url: str) -> None:
     assert spent / 1000 < 0.001
 
 
+@pytest.mark.slow
 def test_the_exit_of_a_process_flushes(store_url: str) -> None:
     assert process("exits", store_url, 300).wait(60) == 0
     whole(store_url, 300)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.parametrize("rows", [1, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 500])
 def test_parent_and_child_of_a_fork_write_both(store_url: str, rows: int) -> None:
     assert process("forks", store_url, rows).wait(60) == 0
     whole(store_url, 3 * rows)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -84,17 +83,7 @@ def forks(url: str, rows: str) -> None:
     os._exit(0)
 
 
-def holds(path: str, seconds: str) -> None:
-    """Hold the lock of a SQLite file for a while."""
-    import sqlite3
-
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("BEGIN IMMEDIATE")
-    print("held", flush=True)
-    time.sleep(float(seconds))
-    connection.execute("ROLLBACK")
-    connection.close()
-
-
 if __name__ == "__main__":
-    globals()[sys.argv[1]](*(int(one) if one.isdigit() and sys.argv[1] == "write" else one for one in sys.argv[2:]))
+    globals()[sys.argv[1]](
+        *(int(one) if one.isdigit() and sys.argv[1] == "write" else one for one in sys.argv[2:])
+    )

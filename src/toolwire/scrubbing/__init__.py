@@ -10,4 +10,14 @@ from toolwire.scrubbing.masks import HIDDEN, LONG, SHORTEST, UNREADABLE, mask
 from toolwire.scrubbing.streamed import Scrubber
 from toolwire.scrubbing.values import scrub, scrub_text, secrets_of
 
-__all__ = ["HIDDEN", "LONG", "SHORTEST", "UNREADABLE", "Scrubber", "mask", "scrub", "scrub_text", "secrets_of"]
+__all__ = [
+    "HIDDEN",
+    "LONG",
+    "SHORTEST",
+    "UNREADABLE",
+    "Scrubber",
+    "mask",
+    "scrub",
+    "scrub_text",
+    "secrets_of",
+]

@@ -1,8 +1,8 @@
 """Which fields are sensitive by their names.
 
 Rules of this file:
-- Names are compared by their letters and digits: `api_key`, `api-key`, `apiKey` and `API_KEY` are one name. Full
-  width letters, and letters of other scripts that look Latin, are read as what they look like.
+- Names are compared by their letters and digits: `api_key`, `api-key`, `apiKey` and `API_KEY` are one name.
+  Full width letters, and letters of other scripts that look Latin, are read as what they look like.
 - A name fits at any depth. A path, `a.*.token`, fits the end of a path; `*` is one step, or a part of a name:
   `*_token`. The index of a list is a step, which a path may leave out. A key with dots is as many steps.
 - A few names are sensitive without being declared: what stands there is hidden if it is a text or a number.
@@ -12,6 +12,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Collection
+from functools import lru_cache
 
 LIKE = str.maketrans(
     "АВЕКМНОРСТХУІЈЅаекмнорстхуіјѕԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονακριυτıɡ",
@@ -34,6 +35,8 @@ ROOTS = (
 SIGNED = bytes.maketrans(b"=:", b"==")
 UNSIGNED = bytes(set(range(128)) - set(string.ascii_letters.encode() + string.digits.encode() + b"=:"))
 
+KEPT = 64  # names that are shorter are not read again
+
 Segment = tuple[str, ...]
 States = frozenset[tuple[int, int]]
 NOWHERE: States = frozenset()
@@ -41,10 +44,17 @@ NOWHERE: States = frozenset()
 
 def plain(name: str) -> str:
     """Give a name by its letters and digits alone; one that has none stays as it is."""
+    return _plain_again(name) if len(name) < KEPT else _plain(name)
+
+
+def _plain(name: str) -> str:
     if name.isascii():
         return name.lower().translate(APART) or name
     shown = unicodedata.normalize("NFKC", name).translate(LIKE).casefold()
     return "".join(filter(str.isalnum, shown)) or name
+
+
+_plain_again = lru_cache(maxsize=4096)(_plain)
 
 
 def usual(name: str) -> str | None:
@@ -113,6 +123,12 @@ class Fields:
             return True
         letters = text.encode("ascii", "ignore").lower().translate(SIGNED, UNSIGNED)
         return any(hint in letters for hint in self.hints)
+
+
+@lru_cache(maxsize=256)
+def declared_as(*declared: str) -> Fields:
+    """Give the fields of these names and paths."""
+    return Fields(declared)
 
 
 def _plain_piece(piece: str) -> str:

@@ -26,12 +26,23 @@ def forms_of(secrets: Collection[str]) -> list[str]:
 def _forms(secret: str) -> Iterator[str]:
     if len(secret) < SHORTEST:
         return
-    yield from (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    yield from (
+        secret,
+        repr(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+    )
     if len(secret) < LONG:
         return
     data = secret.encode(errors="surrogatepass")
     escaped = quote(data, safe="")
-    yield from (secret[::-1], data.hex(), data.hex().upper(), html.escape(secret), json.dumps(json.dumps(secret))[3:-3])
+    yield from (
+        secret[::-1],
+        data.hex(),
+        data.hex().upper(),
+        html.escape(secret),
+        json.dumps(json.dumps(secret))[3:-3],
+    )
     yield from (escaped, escaped.lower(), quote(data), quote_plus(data))
     for before in range(3):
         text = base64.b64encode(bytes(before) + data).decode()

@@ -1,4 +1,4 @@
-"""What stands in the place of a secret: one fixed text, with a name where there is one, never a part of it."""
+"""What stands in the place of a secret: a fixed text, with a name where there is one, never a part of it."""
 
 import re
 

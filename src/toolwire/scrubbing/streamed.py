@@ -1,8 +1,8 @@
 """A text that comes in pieces, given on without what is sensitive.
 
 Rules of this file:
-- What may still become a part of a secret is held back: the last word, a value that may go on, the beginning of
-  a known secret. All else is given on at once.
+- What may still become a part of a secret is held back: the last word, a value that may go on, the beginning
+  of a known secret. All else is given on at once.
 - What was given on is remembered for a while, for it says what the next words are.
 - A value that never ends is not given on at all, nor is anything after it.
 """

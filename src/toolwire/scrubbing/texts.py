@@ -1,8 +1,8 @@
 """Secrets in a text: where they stand, and the text without them.
 
 Rules of this file:
-- A text is hidden where it looks like a key, where it is a form of a known secret, and where it is the value of
-  a sensitive name: `name=value`, `"name": "value"`, in URLs, environments, logs and broken JSON.
+- A text is hidden where it looks like a key, where it is a form of a known secret, and where it is the value
+  of a sensitive name: `name=value`, `"name": "value"`, in URLs, environments, logs and broken JSON.
 - A value that has no end is hidden to the end of the text.
 """
 
@@ -16,7 +16,7 @@ from toolwire.scrubbing.masks import HIDDEN, MASK, mask
 NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 LONGEST_NAME = 80
 SIGN = re.compile("[=:]")
-OPENING = re.compile(r"\s{0,8}(\\{0,8}[\"'])?")
+OPENING = re.compile(r"\s{0,8}(\\{0,80}[\"'])?")
 # How a value ends that has no quotes: after `=`, and after a name in quotes.
 BARE = re.compile(r"[^\s&;,\"'<>]+")
 BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
@@ -68,7 +68,7 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
             continue
         before = text[max(0, at - LONGEST_NAME) : at].rstrip(" \t")
         key = before.rstrip("\"'").rstrip("\\")
-        name = key[len(key.rstrip(NAMED)) :] if key.isascii() else re.split(r"[^\w.-]", key)[-1]
+        name = key[len(key.rstrip(NAMED)) :] if key.isascii() else _last_name(key)
         label, whole = fields.below(NOWHERE, name)[0] if name else None, True
         if label is None and name:
             label, whole = usual(plain(name)), False
@@ -82,6 +82,13 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
         if value is not None:
             past = value[1]
             yield (*value, label)
+
+
+def _last_name(key: str) -> str:
+    start = len(key)
+    while start and (key[start - 1].isalnum() or key[start - 1] in "_.-"):
+        start -= 1
+    return key[start:]
 
 
 def _line(text: str, at: int) -> tuple[int, int] | None:
@@ -111,7 +118,7 @@ def _closing(text: str, start: int, quote: str) -> int:
     """Find the quote that closes: one that is escaped once more does not."""
     end = text.find(quote, start)
     while end > start:
-        before = text[max(start, end - 32) : end]
+        before = text[max(start, end - 100) : end]
         if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
             return end
         end = text.find(quote, end + 1)

@@ -6,41 +6,54 @@ Rules of this file:
 - What is too deep, too large, circular or cannot be read is replaced; the rest stays.
 """
 
+import contextlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
-from toolwire.scrubbing.fields import NOWHERE, Fields, States, plain, usual
+from toolwire.scrubbing.fields import NOWHERE, Fields, States, declared_as, plain, usual
 from toolwire.scrubbing.forms import forms_of
+from toolwire.scrubbing.keys import SHORTEST_KEY, keys_in
 from toolwire.scrubbing.masks import HIDDEN, LONG, SHORTEST, UNREADABLE, mask
 from toolwire.scrubbing.texts import spans, without
 
 DEEPEST = 64
 MOST_NODES = 300_000
+MOST_NAMES = 100
+PLAIN_NAME = 40
 MOST_TEXT = 16 * 1024 * 1024
 CIRCULAR, TOO_DEEP = mask("circular"), mask("too deep")
-SAFE = (bool, date, time, timedelta, UUID, type(None))
+PLAIN = (int, float, bool, type(None))
+SAFE = (bool, date, time, timedelta, type(None))
 ENDINGS = {"{": "}", "[": "]", '"': '"'}
 
 
 def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = ()) -> Any:
     """Give the value with sensitive fields, known secrets and what looks like a key hidden."""
     try:
-        walk = Walk(Fields(fields), forms_of(secrets))
+        walk = Walk(declared_as(*fields), forms_of(secrets))
         clean = walk.value(value)
         more = [secret for secret in walk.found if len(secret) >= LONG]
         return Walk(walk.fields, forms_of(more)).value(clean) if more else clean
     except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
+        return _replaced(value, secrets)
+
+
+def _replaced(value: Any, secrets: Collection[str]) -> Any:
+    """Give what stands for a value that cannot be shown: of a map, the names that are plain words stay."""
+    if type(value) is not dict or len(value) > MOST_NAMES:
         return UNREADABLE
+    names = [name for name in value if type(name) is str and name.isidentifier() and len(name) < PLAIN_NAME]
+    shown = [name for name in names if not any(secret in name for secret in secrets if secret)]
+    return {name: UNREADABLE for name in shown if not any(keys_in(name))}
 
 
 def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
     """Take known secrets, the values of sensitive names and what looks like a key out of a text."""
     try:
-        walk = Walk(Fields(fields), forms_of(secrets))
+        walk = Walk(declared_as(*fields), forms_of(secrets))
         clean = walk.text(str(text), 0)
         more = [secret for secret in walk.found if len(secret) >= LONG]
         return Walk(walk.fields, forms_of(more)).text(clean, 0) if more else clean
@@ -50,11 +63,9 @@ def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str]
 
 def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
     """List the texts and numbers that stand in sensitive fields, the longest first."""
-    walk = Walk(Fields(fields), [])
-    try:
+    walk = Walk(declared_as(*fields), [])
+    with contextlib.suppress(Exception):  # what was found until then is told
         walk.value(value)
-    except Exception:  # noqa: BLE001, S110 - what was found until then is told
-        pass
     return sorted((one for one in walk.found if len(one) >= SHORTEST), key=lambda one: (-len(one), one))
 
 
@@ -75,6 +86,13 @@ class Walk:
         self._nodes += 1
         if self._nodes > MOST_NODES:
             raise OverflowError("too many values")
+        kind = type(value)
+        if kind is str:
+            return self.text(value, depth)
+        if kind is dict or kind is list:
+            return self._deeper(value, depth, states)
+        if not self.forms and kind in PLAIN:
+            return value
         match value:
             case str():
                 return self.text(value, depth)
@@ -84,6 +102,9 @@ class Walk:
                 return value
             case bytes() | bytearray() | memoryview():
                 return self._bytes(value)
+        return self._deeper(value, depth, states)
+
+    def _deeper(self, value: Any, depth: int, states: States) -> Any:
         if depth > DEEPEST:
             return TOO_DEEP
         if id(value) in self._above:
@@ -96,7 +117,7 @@ class Walk:
 
     def _nested(self, value: Any, depth: int, states: States) -> Any:
         match value:
-            case Mapping():
+            case dict() | Mapping():
                 return self._mapping(value, depth, states)
             case list() | tuple():
                 return self._items(value, depth, states)
@@ -175,7 +196,8 @@ class Walk:
             return clean
         said = str(value)
         shown = self.text(said, depth)
-        return value if shown is said and self.text(repr(value), depth) == repr(value) else shown
+        same = shown is said and self.text(repr(value), depth) == repr(value)
+        return value if same else shown
 
     def _bytes(self, value: Any) -> Any:
         said = bytes(value).decode(errors="surrogateescape")
@@ -183,11 +205,13 @@ class Walk:
         return value if clean is said else clean.encode(errors="surrogateescape")
 
     def text(self, text: str, depth: int) -> str:
-        """Give a text without what is sensitive in it; JSON is read, and written anew if something is hidden."""
+        """Give a text without what is sensitive in it; JSON is read, and written anew if it has to be."""
         self._text += len(text)
         if self._text > MOST_TEXT:
             raise OverflowError("too much text")
-        if len(text) < SHORTEST:
+        if len(text) < SHORTEST or (
+            len(text) < SHORTEST_KEY and not (self.forms or ":" in text or "=" in text)
+        ):
             return text
         if depth < DEEPEST and self._is_json(text):
             try:
@@ -207,17 +231,18 @@ class Walk:
         stripped = text.strip()
         if not stripped or ENDINGS.get(stripped[0]) != stripped[-1] or len(stripped) < SHORTEST:
             return False
-        return self.fields.hinted(text)
+        return "\\u" in text or "\\/" in text or self.fields.hinted(text)
 
 
 class Pairs:
-    """JSON as it is read: the value, and whether a name stood twice in one object, so that one value is lost."""
+    """JSON as it is read: the value, and whether a name stood twice in an object: then a value is lost."""
 
     def __init__(self) -> None:
         self.value: Any = None
         self.doubled = False
 
     def read(self, text: str) -> "Pairs":
+        """Read a text."""
         self.value = json.loads(text, object_pairs_hook=self._pairs)
         return self
 

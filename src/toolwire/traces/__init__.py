@@ -1,4 +1,4 @@
-"""Traces: a record of every tool call that nobody changes in silence, in SQLite or PostgreSQL; extra `traces`."""
+"""Traces: every tool call recorded so that nobody changes it in silence, in SQLite or PostgreSQL."""
 
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -1,12 +1,13 @@
 """The chain that makes a change of any row show: pure functions over rows as they are stored.
 
 Rules of this file:
-- `canonical(row)` is the one byte form of a row: a JSON object in UTF-8 with sorted keys and without spaces, of all
-  columns but `previous`, `hash` and `ledger`. A column that is NULL is left out, as one that is missing.
-- `hash` = H(previous + canonical(row)). `previous` is the hash of the conversation's row before, at first 64 zeros.
-- `ledger` = H(ledger of the row before in the store + hash): `position:ledger` is an anchor for all rows up to it.
-- H is SHA-256 in hexadecimal, or HMAC-SHA-256 with a key: then nobody without the key can compute a new chain.
-- Verifying streams: it holds one entry for each conversation, and after a problem it goes on from what is stored.
+- `canonical(row)` is the one byte form of a row: a JSON object in UTF-8 with sorted keys and without spaces,
+  of all columns but `previous`, `hash` and `ledger`. A column that is NULL is left out, as a missing one is.
+- `hash` = H(previous + canonical(row)). `previous` is the hash of the conversation's row before; 64 zeros at
+  first. `ledger` = H(ledger of the store's row before + hash); `position:ledger` is an anchor: it proves all
+  rows up to its own.
+- H is SHA-256 in hexadecimal, or HMAC-SHA-256 with a key: then nobody without the key computes a new chain.
+- Verifying streams: it holds an entry for each conversation, and after a problem goes on from what is stored.
 """
 
 import hashlib
@@ -69,7 +70,7 @@ class Problem(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """What verifying found: the first problems, the number of all, and the anchor of the rows that were read."""
+    """What verifying found: the first problems, the number of all, and the anchor of the rows."""
 
     problems: tuple[Problem, ...]
     count: int
@@ -86,7 +87,8 @@ def read_anchor(text: str) -> tuple[int, str]:
     """Read `position:ledger`."""
     position, _, ledger = text.strip().partition(":")
     if not (position.isascii() and position.isdigit() and len(ledger) == len(ZEROS)):
-        raise InvalidField("anchor", "must be a position, a colon and 64 hexadecimal digits", path="traces")
+        words = "must be a position, a colon and 64 hexadecimal digits"
+        raise InvalidField("anchor", words, path="traces")
     return int(position), ledger.lower()
 
 
@@ -95,9 +97,7 @@ def write_anchor(position: int, ledger: str) -> str:
     return f"{position}:{ledger}"
 
 
-def verify(
-    rows: Iterable[Row], anchor: str | None = None, key: bytes | str | None = None
-) -> Verification:
+def verify(rows: Iterable[Row], anchor: str | None = None, key: bytes | str | None = None) -> Verification:
     """Find what was changed, removed, inserted, moved or put in another order since the rows were written."""
     check = Check(key, anchor)
     for row in rows:

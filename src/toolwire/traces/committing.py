@@ -56,14 +56,11 @@ class Committer:
     def _found(self, connection: Connection) -> Head:
         """Read the last row of the store; forget the conversations where somebody else wrote it."""
         columns = self._place.table.c
-        if self._head is None:
-            query = select(self._place.table)
-        else:
-            query = select(columns.position, columns.ledger)
+        query = select(columns.position, columns.ledger) if self._head else select(self._place.table)
         row = connection.execute(query.order_by(columns.position.desc()).limit(1)).mappings().first()
         head = Head(row["position"], row["ledger"]) if row else Head()
         if self._head is None and row is not None:
-            self._recognise(row)
+            self._recognise(dict(row))
         if head != self._head or len(self._ends) > REMEMBERED:
             self._ends = {}
         return head
@@ -83,7 +80,13 @@ class Committer:
             chain = (row["tenant_id"], row["conversation_id"])
             end = ends.get(chain) or self._ends.get(chain) or self._end(connection, chain)
             position += 1
-            new = {**row, "position": position, "sequence": end[0] + 1, "inserted_at": now, "previous": end[1]}
+            new = {
+                **row,
+                "position": position,
+                "sequence": end[0] + 1,
+                "inserted_at": now,
+                "previous": end[1],
+            }
             new["hash"] = row_hash(new, end[1], self._digest)
             new["ledger"] = ledger = next_ledger(ledger, new["hash"], self._digest)
             ends[chain] = (end[0] + 1, new["hash"])
@@ -104,7 +107,7 @@ class Committer:
     def _there(
         self, connection: Connection, rows: Sequence[dict[str, Any]]
     ) -> tuple[dict[int, UserError], set[int]]:
-        """Find what is in the table already, or twice in the batch; another trace with the same id is refused."""
+        """Find what is there already, or twice in the batch; another trace with the same id is refused."""
         table, ids = self._place.table, [row["id"] for row in rows]
         known: dict[str, Mapping[Any, Any]] = {}
         for start in range(0, len(ids), ASKED):
@@ -120,4 +123,3 @@ class Committer:
             if any(other[name] != row[name] for name in CONTENT):
                 refused[index] = InvalidField("id", "is the id of another trace", path="Trace")
         return refused, there
-

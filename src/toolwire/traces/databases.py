@@ -1,9 +1,9 @@
 """Databases that hold traces: how they are opened, written to and read from.
 
 Rules of this file:
-- SQLite: a WAL file that only its owner reads, synchronous FULL, every write begins with BEGIN IMMEDIATE; a path
-  that is a symbolic link is refused.
-- PostgreSQL: psycopg 3; one advisory lock for each store, held from the first statement of a write to its commit.
+- SQLite: a WAL file that only its owner reads, synchronous FULL, every write begins with BEGIN IMMEDIATE; a
+  path that is a symbolic link is refused.
+- PostgreSQL: psycopg 3; one advisory lock for each store, held from a write's first statement to its commit.
 - No message of this package holds a value of a row: a database's words are cut to their first line.
 """
 
@@ -27,7 +27,8 @@ from toolwire.traces.tables import table
 PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 OWN_PRAGMAS = (*PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
 DURABLE = (
-    "SELECT pg_advisory_xact_lock({lock}), CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+    "SELECT pg_advisory_xact_lock({lock}),"
+    " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
     " THEN set_config('synchronous_commit', 'on', true) END"
 )
 PASSING = ("08", "40", "53", "55P03", "57P")
@@ -145,7 +146,7 @@ def _write_ahead(engine: Engine, patience: float) -> None:
             try:
                 with engine.connect() as connection:
                     connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-                return
+                    return
             except DBAPIError as problem:
                 if not passes(problem) or time.monotonic() > late:
                     raise

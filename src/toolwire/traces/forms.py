@@ -1,10 +1,11 @@
-"""Any value as text that every database keeps exactly: canonical JSON, with a declared form for what JSON lacks.
+"""Any value as text that every database keeps exactly: canonical JSON, and declared forms of what JSON lacks.
 
 Rules of this file:
 - JSON is written with sorted keys and without spaces; text stays as it is, floats are written by `repr`.
-- What JSON or a database cannot hold becomes text that begins with `$kind:`: `$text:` (NUL, lone surrogates and a
-  backslash as in JSON), `$float:nan`, `$int:0x..` (more than 4,000 digits), `$bytes:` (base64), `$null:` and
-  `$bool:` (keys), `$other:` (the type and how it shows itself), `$deep:` (cut: too deep, too many, or a circle).
+- What JSON or a database cannot hold becomes text that begins with `$kind:`. `$text:` has NUL, lone
+  surrogates and backslashes as in JSON; `$float:` is no finite number; `$int:0x` has more than 4,000 digits;
+  `$bytes:` is base64; `$null:`, `$bool:`, `$int:` and `$float:` are keys; `$other:` is a type and how it
+  shows itself; `$deep:` is where it was cut: too deep, too much, or a circle.
 - Text that itself begins so becomes `$text:`, so the forms of text, numbers and bytes can be read back.
 - A key of the database is short: a longer text becomes `$long:`, its sha256 and its beginning.
 """
@@ -23,7 +24,7 @@ VALUES = 1_000_000
 KEY_BYTES = 600
 KEY_SHOWN = 100
 DIGITS = 4000
-EMPTY = {dict: "{}", list: "[]", tuple: "[]"}
+EMPTY: dict[type, str] = {dict: "{}", list: "[]", tuple: "[]"}
 
 _MARKED = re.compile(r"\$(?:text|float|int|bytes|null|bool|other|deep|long):")
 _UNSAID = re.compile("[\x00\ud800-\udfff]")

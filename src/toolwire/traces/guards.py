@@ -1,9 +1,9 @@
 """What the database itself refuses: every change of a row, and every row but the next one.
 
 Rules of this file:
-- No UPDATE, no DELETE, no TRUNCATE. An INSERT has to be the next position, the next of its conversation and after
-  its last hash, with an id that is new: so REPLACE, upserts and INSERT OR IGNORE have nothing to take hold of.
-- On PostgreSQL guards fire in every replication role, and `grants` gives a role INSERT and SELECT, nothing else.
+- No UPDATE, no DELETE, no TRUNCATE. An INSERT is the next position, the next of its conversation after its
+  last hash, and has a new id: so REPLACE, upserts and INSERT OR IGNORE have nothing to take hold of.
+- On PostgreSQL guards fire in every replication role, and `grants` gives a role INSERT and SELECT, no more.
 - Who owns the database can drop guards; what is changed then is found by the chain.
 """
 
@@ -50,19 +50,16 @@ END""",
 }
 POSTGRESQL_TRIGGERS = {
     "no_change": "BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {refuse}()",
-    "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
+    "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
     "next": "BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {follow}()",
 }
 
 
-def statements(table: Table, database: str) -> list[str]:
-    """List what makes the guards of a table anew."""
-    return {"sqlite": _sqlite, "postgresql": _postgresql}.get(database, _none)(table)
-
-
 def create(connection: Connection, table: Table) -> None:
     """Make the guards of a table anew."""
-    for statement in statements(table, connection.dialect.name):
+    making = {"sqlite": _sqlite, "postgresql": _postgresql}.get(connection.dialect.name, _none)
+    for statement in making(connection, table):
         connection.execute(text(statement.replace(":", r"\:")))
 
 
@@ -94,38 +91,44 @@ def _named(table: Table) -> str:
     return _quoted(table, table.name)
 
 
-def _words(table: Table) -> dict[str, str]:
-    return {"table": _named(table), "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
+def _words(named: str) -> dict[str, str]:
+    return {"table": named, "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
 
 
-def _none(table: Table) -> list[str]:
-    raise InvalidField("engine", f"must be of SQLite or PostgreSQL to hold {table.name}", path="traces")
+def _none(connection: Connection, table: Table) -> list[str]:
+    words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {connection.dialect.name}"
+    raise InvalidField("engine", words, path="traces")
 
 
-def _sqlite(table: Table) -> list[str]:
+def _sqlite(connection: Connection, table: Table) -> list[str]:
+    del connection
     made = []
     for name, body in SQLITE.items():
         trigger = f'"{table.name}_{name}"'
         made += [
             f"DROP TRIGGER IF EXISTS {trigger}",
-            f"CREATE TRIGGER {trigger} {body.format(**_words(table))}",
+            f"CREATE TRIGGER {trigger} {body.format(**_words(_named(table)))}",
         ]
     return made
 
 
-def _postgresql(table: Table) -> list[str]:
-    functions = {name: _quoted(table, f"{table.name}_{name}") for name in POSTGRESQL_FUNCTIONS}
+def _postgresql(connection: Connection, table: Table) -> list[str]:
+    """Name the table with its schema: a temporary table of that name would be found first."""
+    question = text("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:named)")
+    schema = connection.execute(question, {"named": _named(table)}).scalar_one()
+    named = f'{schema}."{table.name}"'
+    functions = {name: f'{schema}."{table.name}_{name}"' for name in POSTGRESQL_FUNCTIONS}
     made = [
         f"CREATE OR REPLACE FUNCTION {functions[name]}() RETURNS trigger LANGUAGE plpgsql"
-        f" SET search_path FROM CURRENT AS $guard$ {body.format(**_words(table))} $guard$"
+        f" SET search_path = pg_catalog, pg_temp AS $guard$ {body.format(**_words(named))} $guard$"
         for name, body in POSTGRESQL_FUNCTIONS.items()
     ]
-    named = {"table": _named(table), "refuse": functions["refuse"], "follow": functions["next"]}
+    words = {"table": named, "refuse": functions["refuse"], "follow": functions["next"]}
     for name, body in POSTGRESQL_TRIGGERS.items():
         trigger = f'"{table.name}_{name}"'
         made += [
-            f"DROP TRIGGER IF EXISTS {trigger} ON {named['table']}",
-            f"CREATE TRIGGER {trigger} {body.format(**named)}",
-            f"ALTER TABLE {named['table']} ENABLE ALWAYS TRIGGER {trigger}",
+            f"DROP TRIGGER IF EXISTS {trigger} ON {named}",
+            f"CREATE TRIGGER {trigger} {body.format(**words)}",
+            f"ALTER TABLE {named} ENABLE ALWAYS TRIGGER {trigger}",
         ]
     return made

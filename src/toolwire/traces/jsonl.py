@@ -1,7 +1,8 @@
 """Traces as lines of JSON: every column of a row as it is stored, so that the lines verify as the store does.
 
 Rules of this file:
-- A line is one row, in ASCII: no letter of it can be taken for the end of a line. `arguments`, `result` and `losses` are JSON in text, as they are hashed.
+- A line is one row, in ASCII: no letter of it can be taken for the end of a line. `arguments`, `result` and
+  `losses` are JSON in text, as they are hashed.
 - Lines that are put into a store are a whole chain, from its first row on, and the store is empty.
 """
 

@@ -53,7 +53,7 @@ def _migrate(place: Place) -> None:
 
 
 def _schema(place: Place) -> None:
-    """Create the schema, with the same lock that migrations hold: PostgreSQL does not wait for others here."""
+    """Create the schema under the lock that migrations hold: PostgreSQL waits for nobody here."""
     with writing(place) as connection:
         if not inspect(connection).has_schema(str(place.table.schema)):
             connection.exec_driver_sql(f'CREATE SCHEMA "{place.table.schema}"')

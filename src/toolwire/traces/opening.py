@@ -31,10 +31,10 @@ def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what
     """Open a store of traces.
 
     `url` is sqlite:///traces.db or postgresql://user@host/database; `engine` is the host's own of SQLAlchemy.
-    `namespace` is a schema on PostgreSQL, the beginning of the table's name on SQLite. With a `key` nobody
+    `namespace` is a schema on PostgreSQL, the beginning of the table's name on SQLite. With a `key`, nobody
     without it can compute a chain. `failing` says whether a store that fails stops what is recorded, or is
-    logged and counted. `create` makes the table or brings it to the newest version. A commit has `batch` traces
-    at most; `queue` may wait for theirs; what may pass is tried again for `patience` seconds.
+    logged and counted. `create` makes the table or brings it to the newest version. A commit has `batch`
+    traces at most; `queue` may wait for theirs; what may pass is tried again for `patience` seconds.
     """
     try:
         from toolwire.traces.store import opened  # noqa: PLC0415 - SQLAlchemy is loaded when it is used

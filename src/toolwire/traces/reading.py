@@ -67,9 +67,7 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     return value
 
 
-def page(
-    place: Place, filters: Filters, *, after: int | None, limit: int, newest: bool
-) -> Page:
+def page(place: Place, filters: Filters, *, after: int | None, limit: int, newest: bool) -> Page:
     """Read a page of traces, the oldest or the newest first."""
     limit = _whole("limit", limit, 1, MOST)
     position = place.table.c.position
@@ -81,7 +79,7 @@ def page(
     with reading(place) as connection:
         found = connection.execute(query).mappings().all()
     more = found[limit - 1]["position"] if len(found) > limit else None
-    return Page(tuple(trace_of(row) for row in found[:limit]), more)
+    return Page(tuple(trace_of(dict(row)) for row in found[:limit]), more)
 
 
 def one(place: Place, given: str) -> Trace | None:
@@ -89,7 +87,7 @@ def one(place: Place, given: str) -> Trace | None:
     with reading(place) as connection:
         query = select(place.table).where(place.table.c.id == key_form(_text("id", given)))
         row = connection.execute(query).mappings().first()
-    return trace_of(row) if row else None
+    return trace_of(dict(row)) if row else None
 
 
 def stats(place: Place, filters: Filters) -> tuple[Stats, ...]:

@@ -77,5 +77,7 @@ def trace_of(row: Mapping[str, Any]) -> Trace:
             }
         )
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as problem:
-        words = f"the row at {row.get('position')} is not as it was written ({type(problem).__name__}): verify it"
+        words = (
+            f"the row at {row.get('position')} is not as it was written ({type(problem).__name__}): verify it"
+        )
         raise StoreFailed(words, path="traces") from None

@@ -33,15 +33,13 @@ class Store:
     """Traces in one table of a database; `traces.open` makes it."""
 
     def __init__(self, place: Place, writer: Writer, key: bytes | str | None) -> None:
-        self._place = place
+        self._found = place
         self._writer = writer
         self._key = key
         self._end = weakref.finalize(self, writer.leave)
         self._end.atexit = False
 
-    def of(
-        self, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None
-    ) -> Scope:
+    def of(self, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None) -> Scope:
         """Say whose calls are recorded here: what clients take as `traces`."""
         return Scope.of(self, tenant_id, conversation_id, session)
 
@@ -71,6 +69,12 @@ class Store:
             await self._writer.aflush()
         finally:
             self._writer.close()
+
+    @property
+    def _place(self) -> Place:
+        if self._writer.closed:
+            raise StoreFailed("the store is closed", path="traces")
+        return self._found
 
     @property
     def failed(self) -> StoreFailed | None:
@@ -184,13 +188,13 @@ def _row(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forked(place: Place) -> StoreFailed | None:
-    """Leave the connections of the parent as they are; a file that one of them is open to cannot be used here."""
+    """Leave the parent's connections as they are; a file that one of them has open cannot be used here."""
     pool = place.engine.pool
     left = not place.own or (isinstance(pool, QueuePool) and pool.checkedout() > 0)
     if place.own:
         FORKED.append(pool)
         place.engine.dispose(close=False)
     if left and place.database == "sqlite":
-        words = "SQLite was open when the process forked: open the store in the child, and dispose of engines before"
+        words = "SQLite was open when the process forked: dispose of engines before, and open the store after"
         return StoreFailed(words, path="traces")
     return None

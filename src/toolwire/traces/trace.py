@@ -2,10 +2,10 @@
 
 Rules of this file:
 - A trace is frozen, and one that is there is valid: it can be recorded in any store.
-- Ids of tenants and conversations are opaque: a UUID and its 16 bytes are written as the canonical text, any other
-  text stays as given, and None is "", nobody's.
+- Ids of tenants and conversations are opaque: a UUID and its 16 bytes are written as the canonical text, any
+  other text stays as given, and None is "", nobody's.
 - All that is wrong with a trace is said at once; keys that no field has are ignored.
-- What the store fills in (position, sequence, previous, hash, ledger, inserted_at) is None until it was read there.
+- What the store fills in (position, sequence, previous, hash, ledger, inserted_at) is None until it is read.
 """
 
 import math
@@ -79,7 +79,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def new(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> Self:
-        """Make a trace from maps, keywords, or a trace that is like it; what is wrong is raised all at once."""
+        """Make a trace from maps, keywords or another trace; all that is wrong is raised at once."""
         given = _given(attrs, fields)
         if missing := _missing(given):
             raise InvalidTrace(missing + _wrong(given))
@@ -135,7 +135,9 @@ def _map(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and value < LARGEST else value
+    return (
+        float(value) if isinstance(value, int) and not isinstance(value, bool) and value < LARGEST else value
+    )
 
 
 def _losses(value: Any) -> Any:

@@ -86,7 +86,7 @@ class Writer:
         self.lost = 0
         self.failed: StoreFailed | None = None
         self._troubled = False
-        self._closed = False
+        self.closed = False
         self._losses: list[tuple[int, int, Exception]] = []
         self._begin()
         _hooked()
@@ -114,7 +114,7 @@ class Writer:
             return ticket
 
     def _offer(self, row: dict[str, Any]) -> Ticket | None:
-        if self._closed:
+        if self.closed:
             raise StoreFailed("the store is closed", path="traces")
         if self.failed is not None:
             raise StoreFailed(str(self.failed))
@@ -182,7 +182,7 @@ class Writer:
     def close(self, timeout: float | None = None) -> None:
         """Settle all that was recorded, end the thread and close the connections."""
         with self._moved:
-            self._closed = True
+            self.closed = True
             self._moved.notify_all()
             thread, self._thread = self._thread, None
         self.leave()
@@ -341,7 +341,7 @@ def _after_fork(held: list[threading.Lock]) -> None:
 
 
 def _at_exit() -> None:
-    for writer in list(WRITERS):
+    for writer in [one for one in WRITERS if not one.closed]:
         try:
             writer.close(EXIT_SECONDS)
         except StoreFailed as problem:

@@ -1,0 +1,358 @@
+"""OpenTelemetry spans of a conversation, by the conventions for generative AI: a listener for `on_event`.
+
+Rules of this file:
+- One span for the conversation, in it one for each exchange with the model and one for each call. Each is
+  ended, whatever ends the conversation.
+- What was said is in a span only if that is asked for. Every text is scrubbed, also names and errors; what
+  stood in a sensitive field is taken out of all that comes after.
+- Listening changes nothing: what has no place in a span is passed over.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from toolwire.accumulation import Accumulator
+from toolwire.errors import MissingExtra
+from toolwire.records import Ran
+from toolwire.scrubbing import scrub, scrub_text, secrets_of
+from toolwire.turns import AskModel, Broken, Cancelled, Done, RunTools
+from toolwire.types import (
+    Error,
+    ErrorEnd,
+    Event,
+    Message,
+    MessageStart,
+    Refusal,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+
+# Providers whose name in the conventions is not ours.
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "openai-responses": "openai",
+    "xai": "x_ai",
+}
+SETTINGS = {
+    "max_tokens": "gen_ai.request.max_tokens",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "seed": "gen_ai.request.seed",
+    "stop": "gen_ai.request.stop_sequences",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "n": "gen_ai.request.choice.count",
+    "stream": "gen_ai.request.stream",
+}
+TOKENS = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "cache_read_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write_tokens": "gen_ai.usage.cache_creation.input_tokens",
+    "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+}
+GOOD_ENDINGS = frozenset({"answer", "calls", "terminal"})
+NANOSECONDS = 1_000_000_000
+Fields = Collection[str] | Callable[[str], Collection[str]]
+
+
+class Spans:
+    """Makes spans of the events of one conversation at a time: `client.run(prompt, on_event=Spans())`.
+
+    `content` says that messages, arguments and results are told as well. `fields` are sensitive, for every
+    tool or by the name of a tool; `secrets` are hidden wherever they stand.
+    """
+
+    def __init__(
+        self,
+        tracer: Any = None,
+        *,
+        content: bool = False,
+        provider: str | None = None,
+        conversation_id: str | None = None,
+        fields: Fields = (),
+        secrets: Collection[str] = (),
+    ) -> None:
+        self._api = _opentelemetry()
+        self._tracer = tracer or self._api.get_tracer("toolwire")
+        self._content = content
+        self._fields = fields
+        self._given = tuple(secrets)
+        self._secrets: set[str] = set(secrets)
+        self._common = _known(
+            {
+                "gen_ai.provider.name": None if provider is None else PROVIDERS.get(provider, provider),
+                "gen_ai.conversation.id": conversation_id,
+            }
+        )
+        self._whole: Any = None
+        self._exchange: Any = None
+        self._told: Accumulator | None = None
+        self._error: Error | None = None
+        self._calls: list[tuple[ToolCall, Any]] = []
+
+    def __call__(self, event: Any) -> None:
+        """Take an event."""
+        match event:
+            case AskModel():
+                self._ask(event)
+            case RunTools():
+                self._run(event)
+            case Response() | Error() | Broken() | Cancelled():
+                self._answered(event)
+            case Ran():
+                self._ran(event)
+            case ToolResult():
+                self._result(event)
+            case Done():
+                self._done(event)
+            case _ if isinstance(event, Event):
+                self._hear(event)
+
+    def close(self) -> None:
+        """End what is still open, of a conversation whose end nobody told."""
+        self._close("abandoned")
+
+    def _ask(self, step: AskModel) -> None:
+        if step.turn == 0 and self._whole is not None:
+            self.close()
+        self._settle("cancelled")
+        request = step.request
+        if self._whole is None:
+            self._secrets = set(self._given)
+            self._whole = self._start(
+                "invoke_agent", "", {"gen_ai.request.model": request.model}, parent=None
+            )
+        said = {"gen_ai.request.model": request.model} | {
+            name: getattr(request, field) for field, name in SETTINGS.items()
+        }
+        self._exchange = self._start("chat", request.model or "", said, kind="CLIENT")
+        if self._content:
+            self._tell(self._exchange, self._content_of(request))
+
+    def _hear(self, event: Event) -> None:
+        """Follow a stream: it may be begun again, after an error."""
+        if self._exchange is None:
+            return
+        if self._told is None or isinstance(event, MessageStart):
+            self._told, self._error = Accumulator(), None
+        if isinstance(event, ErrorEnd):
+            self._error = event.error
+        self._told.feed(event)
+
+    def _answered(self, outcome: Response | Error | Broken | Cancelled) -> None:
+        match outcome:
+            case Response():
+                self._end_exchange(outcome, None)
+            case Error():
+                self._end_exchange(None, outcome)
+            case Broken():
+                self._end_exchange(outcome.response, outcome.error)
+            case Cancelled():
+                self._end_exchange(outcome.response, "cancelled")
+
+    def _end_exchange(self, response: Response | None, error: Error | str | None) -> None:
+        span, self._exchange = self._exchange, None
+        told, self._told = self._told, None
+        if span is None:
+            return
+        if response is None and told is not None:
+            response = told.response
+        if response is not None:
+            self._tell(span, _said_of(response))
+            for call in response.tool_calls:
+                self._secrets.update(secrets_of(call.arguments, self._fields_of(call.name)))
+            if self._content:
+                messages = [
+                    {**self._message(choice.message), "finish_reason": choice.finish_reason}
+                    for choice in response.choices
+                ]
+                self._tell(span, {"gen_ai.output.messages": messages})
+        self._end(span, self._error if error is None else error)
+        self._error = None
+
+    def _run(self, step: RunTools) -> None:
+        self._settle("cancelled")
+        for call in step.calls:
+            self._secrets.update(secrets_of(call.arguments, self._fields_of(call.name)))
+        self._calls = [(call, self._tool(call)) for call in step.calls]
+
+    def _tool(self, call: ToolCall) -> Any:
+        said = {
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.call.id": call.id,
+            "gen_ai.tool.type": "function",
+        }
+        if self._content:
+            said["gen_ai.tool.call.arguments"] = scrub(
+                call.arguments, self._fields_of(call.name), self._secrets
+            )
+        return self._start("execute_tool", call.name, said)
+
+    def _ran(self, ran: Ran) -> None:
+        """End the span of a call when it ended, which may be long before the others of its turn."""
+        for place, (call, span) in enumerate(self._calls):
+            if call is ran.call:
+                del self._calls[place]
+                error = None if ran.ending == "ok" else ran.ending
+                self._finish(span, call, ran.result, error, ran.started + ran.seconds)
+                return
+
+    def _result(self, result: ToolResult) -> None:
+        ids = [call.id for call, _ in self._calls]
+        place = ids.index(result.tool_call_id) if result.tool_call_id in ids else 0
+        if self._calls and result.tool_call_id in (ids[place], None):
+            call, span = self._calls.pop(place)
+            self._finish(span, call, result, "tool_error" if result.is_error else None)
+
+    def _finish(
+        self, span: Any, call: ToolCall, result: ToolResult, error: str | None, ended: float | None = None
+    ) -> None:
+        if self._content:
+            content = (
+                result.content if isinstance(result.content, str) else [_part(one) for one in result.content]
+            )
+            said = scrub({"result": content}, self._fields_of(call.name), self._secrets)
+            self._tell(span, {"gen_ai.tool.call.result": said})
+        self._end(span, error, ended)
+
+    def _settle(self, why: str) -> None:
+        """End what the next step shows to be over."""
+        self._end_exchange(None, None)
+        calls, self._calls = self._calls, []
+        for _, span in calls:
+            self._end(span, why)
+
+    def _done(self, done: Done) -> None:
+        if self._exchange is not None:
+            broken = None if done.ending in GOOD_ENDINGS else done.error or done.ending
+            self._end_exchange(done.response if done.error is None else None, broken)
+        if self._whole is None:
+            return
+        self._tell(self._whole, _tokens(done.usage))
+        if done.response is not None:
+            self._tell(self._whole, {"gen_ai.response.model": done.response.model})
+        self._close(None if done.ending in GOOD_ENDINGS else done.error or done.ending)
+
+    def _close(self, error: Error | str | None) -> None:
+        if self._exchange is not None:
+            self._end_exchange(None, error)
+        self._settle("cancelled")
+        span, self._whole = self._whole, None
+        if span is not None:
+            self._end(span, error)
+
+    def _start(
+        self,
+        operation: str,
+        of: str,
+        said: Mapping[str, Any],
+        *,
+        kind: str = "INTERNAL",
+        parent: Any = ...,
+    ) -> Any:
+        above = self._whole if parent is ... else parent
+        span = self._tracer.start_span(
+            self._clean(f"{operation} {of}".strip()),
+            context=None if above is None else self._api.set_span_in_context(above),
+            kind=self._api.SpanKind[kind],
+        )
+        self._tell(span, {"gen_ai.operation.name": operation, **self._common, **said})
+        return span
+
+    def _tell(self, span: Any, said: Mapping[str, Any]) -> None:
+        for name, value in _known(said).items():
+            span.set_attribute(name, self._attribute(value))
+
+    def _attribute(self, value: Any) -> Any:
+        match value:
+            case bool() | int() | float():
+                return value
+            case str():
+                return self._clean(value)
+            case list() if all(isinstance(one, str) for one in value):
+                return [self._clean(one) for one in value]
+        return json.dumps(scrub(value, (), self._secrets), ensure_ascii=False, default=str)
+
+    def _end(self, span: Any, error: Error | str | None, ended: float | None = None) -> None:
+        if error is not None:
+            kind, why = (error.kind, error.message) if isinstance(error, Error) else (error, None)
+            span.set_attribute("error.type", kind)
+            span.set_status(self._api.Status(self._api.StatusCode.ERROR, why and self._clean(why)))
+        span.end() if ended is None else span.end(int(ended * NANOSECONDS))
+
+    def _clean(self, text: str) -> str:
+        return scrub_text(text, self._secrets)
+
+    def _fields_of(self, tool: str) -> Collection[str]:
+        return self._fields(tool) if callable(self._fields) else self._fields
+
+    def _content_of(self, request: Request) -> dict[str, Any]:
+        for message in request.messages:
+            for call in message.tool_calls:
+                self._secrets.update(secrets_of(call.arguments, self._fields_of(call.name)))
+        system = request.system
+        return {
+            "gen_ai.system_instructions": None if system is None else _parts(system),
+            "gen_ai.input.messages": [self._message(message) for message in request.messages],
+        }
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        parts = [_part(one) if type(one) is not ToolCall else self._call(one) for one in message.parts]
+        return {"role": message.role, "parts": parts}
+
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        return {**_part(call), "arguments": scrub(call.arguments, self._fields_of(call.name), self._secrets)}
+
+
+def _opentelemetry() -> Any:
+    try:
+        from opentelemetry import trace  # noqa: PLC0415 - an extra, and only spans need it
+    except ImportError as problem:
+        raise MissingExtra("opentelemetry-api", "telemetry", "to make spans") from problem
+    return trace
+
+
+def _known(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _tokens(usage: Usage | None) -> dict[str, Any]:
+    return {} if usage is None else {name: getattr(usage, field) for field, name in TOKENS.items()}
+
+
+def _said_of(response: Response) -> dict[str, Any]:
+    reasons = [choice.finish_reason for choice in response.choices if choice.finish_reason is not None]
+    return {
+        "gen_ai.response.id": response.id,
+        "gen_ai.response.model": response.model,
+        "gen_ai.response.finish_reasons": reasons or None,
+        **_tokens(response.usage),
+    }
+
+
+def _parts(content: str | Iterable[Any]) -> list[dict[str, Any]]:
+    return [_part(one) for one in ([Text(content)] if isinstance(content, str) else content)]
+
+
+def _part(part: Any) -> dict[str, Any]:
+    match part:
+        case Text() | Refusal():
+            return {"type": "text", "content": part.text}
+        case Thinking():
+            return {"type": "reasoning", "content": part.text}
+        case ToolCall():
+            return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.arguments}
+        case ToolResult():
+            content = part.content if isinstance(part.content, str) else _parts(part.content)
+            return {"type": "tool_call_response", "id": part.tool_call_id, "result": content}
+    return {"type": type(part).__name__.lower()}
