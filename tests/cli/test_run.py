@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import PROVIDERS, WROTE, at, project, say
+from toolwire import traces
 from toolwire.saving import load
 from toolwire.testing import Expect, Fail, Finish, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall, Usage
@@ -210,3 +211,18 @@ def test_a_saved_conversation_that_is_none_is_said(run: Any, tmp_path: Path) -> 
     with simulate([]) as model:
         said = run(model, "x", "--continue", "--session", str(tmp_path / "bad.json"))
     assert (said.code, "is not as it was saved" in said.text) == (2, True)
+
+
+def test_calls_are_recorded_where_that_is_asked_for(run: Any, tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path / 'traces.db'}"
+    with simulate([[LISTED, WROTE], ["Done."], ["Again."]]) as model:
+        assert run(model, "look", "--traces", place).code == 0
+        assert run(model, "again", "--continue", "--traces", place).code == 0
+    with traces.open(place, create=False) as store:
+        found = store.traces().rows
+        assert [(one.tool_name, one.ending, one.approval) for one in found] == [
+            ("list_directory", "ok", None),
+            ("write_file", "denied", "denied"),
+        ]
+        assert len({one.conversation_id for one in found}) == 1
+        assert store.verify().count == 0

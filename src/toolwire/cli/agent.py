@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire import traces
 from toolwire.cli.approving import Approving, to_be_asked
 from toolwire.cli.interrupts import Interrupts
 from toolwire.cli.keeping import keep, kept, place_of
@@ -69,6 +70,7 @@ class Agent:
         self.context = Context(SYSTEM)
         self.showing = Showing(screen)
         self.client: Client = client or self._client(before)
+        self.store = None if options.traces is None else traces.open(options.traces)
         self._unkept = ""
         self._losses: set[Any] = set()
         if before is not None:
@@ -114,7 +116,10 @@ class Agent:
 
     def _lead(self, context: Context, cancel: Cancel) -> Done:
         limits = LoopLimits(turns=self.options.max_steps)
-        settings = {"cancel": cancel, "limits": limits, "max_tokens": self.options.max_tokens}
+        settings: dict[str, Any] = {"cancel": cancel, "limits": limits}
+        settings["max_tokens"] = self.options.max_tokens
+        if self.store is not None:
+            settings["traces"] = self.store.of(conversation_id=self.path.stem)
         with self.client.stream(context, tools=self.resolver, on_event=self._tell, **settings) as stream:
             try:
                 for _ in stream:
@@ -173,5 +178,7 @@ class Agent:
         return "\n".join(filter(None, (str(problem), self._advice(problem.error))))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and commit what was recorded."""
         self.client.close()
+        if self.store is not None:
+            self.store.close()

@@ -72,6 +72,9 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with the last conversation of this folder, with any provider",
     )
+    command.add_argument(
+        "--traces", default=None, metavar="URL", help="record each call there; read it with `toolwire traces`"
+    )
     command.add_argument("--session", default=None, metavar="FILE", help="keep the conversation in this file")
 
 
