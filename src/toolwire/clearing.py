@@ -139,6 +139,24 @@ def clear(
     return replace(request, context=replace(request.context, messages=view)), cut
 
 
+class Sweep:
+    """The clearing of one conversation: told of each request and of each answer, in turn."""
+
+    def __init__(self, policy: Clearing) -> None:
+        self.policy = policy
+        self.cut = NOTHING
+        self._usage: Usage | None = None
+
+    def asked(self, request: Request) -> Request:
+        """Give the request as it is to be sent."""
+        request, self.cut = clear(request, self.policy, self._usage, self.cut)
+        return request
+
+    def answered(self, usage: Usage | None) -> None:
+        """Note what was counted for an answer."""
+        self._usage = usage
+
+
 def cleared(
     messages: Sequence[Message],
     policy: Clearing,

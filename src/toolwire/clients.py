@@ -37,7 +37,7 @@ Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
 RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
-AROUND = ("context", "resolver", "approve", "traces", "output")
+AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
 
 
 class Dialogue:
@@ -156,6 +156,8 @@ class Dialogue:
         turn = _turn_of(request, _resolving(said.get("resolver") or own, request, said), leads)
         if said.get("output") is not None:
             turn = _formed(turn, line, said["output"])
+        if said.get("clearing") is not None:
+            turn = replace(turn, clearing=_room(said["clearing"]))
         if said.get("traces") is not None:
             turn = replace(turn, recording=_recording(turn, line, said["traces"]))
         return line, turn
@@ -216,6 +218,16 @@ def _formed(turn: Turn, line: Line, output: Any) -> Turn:
     return replace(turn, form=Form.of(output, line.provider, turn.request), terminal_tool=ANSWER)
 
 
+def _room(clearing: Any) -> Any:
+    """Give what clears old results of a run; `True` is the usual way."""
+    from toolwire.clearing import Clearing  # noqa: PLC0415 - only where results are cleared
+    from toolwire.room import Room  # noqa: PLC0415 - the same
+
+    if clearing is not True and not isinstance(clearing, Clearing):
+        raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
+    return Room(Clearing() if clearing is True else clearing)
+
+
 def _recording(turn: Turn, line: Line, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
     from toolwire.recording import Recording  # noqa: PLC0415 - only where calls are recorded
@@ -233,14 +245,16 @@ def _led(
     else:
         tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
         done = yield from through(conversing(line, turn, tell, keep), _emit_unless_failed)
-    if done.error is not None and not done.messages:
+    if done.error is not None and _failed(done):
         raise exception_of(done.error, line.provider.name)
     return done
 
 
 def _failed(event: Any) -> bool:
-    """Whether a run ended before it had any answer."""
-    return isinstance(event, Done) and event.error is not None and not event.messages
+    """Whether a run ended before it had any answer, be it a thought."""
+    if not isinstance(event, Done) or event.error is None:
+        return False
+    return not event.messages and not event.message.parts
 
 
 def _emit_unless_failed(event: Any) -> Steps[None]:

@@ -52,6 +52,7 @@ class Turn(Struct, frozen=True):
     terminal_tool: str | None = None
     cancel: Cancel | None = None
     form: Any = None
+    clearing: Any = None
     recording: Any = None
 
 
@@ -172,6 +173,8 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
             yield from _told(tell, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
+    if turn.clearing is not None:
+        step = replace(step, losses=(*step.losses, *turn.clearing.losses))
     done = _finished(turn, step, keep)
     yield from _recorded(turn, step)
     yield from _telling(tell, done)
@@ -219,9 +222,14 @@ def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> S
 
 def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outcome]:
     """Ask the model."""
-    stop = turn.cancel
-    request = step.request if turn.form is None else turn.form.asked(step.request)
+    stop, request = turn.cancel, step.request
+    if turn.clearing is not None:
+        line, request = turn.clearing.cleared(line, request)
+    if turn.form is not None:
+        request = turn.form.asked(request)
     outcome = yield from exchanging(line, request, sent, stop)
+    if turn.clearing is not None:
+        turn.clearing.heard(outcome)
     if turn.recording is not None:
         turn.recording.answered(step, sent)
     if type(outcome) is not Error:

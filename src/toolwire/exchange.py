@@ -76,7 +76,8 @@ class Line(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
-    are the models that did, and `readers` the forms that are read besides the protocol.
+    are the models that did, and `readers` the forms that are read besides the protocol. `extra` is in each
+    body, where the request itself says nothing.
     """
 
     provider: Provider
@@ -89,6 +90,7 @@ class Line(Struct):
     fallback: bool = True
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
+    extra: dict[str, Any] = {}
 
 
 class Sent(Struct):
@@ -175,10 +177,10 @@ def _encoded(line: Line, request: Request) -> Encoded:
     for loss in encoded.losses:
         if loss.concept == "provider_state":
             raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=line.provider.name)
-    asked = ASKED_OF_A_STREAM.get(line.provider.dialect) if request.stream else None
-    if asked is None or not line.provider.quirks.get("stream_usage", True):
-        return encoded
-    return replace(encoded, body={**asked, **encoded.body})
+    extra = line.extra
+    if request.stream and line.provider.quirks.get("stream_usage", True):
+        extra = {**ASKED_OF_A_STREAM.get(line.provider.dialect, {}), **extra}
+    return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
 
 
 def _rest(seconds: float, stop: Stop | None) -> None:
