@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -22,18 +23,9 @@ SOURCE = REPOSITORY / "src" / "toolwire"
 DIALECTS = SOURCE / "dialects"
 
 # Who may do I/O, read a clock or print. Everything else is pure.
-IMPURE = {
-    "cli",
-    "codetools",
-    "exchange",
-    "execution",
-    "mcp",
-    "network",
-    "records",
-    "steps",
-    "testing",
-    "threads",
-}
+IMPURE = frozenset(
+    "cli codetools exchange execution mcp network records steps testing threads traces".split()
+)
 IMPURE_MODULES = (
     *("aiohttp", "asyncio", "concurrent", "http", "httpx", "httpx2", "multiprocessing", "random", "requests"),
     *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile"),
@@ -50,6 +42,7 @@ FUNCTION_LINES = 40
 HEAVY = {
     *("asyncio", "http", "httpx", "httpx2", "socket", "sqlite3", "ssl"),
     *("anthropic", "google", "ollama", "openai", "pydantic"),
+    *("alembic", "psycopg", "sqlalchemy"),
 }
 IMPORT_MILLISECONDS = 60
 IMPORT_MEGABYTES = 15
@@ -66,9 +59,22 @@ def shown(found: list[str], reason: str = "") -> str:
     return "\n".join([reason, *found])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Keep no module that was read for later tests."""
+    yield
+    nodes.cache_clear()
+
+
+@cache
+def nodes(text: str) -> list[ast.AST]:
+    """Read a module once for all checks."""
+    return list(ast.walk(ast.parse(text)))
+
+
 def imports(module: str, text: str) -> Iterator[tuple[int, str]]:
     """Find what a module imports, wherever the import stands: the line, and the full dotted name."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names)
@@ -160,7 +166,7 @@ def impurities(module: str, text: str) -> list[str]:
         for line, target in imports(module, text)
         if f"{target}.".startswith(tuple(f"{name}." for name in IMPURE_MODULES))
     ]
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in IMPURE_CALLS:
                 found.append(f"{module}:{node.lineno} calls {name}(): only the command line reads and prints")
@@ -253,7 +259,7 @@ def over_the_ceilings(path: str, text: str) -> list[str]:
     found = (
         [f"{path} has {lines} lines, {FILE_LINES} are enough: find its joint"] if lines > FILE_LINES else []
     )
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) else node.body
             lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0

@@ -130,7 +130,7 @@ class InvalidTrace(UserError):
 
     def __init__(self, problems: Sequence[UserError]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(map(str, self.problems)), path="Trace")
+        super().__init__("; ".join(map(str, self.problems)))
 
 
 class UnreadableCalls(UserError):

@@ -254,8 +254,9 @@ def test_no_thread_is_left_after_close(store_url: str) -> None:
     store.close()
     store.close()
     assert threads() == before
-    with pytest.raises(StoreFailed, match="closed"):
-        store.record(made())
+    for using in (lambda: store.record(made()), store.traces, store.verify, store.anchor):
+        with pytest.raises(StoreFailed, match="closed"):
+            using()
     assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(1,)]
 
 

@@ -194,3 +194,11 @@ def test_the_exit_of_a_process_flushes(store_url: str) -> None:
 def test_parent_and_child_of_a_fork_write_both(store_url: str, rows: int) -> None:
     assert process("forks", store_url, rows).wait(60) == 0
     whole(store_url, 3 * rows)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_the_hosts_open_file_is_not_written_to_after_a_fork(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'traces.db'}"
+    assert process("forks_with_an_engine", url).wait(60) == 0
+    whole(url, 2)

@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import create_engine
+
 from tests.traces.making import made
 from toolwire import traces
+from toolwire.errors import StoreFailed
 from toolwire.traces import committing
 from toolwire.traces.store import Store
 
@@ -81,6 +84,22 @@ def forks(url: str, rows: str) -> None:
         sys.exit(os.waitstatus_to_exitcode(status))
     assert ticket.done or "before the process forked" in str(ticket.problem)
     os._exit(0)
+
+
+def forks_with_an_engine(url: str) -> None:
+    """Fork with the host's engine open: the child of a SQLite file is refused, whatever it records."""
+    store = traces.open(engine=create_engine(url))
+    store.record(made()).wait()
+    pid = os.fork()
+    if pid:
+        store.record(made()).wait()
+        _, status = os.waitpid(pid, 0)
+        sys.exit(os.waitstatus_to_exitcode(status))
+    try:
+        store.record(made())
+    except StoreFailed as problem:
+        os._exit(0 if "SQLite was open when the process forked" in str(problem) else 1)
+    os._exit(1)
 
 
 if __name__ == "__main__":
