@@ -19,6 +19,7 @@ from typing import Any
 
 import bodies
 import calls
+import clients
 import files
 import msgspec
 import search
@@ -190,6 +191,7 @@ def main() -> None:
     calls.report()
     for part in (files, search, shell):
         part.report()
+    clients.report(short=options.short)
     report_growth()
     report_import()
 

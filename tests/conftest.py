@@ -10,8 +10,9 @@ from hypothesis import settings
 
 from tests.corpus import Recording, found, recordings, suite_root
 
-# The fast profile is derandomized: a red test is red for everybody. The torture profile seeks new examples.
-settings.register_profile("fast", max_examples=60, deadline=None, derandomize=True)
+# The first two are derandomized: a red test is red for everybody. The last seeks new examples.
+settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("short", max_examples=120, deadline=None, derandomize=True)
 settings.register_profile("torture", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("fast")
 
@@ -47,8 +48,11 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{count:>12,} {what}")
 
 
+def pytest_configure() -> None:
+    """Search rarely for garbage: most of what is imported and collected stays."""
+    gc.set_threshold(100_000, 50, 100)
+
+
 def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of every later search for garbage."""
-    gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)

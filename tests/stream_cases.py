@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -43,6 +44,8 @@ from toolwire.names import restore, was_made
 
 SMALL = 2_000
 EVERY = 1_000_000_000
+# From one byte at which a stream is cut to the next.
+STEPS = [pytest.param(17, id="some"), pytest.param(1, id="every", marks=pytest.mark.slow)]
 FIELDS = ("text", "refusal", "thinking", "calls", "finish", "usage", "error", "others")
 # The wires that have a place for a refusal; elsewhere it is text.
 REFUSE = {"openai-chat", "openai-responses"}

@@ -125,7 +125,7 @@ def beginnings(events: list[Event]) -> Iterator[tuple[list[Event], Response]]:
 def test_a_beginning_tells_no_more_than_it_said(response: Response) -> None:
     for events, told in beginnings(list(events_of(response))):
         assert plain(told) == plain(accumulate(events))
-        ended = [event.call for event in events if type(event) is CallEnd and event.call.complete]
+        ended = [event.call for event in events if type(event) is CallEnd and event.call.runs]
         assert sorted(map(repr, told_calls(told))) == sorted(map(repr, ended))
         for place, choice in enumerate(told.choices):
             if not any(type(event) is ChoiceEnd and event.index == place for event in events):

@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 LOCK = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
 
 # Which dependency groups each requirement file installs, beside the project's own dependencies.
-ENVIRONMENTS = {"test": ["test"], "check": ["dev"], "bench": ["bench", "build"]}
+ENVIRONMENTS = {"test": ["test"], "check": ["dev"], "bench": ["bench", "build"], "peers": ["peers", "build"]}
 
 
 EXTRAS = PROJECT["project"]["optional-dependencies"]

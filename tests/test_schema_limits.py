@@ -146,7 +146,13 @@ HUGE: dict[str, Schema] = {
 }
 
 
-@pytest.mark.parametrize("name", HUGE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in {"alternatives", "members"} else ())
+        for name in HUGE
+    ],
+)
 def test_what_would_grow_without_bound_is_refused_in_time(name: str) -> None:
     started = time.perf_counter()
     with pytest.raises(InvalidSchema, match=f"the schema is too large: more than {MAX_SIZE:,} JSON values"):

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -156,6 +157,8 @@ def test_a_stream_tells_what_a_response_can_say(name: str, most: int, tally: Cou
 def test_a_response_told_as_a_stream_is_the_same(name: str, most: int, tally: Counter[str]) -> None:
     found = []
     for recording, body in responses_of(name):
+        if len(msgspec.json.encode(body)) > most:
+            continue
         response = DIALECTS[name].decode_response(body)
         events = list(events_of(response))
         assert accumulate(events) == response, recording.name

@@ -3,18 +3,19 @@
 Rules of this file:
 - It depends on what is said of the server (`Capabilities`) and of the model (the catalogue), never on a name.
 - A server that knows no tool choice is offered the tools that may be chosen, or none; whether one was called
-  is for the loop to see.
+  is for the loop to see. So is one that cannot be told of single tools, but that one must be called.
 - A wire that has to be told how long an answer may be is told what the catalogue says of the model; where
   the answer comes as a whole, not more than can be waited for.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire import catalogue
 from toolwire.providers import Provider, quirks_of
-from toolwire.types import Loss, Request, Tool
+from toolwire.types import Loss, Request, Tool, ToolChoice
 
 MOST_TOKENS = 16_384
 # Wires without a word for a tool choice: their encoders say it in another way.
@@ -27,6 +28,8 @@ def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, 
     knows = provider.capabilities.tool_choice or provider.dialect in WITHOUT_CHOICE
     if request.tool_choice is not None and not knows:
         request = _chosen(request, provider, losses)
+    elif request.tool_choice is not None and not provider.capabilities.named_choice:
+        request = _narrowed(request, request.tool_choice, provider, losses)
     return request, tuple(losses)
 
 
@@ -36,14 +39,28 @@ def _chosen(request: Request, provider: Provider, losses: list[Loss]) -> Request
     if choice is None or (choice.mode == "auto" and choice.names is None):
         return replace(request, tool_choice=None)
     names = frozenset[str]() if choice.mode == "none" else choice.names
-    offered = [
-        tool for tool in request.tools if not isinstance(tool, Tool) or names is None or tool.name in names
-    ]
     said = "no tool is offered" if choice.mode == "none" else "it cannot be forced; what is called is checked"
     losses.append(
         Loss("tool_choice", "tool_choice", "approximated", f"{provider.name} knows no tool choice: {said}")
     )
-    return replace(request, tool_choice=None, context=replace(request.context, tools=offered))
+    return replace(_offering(request, names), tool_choice=None)
+
+
+def _narrowed(request: Request, choice: ToolChoice, provider: Provider, losses: list[Loss]) -> Request:
+    """Offer only the tools that are named, where a choice cannot name them."""
+    if choice.names is None:
+        return request
+    said = f"{provider.name} cannot be told of single tools: only those are offered"
+    losses.append(Loss("tool_choice.names", "tool_choice", "approximated", said, "minor"))
+    return replace(_offering(request, choice.names), tool_choice=ToolChoice(choice.mode))
+
+
+def _offering(request: Request, names: Collection[str] | None) -> Request:
+    """Give the request with no other tools than these, and those that the provider runs."""
+    tools = [
+        tool for tool in request.tools if not isinstance(tool, Tool) or names is None or tool.name in names
+    ]
+    return replace(request, context=replace(request.context, tools=tools))
 
 
 def quirks_for(request: Request, provider: Provider) -> dict[str, Any]:

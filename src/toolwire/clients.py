@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
+from toolwire.clearing import Clearing, Sweep, native, window_of
 from toolwire.conversing import Keep, Turn, conversing, request_of
 from toolwire.errors import InvalidField
 from toolwire.exchange import Line, Retries, exchanging
@@ -157,7 +158,7 @@ class Dialogue:
         if said.get("output") is not None:
             turn = _formed(turn, line, said["output"])
         if said.get("clearing") is not None:
-            turn = replace(turn, clearing=_room(said["clearing"]))
+            line, turn = _with_clearing(line, turn, said["clearing"])
         if said.get("traces") is not None:
             turn = replace(turn, recording=_recording(turn, line, said["traces"]))
         return line, turn
@@ -218,14 +219,17 @@ def _formed(turn: Turn, line: Line, output: Any) -> Turn:
     return replace(turn, form=Form.of(output, line.provider, turn.request), terminal_tool=ANSWER)
 
 
-def _room(clearing: Any) -> Any:
-    """Give what clears old results of a run; `True` is the usual way."""
-    from toolwire.clearing import Clearing  # noqa: PLC0415 - only where results are cleared
-    from toolwire.room import Room  # noqa: PLC0415 - the same
-
-    if clearing is not True and not isinstance(clearing, Clearing):
+def _with_clearing(line: Line, turn: Turn, clearing: Any) -> tuple[Line, Turn]:
+    """Have old results cleared: by the provider where it can, else by the run; `True` is the usual way."""
+    policy = Clearing() if clearing is True else clearing
+    if not isinstance(policy, Clearing):
         raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
-    return Room(Clearing() if clearing is True else clearing)
+    provider, window = line.provider, window_of(turn.request.model)
+    told = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
+    if told is None:
+        return line, replace(turn, sweep=Sweep(policy))
+    provider = provider.with_options(headers=told.beside(provider.headers))
+    return replace(line, provider=provider, extra={**told.body, **line.extra}), turn
 
 
 def _recording(turn: Turn, line: Line, traces: Any) -> Any:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.catalogue import cost
+from toolwire.clearing import Sweep
 from toolwire.errors import InvalidField, ToolwireError
 from toolwire.exchange import Line, Sent, exchanging
 from toolwire.execution import Cancel, Limits, aexecute, execute
@@ -33,7 +34,18 @@ from toolwire.loop import (
 from toolwire.records import Ran, Record
 from toolwire.resolvers import AgentResolver, Composition, tools_of
 from toolwire.steps import Ask, Emit, Steps, through
-from toolwire.types import Context, Error, Loss, Message, Request, ServerTool, Tool, ToolCall, ToolChoice
+from toolwire.types import (
+    Context,
+    Error,
+    Loss,
+    Message,
+    Request,
+    Response,
+    ServerTool,
+    Tool,
+    ToolCall,
+    ToolChoice,
+)
 
 logger = logging.getLogger("toolwire")
 MODES = frozenset({"auto", "none", "required"})
@@ -52,7 +64,7 @@ class Turn(Struct, frozen=True):
     terminal_tool: str | None = None
     cancel: Cancel | None = None
     form: Any = None
-    clearing: Any = None
+    sweep: Sweep | None = None
     recording: Any = None
 
 
@@ -101,10 +113,10 @@ def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     running: list[Any] = []
     for given in tools or ():
         match given:
+            case dict() | Mapping():
+                declared.append(Tool.from_map(given))
             case Tool() | ServerTool():
                 declared.append(given)
-            case Mapping():
-                declared.append(Tool.from_map(given))
             case _ if hasattr(given, "available_tools"):
                 resolvers.append(given)
             case _:
@@ -173,8 +185,8 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
             yield from _told(tell, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-    if turn.clearing is not None:
-        step = replace(step, losses=(*step.losses, *turn.clearing.losses))
+    if turn.sweep is not None:
+        step = replace(step, losses=(*step.losses, *turn.sweep.cut.losses))
     done = _finished(turn, step, keep)
     yield from _recorded(turn, step)
     yield from _telling(tell, done)
@@ -223,13 +235,13 @@ def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> S
 def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outcome]:
     """Ask the model."""
     stop, request = turn.cancel, step.request
-    if turn.clearing is not None:
-        line, request = turn.clearing.cleared(line, request)
+    if turn.sweep is not None:
+        request = turn.sweep.asked(request)
     if turn.form is not None:
         request = turn.form.asked(request)
     outcome = yield from exchanging(line, request, sent, stop)
-    if turn.clearing is not None:
-        turn.clearing.heard(outcome)
+    if turn.sweep is not None and type(outcome) is Response:
+        turn.sweep.answered(outcome.usage)
     if turn.recording is not None:
         turn.recording.answered(step, sent)
     if type(outcome) is not Error:

@@ -30,6 +30,8 @@ from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 OUTPUT_LIMIT = 100_000
 MAX_CALLS = 128
 MAX_PARALLEL = 16
+STOPPED = "cancelled before it was done; it may have run"
+UNBEGUN = "not run: everything was cancelled before"
 
 
 class Cancel:
@@ -287,6 +289,9 @@ async def _run_groups(groups: list[list[Job]], running: _Running) -> list[ToolRe
 
     async with _stopping(running.cancel) as stopped:
         for group in groups:
+            if running.cancel is not None and running.cancel.is_set():
+                results += [job.result or running.ended(job, UNBEGUN, "cancelled") for job in group]
+                continue
             tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(one(job)) for job in group]
             try:
                 await _any_end(tasks, stopped)
@@ -310,7 +315,7 @@ async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[No
 def _result_of(task: "asyncio.Future[Any]", job: Job, running: _Running) -> ToolResult:
     if task.done() and not task.cancelled():
         return task.result()  # type: ignore[no-any-return]
-    return job.result or running.ended(job, "cancelled before it was done", "cancelled")
+    return job.result or running.ended(job, STOPPED, "cancelled")
 
 
 async def _drop(tasks: list[asyncio.Future[Any]]) -> None:

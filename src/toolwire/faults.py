@@ -39,6 +39,7 @@ STATUS_OF_KIND: dict[ErrorKind, int] = {
 KIND_OF_WORD: dict[object, ErrorKind] = {
     "insufficient_quota": "billing",
     "context_length_exceeded": "context_length",
+    "exceed_context_size_error": "context_length",
     "rate_limit_exceeded": "rate_limit",
     "invalid_api_key": "authentication",
     "model_not_found": "not_found",

@@ -29,6 +29,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     mid_system: bool = False
     cache_marks: bool = False
     arguments_object: bool = False
+    arguments_json: bool = False
     id_grammar: Grammar | None = None
     max_tokens_key: str | None = None
     default_max_tokens: int = 8192

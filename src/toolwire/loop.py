@@ -221,7 +221,7 @@ class _Run:
         if self.price is not None:
             cost = self.price(answer.usage, answer.model or self.request.model)
             self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
-        if answer.choices and (answer.message.content not in ("", [])):
+        if _says_something(answer.message) or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
 
     def _without_answer(self, answer: Response) -> Done | None:
@@ -246,9 +246,7 @@ class _Run:
         wanted = self._wanted_calls()
         if wanted is not None:
             return self._ask_again(CALL_ONE.format(names=", ".join(wanted)))
-        if (response.content or "").strip() or any(
-            part for part in response.parts if type(part).__name__ not in SILENT
-        ):
+        if _says_something(response.message):
             words = self._to_mend()
             return self._done("answer") if words is None else self._ask_again(words)
         self.blanks += 1
@@ -300,6 +298,11 @@ class _Run:
 
 
 SILENT = frozenset({"Thinking", "Text"})
+
+
+def _says_something(message: Message) -> bool:
+    """Whether there is more in a message than thoughts and white space: else no provider takes it back."""
+    return bool(message.text.strip()) or any(type(part).__name__ not in SILENT for part in message.parts)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:

@@ -36,7 +36,7 @@ from toolwire.types import (
 
 _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 _CALL = ToolCall("call_1", "look", {"a": 1})
-_ASK = Message("user", "Look.")
+_ASK = Message("user", "Look, and say it in JSON.")
 _PIXEL = Image(data="iVBORw0KGgo=", media_type="image/png")
 _SCHEMA = {
     "type": "object",
@@ -53,7 +53,7 @@ def _settings() -> dict[str, Request]:
         "choice: none": {"tool_choice": ToolChoice("none")},
         "choice: required": {"tool_choice": ToolChoice("required")},
         "choice: one tool": {"tool_choice": ToolChoice("required", ["look"])},
-        "choice: some tools": {"tool_choice": ToolChoice("auto", ["look", "other"])},
+        "choice: some tools": {"tool_choice": ToolChoice("auto", ["look"])},
         "no parallel calls": {"parallel_tool_calls": False},
         "temperature": {"temperature": 0.5},
         "top_p": {"top_p": 0.5},

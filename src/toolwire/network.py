@@ -5,15 +5,18 @@ Rules of this file:
 - A connection of ours is given up at once when the time is over or somebody says stop, in the middle of a
   read as well. A client of the caller's own is asked between two pieces.
 - What httpx2 raises holds the request with its key: none of it is kept, not even as a context.
+- A forked process leaves the connections of its parent alone, and opens its own.
 """
 
 import asyncio
 import contextlib
 import functools
+import os
 import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any, TypeVar
 
@@ -231,9 +234,19 @@ class HttpxTransport:
         self, client: httpx2.Client | None = None, async_client: httpx2.AsyncClient | None = None
     ) -> None:
         self._client, self._given = client, async_client
+        self._parents: list[object] = []
+        self._begin()
+        _transports.add(self)
+
+    def _begin(self) -> None:
         self._own: httpx2.Client | None = None
         self._async: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
         self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Begin anew; what was open stays so, for it is somebody else's."""
+        self._parents.append((self._own, self._async))
+        self._begin()
 
     def _sync_client(self) -> httpx2.Client:
         if self._client is not None:
@@ -300,6 +313,18 @@ class HttpxTransport:
             client = self._async.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
+
+
+_transports: weakref.WeakSet[HttpxTransport] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    for transport in _transports:
+        transport.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _deadlines(guard: Guard, timeouts: Timeouts) -> float | None:

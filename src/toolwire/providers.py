@@ -240,7 +240,7 @@ PROVIDERS: dict[str, Provider] = {
             "http://localhost:8080/v1",
             None,
             capabilities=Capabilities(developer_role=False, named_choice=False),
-            quirks={"arguments_object": True},
+            quirks={"arguments_json": True},
             local=True,
         ),
         _compatible("lmstudio", "http://localhost:1234/v1", None, capabilities=OLD, local=True),

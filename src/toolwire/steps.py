@@ -3,24 +3,23 @@
 Rules of this file:
 - A generator yields `Ask` (call this) or `Together` (do these at the same time), and gets the value back, or
   the exception thrown at it. What it returns is what the driver gives. `Emit` is for those who read a stream.
-- In async code nothing blocks the event loop: a function that is not async runs in a thread of its own.
-- In sync code what is async is run to its end, in a thread of its own where a loop is running in this one.
+- In async code nothing blocks the event loop: a function that is not async runs in another thread.
+- In sync code what is async is run to its end, in another thread where a loop is running in this one.
   Who must not block that loop asks for an awaitable of the rest instead (`answer`).
-- A thread that hangs can be left behind, never killed: it dies with the process. Their number is bounded.
 """
 
 import asyncio
 import contextlib
-import contextvars
+import functools
 import inspect
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from toolwire.threads import call_together, in_thread
+
 T = TypeVar("T")
-MAX_THREADS = 256
 
 
 class Ask(Struct, frozen=True):
@@ -49,10 +48,6 @@ class Emit(Struct, frozen=True):
 
 
 Steps = Generator[Ask | Together | Emit, Any, T]
-
-
-class TooManyThreads(RuntimeError):
-    """So many calls hang that no thread is begun for another one."""
 
 
 def run(steps: "Steps[T]") -> T:
@@ -128,7 +123,7 @@ def _call(step: Ask | Together | Emit) -> Any:
         case Ask():
             return step.call()
         case Together():
-            return _all_in_threads(step.works)
+            return call_together([functools.partial(run, work) for work in step.works])
     return None
 
 
@@ -237,84 +232,5 @@ def wait(awaitable: Awaitable[T]) -> T:
 
     if not is_loop_running():
         return asyncio.run(main())
-    found: list[tuple[Any, BaseException | None]] = []
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: found.append(context.run(_outcome, lambda: asyncio.run(main()))))
-    thread.start()
-    thread.join()
-    [(value, problem)] = found
-    if problem is not None:
-        raise problem
+    [value] = call_together([lambda: asyncio.run(main())])
     return value  # type: ignore[no-any-return]
-
-
-_threads = threading.Semaphore(MAX_THREADS)
-
-
-def _begin_thread(work: Callable[[], None]) -> None:
-    if not _threads.acquire(blocking=False):
-        raise TooManyThreads(f"{MAX_THREADS} calls are running or hang: no thread is left for another one")
-
-    def run_and_free() -> None:
-        try:
-            work()
-        finally:
-            _threads.release()
-
-    threading.Thread(target=run_and_free, name="toolwire", daemon=True).start()
-
-
-def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return function(), None
-    except BaseException as problem:  # noqa: BLE001 - it is raised where the outcome is wanted
-        return None, problem
-
-
-async def in_thread(function: Callable[[], Any]) -> Any:
-    """Call a function in a thread of its own, with the context of here."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(outcome: tuple[Any, BaseException | None]) -> None:
-        if not future.done():
-            future.set_result(outcome)
-
-    def work() -> None:
-        outcome = context.run(_outcome, function)
-        if not loop.is_closed():
-            try:
-                loop.call_soon_threadsafe(settle, outcome)
-            except RuntimeError:
-                return  # the loop was closed in between: nobody waits any more
-
-    _begin_thread(work)
-    value, problem = await future
-    if problem is not None:
-        raise problem
-    return value
-
-
-def _all_in_threads(works: "Sequence[Steps[Any]]") -> list[Any]:
-    """Do several works at the same time in sync code; the first problem is raised when all are done."""
-    found: list[Any] = [None] * len(works)
-    done = [threading.Event() for _ in works]
-
-    def begin(place: int) -> None:
-        context = contextvars.copy_context()
-
-        def work() -> None:
-            found[place] = context.run(_outcome, lambda: run(works[place]))
-            done[place].set()
-
-        _begin_thread(work)
-
-    for place in range(len(works)):
-        begin(place)
-    for event in done:
-        event.wait()
-    for _, problem in found:
-        if problem is not None:
-            raise problem
-    return [value for value, _ in found]

@@ -99,7 +99,13 @@ def rounds(project: Project, tool: str, faults: Faults) -> Iterator[tuple[str, b
 @pytest.mark.parametrize(
     "number", [errno.ENOSPC, *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)]
 )
-@pytest.mark.parametrize("tool", ARGUMENTS)
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param(tool, marks=() if tool in {"write_file new", "multi_edit"} else pytest.mark.slow)
+        for tool in ARGUMENTS
+    ],
+)
 def test_each_system_call_may_fail(
     project: Project, monkeypatch: pytest.MonkeyPatch, tool: str, number: int
 ) -> None:

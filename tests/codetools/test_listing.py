@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Project:
     made.file(".gitignore", "*.log\nout/\n")
     made.file(".git/config", "x")
     made.file("small", "x")
-    made.file("large", b"\0" * 3_500_000)
+    os.truncate(made.file("large"), 3_500_000)
     (made.root / "empty").mkdir()
     (made.root / "link").symlink_to("src")
     (made.root / "gone").symlink_to("nowhere")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
@@ -41,6 +41,7 @@ def test_any_bytes_become_text_that_json_carries(data: bytes, size: int) -> None
     assert "\x1b" not in text
 
 
+@example("a€😀😀a😀😀", 1, 20)
 @given(some.text(alphabet="aé€😀", max_size=300), some.integers(1, 5), some.integers(20, 100))
 def test_no_character_is_cut(text: str, size: int, limit: int) -> None:  # C7
     data = text.encode()

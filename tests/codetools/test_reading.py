@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.codetools.folders import Project, other_process, said_by, sized
+from toolwire.codetools import reading
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
 from toolwire.codetools.lines import Beyond, window
 from toolwire.codetools.reading import SEARCHED
@@ -251,7 +252,9 @@ def test_text_in_another_charset_is_shown_as_latin_1_and_said(project: Project) 
     assert "not UTF-8 (byte 3 is 0xe9)" in project.refused("edit_file", path="f", oldText="caf", newText="x")
 
 
-def test_a_huge_sparse_file_is_read_at_once(project: Project) -> None:  # A20
+def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # A20
+    assert reading.SEARCHED == 256 << 20
+    monkeypatch.setattr(reading, "SEARCHED", 8 << 20)
     file = project.file("f", numbered(5000))
     os.truncate(file, 10 << 30)
     begin = time.perf_counter()
@@ -260,7 +263,7 @@ def test_a_huge_sparse_file_is_read_at_once(project: Project) -> None:  # A20
         r"\[Showing lines 1-2000 of about \d+ \(10 GB\)\. Use offset=2001 to continue\.\]$", said
     )
     assert "binary" in project.refused("read_file", path="f", offset=5001)
-    assert "line 99999999 is not in its first 256 MB" in project.refused(
+    assert "line 99999999 is not in its first 8 MB" in project.refused(
         "read_file", path="f", offset=99_999_999
     )
     os.truncate(project.file("g"), 10 << 30)

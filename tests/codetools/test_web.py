@@ -267,10 +267,12 @@ def test_all_of_it_has_one_deadline(site: Site) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         for _again in range(8):
             connection.sendall(b"x")
-            site.server.gone.wait(0.1)
+            site.server.gone.wait(0.05)
 
-    told = site.error(say, timeout=0.3)
-    assert told == "http://a.example/ was not read within 0.3 s; a longer timeout may help, 60 s are the most"
+    told = site.error(say, timeout=0.15)
+    assert (
+        told == "http://a.example/ was not read within 0.15 s; a longer timeout may help, 60 s are the most"
+    )
 
 
 def test_in_async_code_it_runs_beside_other_work_and_can_be_cancelled(site: Site) -> None:

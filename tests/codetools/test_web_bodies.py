@@ -182,7 +182,7 @@ def test_e13_what_comes_after_the_length_is_not_read() -> None:
 def test_e13_a_body_that_trickles_is_not_waited_for() -> None:
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
-        fetched(raw(OK + b"Content-Length: 1000\r\n\r\n", *[b"x"] * 8, pause=0.1), seconds=0.3)
+        fetched(raw(OK + b"Content-Length: 1000\r\n\r\n", *[b"x"] * 8, pause=0.05), seconds=0.15)
     assert time.monotonic() - begun < 3
 
 

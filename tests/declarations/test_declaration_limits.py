@@ -23,7 +23,7 @@ BOMBS = {
     "billion laughs": (LAUGHS, "yaml", "is too large: more than 200,000 values, with what aliases repeat"),
     "ten megabytes": ("- x\n" * 2_600_000, "yaml", "is too large: at most 2,097,152 bytes"),
     "ten megabytes of JSON": ("[" + "1," * 5_000_000 + "1]", "json", "is too large: at most 2,097,152 bytes"),
-    "many values": ("[" + "1," * 1_000_000 + "1]", "json", "is too large: more than 200,000 values"),
+    "many values": ("[" + "1," * 210_000 + "1]", "json", "is too large: more than 200,000 values"),
     "many small lists": ("- []\n" * 400_000, "yaml", "is too large: more than 200,000 values"),
     "deep lists": ("[" * 1_000_000, "yaml", "is nested too deeply: at most 100 levels"),
     "deep blocks": ("- " * 1_000_000, "yaml", "is nested too deeply: at most 100 levels"),
@@ -39,7 +39,10 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize(
+    "bomb",
+    [pytest.param(name, marks=pytest.mark.slow if name == "many small lists" else ()) for name in BOMBS],
+)
 def test_a_bomb_is_refused_within_its_limits(bomb: str) -> None:
     text, ending, message = BOMBS[bomb]
     begun = time.process_time()
@@ -87,8 +90,8 @@ def test_what_is_below_the_limits_is_read(ending: str) -> None:
     assert str(tool.metadata["x"]) == f"[{deep}]"
     with pytest.raises(DeclarationError, match="too deeply"):
         declarations.loads(text.replace("[[", "[[[[").replace("]]", "]]]]"), name=f"x.{ending}")
-    many = ", ".join(f'{{"name": "n{at}", "description": "d", "parameters": {{}}}}' for at in range(5000))
-    assert len(declarations.loads(f"[{many}]", name=f"tools.{ending}", handlers=False).tools) == 5000
+    many = ", ".join(f'{{"name": "n{at}", "description": "d", "parameters": {{}}}}' for at in range(2000))
+    assert len(declarations.loads(f"[{many}]", name=f"tools.{ending}", handlers=False).tools) == 2000
 
 
 @pytest.mark.parametrize("ending", ["yaml", "json"])

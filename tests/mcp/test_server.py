@@ -236,7 +236,7 @@ def test_a_client_that_gives_up_stops_the_call(url: str, mode: str, tmp_path: Pa
 
     async def question(client: Client) -> None:
         with pytest.raises(MCPError, match="timed out"):
-            await client.call_tool("nap", {"path": str(note)}, read_timeout_seconds=0.2)
+            await client.call_tool("nap", {"path": str(note)}, read_timeout_seconds=0.1)
 
     ask(url, question, mode)
     assert wait_for(lambda: note.read_text() == "stopped")

@@ -141,13 +141,13 @@ def test_what_a_tool_raises_is_its_result_and_is_logged(caplog: pytest.LogCaptur
     assert "'a': 1" in caplog.text, "what is not sensitive is told"
 
 
-def test_a_secret_that_nobody_declared_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_nobody_declared_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A control: the log does hold arguments and exceptions."""
 
-    def bare(api_key: str) -> str:
-        raise ValueError(api_key)
+    def bare(word: str) -> str:
+        raise ValueError(word)
 
-    AgentResolver([bare]).resolve(call("bare", api_key="sk-12345"))
+    AgentResolver([bare]).resolve(call("bare", word="sk-12345"))
     assert "sk-12345" in caplog.text
 
 

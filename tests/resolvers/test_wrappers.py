@@ -119,7 +119,7 @@ def test_only_a_plain_yes_runs_a_call(answer: Any, content: str) -> None:
 def test_without_a_preview_the_arguments_are_shown_scrubbed() -> None:
     ask = Asked(False)
     approved(FILES, ask).resolve(call("read", key="sk-1"))
-    assert ask.seen == [("read", 'read({"path": "a", "key": "[hidden]"})')]
+    assert ask.seen == [("read", 'read({"path": "a", "key": "[hidden:key]"})')]
 
 
 def test_only_what_is_named_is_asked() -> None:

@@ -125,6 +125,11 @@ ANTHROPIC_ROWS: list[Row] = [
 ]
 
 GEMINI_ROWS: list[Row] = [
+    (
+        GEMINI,
+        lambda body: body.update(tools=[], toolConfig={"functionCallingConfig": {"mode": "AUTO"}}),
+        "Function calling config is set without function_declarations.",
+    ),
     # --- the body ---
     (GEMINI, drop("contents"), "contents is not specified"),
     (GEMINI, put("messages", []), 'Unknown name "messages": Cannot find field.'),

@@ -38,14 +38,17 @@ def told(items: Iterable[Found]) -> str:
     return "".join(item.text if isinstance(item, Block) else item for item in items)
 
 
+@pytest.mark.parametrize(
+    "step", [pytest.param(31, id="some"), pytest.param(7, id="all", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("text", SAMPLES)
-def test_every_two_cuts_find_the_same(text: str, whole: bool, tally: Counter[str]) -> None:
+def test_every_two_cuts_find_the_same(text: str, whole: bool, step: int, tally: Counter[str]) -> None:
     expected = found([text], whole=whole, readers=READERS)
     assert told(expected) == text
     assert found(text, whole=whole, readers=READERS) == expected
     for first in range(len(text)):
-        for second in range(first, len(text), 7):
+        for second in range(first, len(text), step):
             pieces = [text[:first], text[first:second], text[second:]]
             assert found(pieces, whole=whole, readers=READERS) == expected, (first, second)
             tally["cuts of a text with calls in it"] += 1
@@ -142,10 +145,10 @@ HUGE = {
 
 @pytest.mark.parametrize("name", HUGE)
 def test_no_text_takes_more_than_its_share_of_time(name: str) -> None:  # row I11
-    text = HUGE[name]
+    text = HUGE[name][: len(HUGE[name]) // 5]
     started = time.perf_counter()
     parse(text, readers=READERS)
-    assert time.perf_counter() - started < 10
+    assert time.perf_counter() - started < 2
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def _whole_end(data: bytes) -> bytes:
 
 def _whole_start(data: bytes) -> bytes:
     """Leave out a character that is cut at the start."""
-    for place in range(min(3, len(data))):
+    for place in range(min(4, len(data))):
         if not 0x80 <= data[place] < 0xC0:
             return data[place:]
     return data

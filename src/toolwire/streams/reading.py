@@ -40,6 +40,9 @@ SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 NOT_UTF8 = "its text was not UTF-8"
 TWICE = "its arguments give a key twice"
 EXCERPT = 500
+# What stands between two frames of most servers, and how much is read before the rest is looked at anew.
+BETWEEN = b"\n\n"
+PORTION = 512
 
 
 class StreamDecoder:
@@ -102,15 +105,28 @@ class StreamDecoder:
         return self.events
 
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
+        """Read bytes in portions, so that what the first frames teach is used on the rest."""
         place = 0
+        while place < len(data) and not self.over:
+            place = self._read_alike(data, place)
+            end = data.find(BETWEEN, place + PORTION) if self.learns else -1
+            end = len(data) if end < 0 else end + len(BETWEEN)
+            self._read_portion(data[place:end], frames)
+            place = end
+
+    def _read_alike(self, data: bytes, place: int) -> int:
+        """Read the frames that look like the one before them; say where that ends."""
         while self._alike is not None and (found := self._alike.read(data, place)) is not None:
             words, end = found
             if not words or (self._grows is not None and not self._grows.grow(words)):
                 break
             self.events.append(self._kind(self._key, words))
             place = end
+        return place
+
+    def _read_portion(self, data: bytes, frames: Framing) -> None:
         try:
-            read = frames.feed(data[place:])
+            read = frames.feed(data)
         except FrameTooLarge as problem:
             self._read_frames(problem.before, frames)
             if self.over:

@@ -122,6 +122,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
         and not call.custom
         and call.cache is None
         and not ledger.quirks.arguments_object
+        and not ledger.quirks.arguments_json
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
@@ -133,6 +134,20 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
         body.setdefault("tool_calls", []).append(entry)
         return
     _encode_odd_call(call, body, ledger)
+
+
+def _argument_text(call: ToolCall, ledger: Ledger) -> str:
+    """Write the arguments; where the server reads them, text that is no object is none."""
+    text = argument_text(call)
+    if not ledger.quirks.arguments_json or (call.error is None and text.strip()):
+        return text
+    if call.error is not None:
+        _lose_text(call, ledger)
+    return "{}"
+
+
+def _lose_text(call: ToolCall, ledger: Ledger) -> None:
+    ledger.lose("raw", "bad_arguments", f"{call.error}; this server takes only an object")
 
 
 def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
@@ -150,8 +165,10 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
     elif (mine and call.raw is None) or ledger.quirks.arguments_object:
         if call.arguments or "no_arguments" not in form:
             inner["arguments"] = call.arguments
+        if call.raw is not None and call.error is not None:
+            _lose_text(call, ledger)
     else:
-        inner["arguments"] = argument_text(call)
+        inner["arguments"] = _argument_text(call, ledger)
     entry: dict[str, Any] = {}
     call_id = ledger.ids.call(call.id, own=verbatim)
     if not ("no_id" in form and was_made(call.id)):

@@ -1,0 +1,204 @@
+"""Conversations that are recorded, and stopped wherever they may be: each call of the history has one trace.
+
+Row J5. Async code is stopped at each point at which it waits, sync code at each thing that it is told.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.faces import DIALECTS, get_weather, legal, options_at
+from tests.clients.test_cancelling import cancelled_at, idle, plays, waiting
+from toolwire import Cancel, Message, ToolCall, ToolResult, aio, sync, threads, traces
+from toolwire.exchange import Retries
+from toolwire.loop import Done
+from toolwire.testing import simulate
+
+TOOLS = [get_weather, waiting]
+RETRIES = Retries(attempts=3, base=0.0001)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Any]:
+    """Give a store that is closed in the end."""
+    with traces.open(f"sqlite:///{tmp_path / 'traces.db'}") as made:
+        yield made
+
+
+def busy() -> int:
+    """Count the threads of ours that are doing something."""
+    pool = threads._pool
+    return len(pool._alive) - len(pool._idle)
+
+
+def others() -> Counter[str]:
+    """Count the threads that are neither of our pool nor of the store, by their names."""
+    names = [thread.name for thread in threading.enumerate()]
+    return Counter(name for name in names if not name.startswith("toolwire"))
+
+
+def check_traces(store: Any, conversation: str, messages: list[Message]) -> None:
+    """Each call of the history has exactly one trace, which says the same as its result."""
+    assert store.flush()
+    found = list(store.traces(conversation=conversation).rows)
+    parts = [part for message in messages for part in message.parts]
+    calls = [part for part in parts if type(part) is ToolCall]
+    results = {part.tool_call_id: part for part in parts if type(part) is ToolResult}
+    assert [one.call_id for one in found] == [call.id for call in calls]
+    for one in found:
+        assert (one.result_type == "error") is results[one.call_id].is_error
+
+
+async def stopped(name: str, url: str, point: int, given: Any, *, shown: bool) -> Done | None:
+    """Lead a recorded conversation that is cancelled at a point; None where it came to its end before."""
+    told: list[Any] = []
+
+    async def tell(event: Any) -> None:
+        told.append(event)
+
+    client = aio.Client(name, "m", retries=RETRIES, **options_at(name, url))
+    settings: dict[str, Any] = {"tools": TOOLS, "on_event": tell, "traces": given}
+    stream = client.stream("Weather?", **settings) if shown else None
+    work: Any = client.run("Weather?", **settings) if stream is None else stream.collect()
+    count: int | None = None
+    with contextlib.suppress(asyncio.CancelledError):
+        count = await cancelled_at(work, point)
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert left == []
+    assert idle(client.transport)
+    await client.close()
+    if count is not None:
+        return None
+    ends = [event for event in told if isinstance(event, Done)]
+    if stream is not None and stream.done is not None:
+        ends.append(stream.done)
+    return ends[-1]
+
+
+# The slow tests stop at some of the points, and at all of them where everything is to be seen.
+STEP = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 19
+
+
+def sweep(name: str, step: int, store: Any, *, shown: bool) -> int:
+    """Cancel at every so many-th point; give how many there were."""
+    with simulate(plays) as model:
+        for points, point in enumerate(range(1, 2000, step)):
+            conversation = f"{name}-{shown}-{point}"
+            given = store.of("acme", conversation, "s")
+            done = asyncio.run(stopped(name, model.url, point, given, shown=shown))
+            if done is None:
+                return points
+            assert done.ending == "cancelled"
+            assert legal([Message("Weather?"), *done.messages])
+            check_traces(store, conversation, done.messages)
+    raise AssertionError("it never came to its end")
+
+
+def test_a_recorded_run_can_be_cancelled_at_some_points(store: Any) -> None:  # row J5
+    assert sweep("openai", 9, store, shown=False) >= 2
+    assert sweep("anthropic", 37, store, shown=True) >= 2
+    assert store.verify().problems == ()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_recorded_run_can_be_cancelled_at_every_point(store: Any, tally: Counter[str]) -> None:  # row J5
+    points = sum(sweep(name, STEP, store, shown=shown) for name in DIALECTS for shown in (False, True))
+    tally["points at which a recorded run was cancelled"] += points
+    assert points * STEP >= 500
+    assert store.verify().problems == ()
+
+
+class Stopping:
+    """A listener that stops the run at the so many-th thing that it is told; a reader closes its stream."""
+
+    def __init__(self, way: str, point: int) -> None:
+        self.way, self.point, self.told = way, point, 0
+        self.cancel = Cancel()
+        self.done: Done | None = None
+
+    def __call__(self, event: Any) -> None:
+        if isinstance(event, Done):
+            self.done = event
+            return
+        self.told += self.way != "close"
+        if self.told == self.point:
+            if self.way == "interrupt":
+                raise KeyboardInterrupt
+            self.cancel()
+
+
+WAYS = ("cancel", "interrupt", "close")
+
+
+def stopped_sync(name: str, url: str, stopping: Stopping, given: Any, *, shown: bool) -> None:
+    """Lead a recorded conversation of sync code, and stop it."""
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        sync.Client(name, "m", retries=RETRIES, **options_at(name, url)) as client,
+    ):
+        settings: dict[str, Any] = {
+            "tools": TOOLS,
+            "on_event": stopping,
+            "traces": given,
+            "cancel": stopping.cancel,
+        }
+        if stopping.way == "close":
+            with client.stream("Weather?", **settings) as stream:
+                while stopping.told < stopping.point and stream.next()[1] is not None:
+                    stopping.told += 1
+        elif shown:
+            client.stream("Weather?", **settings).collect()
+        else:
+            client.run("Weather?", **settings)
+
+
+def sweep_sync(name: str, way: str, step: int, store: Any, *, shown: bool) -> int:
+    """Stop at every so many-th thing that is told; give how many there were."""
+    with simulate(plays) as model:
+        before = others()
+        for points, point in enumerate(range(1, 2000, step)):
+            conversation = f"{name}-{way}-{shown}-{point}"
+            stopping = Stopping(way, point)
+            given = store.of("acme", conversation, "s")
+            stopped_sync(name, model.url, stopping, given, shown=shown)
+            done = stopping.done
+            assert done is not None
+            if stopping.told < point:
+                assert done.ending == "answer"
+                return points
+            assert done.ending in ("cancelled", "answer")
+            assert legal([Message("Weather?"), *done.messages])
+            check_traces(store, conversation, done.messages)
+            assert busy() == 0
+            assert others() <= before
+            for received in model.requests:
+                assert received.over.wait(1), "the server still answers"
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sync_code_can_be_stopped_at_some_points(way: str, store: Any) -> None:  # row J5
+    assert sweep_sync("openai", way, 40, store, shown=True) >= 1
+    assert sweep_sync("gemini", way, 31 if way == "close" else 3, store, shown=way == "close") >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sync_code_can_be_stopped_at_every_point(store: Any, tally: Counter[str]) -> None:  # row J5
+    points = sum(
+        sweep_sync(name, way, STEP, store, shown=shown)
+        for name in DIALECTS
+        for way in WAYS
+        for shown in ((True,) if way == "close" else (False, True))
+    )
+    tally["points at which sync code was stopped"] += points
+    assert points * STEP >= 500
+    assert store.verify().problems == ()
