@@ -46,7 +46,7 @@ class Dialogue:
 
     With `fallback`, calls that a model writes into its text are read there, and it is told of its tools there
     from then on; `readers` name the forms that are read besides the protocol (`text_tagged.READERS`).
-    Where several providers are given, the next one is asked when one fails before it has said anything.
+    Where a list of providers is given, the next one is asked when one fails before it has said anything.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Dialogue:
         readers: Iterable[str] = (),
         **options: Any,
     ) -> None:
-        first, *others = provider if isinstance(provider, list | tuple) and provider else [provider]
+        first, *others = provider if isinstance(provider, list) and provider else [provider]
         found, chosen = provider_of(first, model, **options)
         self.provider: Provider = found
         self.model = chosen

@@ -280,9 +280,11 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
 def provider_of(given: Any = None, model: str | None = None, **options: Any) -> tuple[Provider, str | None]:
     """Say which provider and which model are meant.
 
-    `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`. Without
-    one, the model's own prefix says it.
+    `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
+    of one of these and a map of options. Without one, the model's own prefix says it.
     """
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping):  # noqa: PLR2004 - a pair
+        return provider_of(given[0], model, **{**given[1], **options})
     if isinstance(given, str) and model is None and named(given) is None and "/" in given:
         given, model = None, given
     match given:

@@ -7,12 +7,15 @@ Rules of this file:
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from toolwire.exchange import Line, Sent
+from toolwire.functions.forms import copied
 from toolwire.loop import AskModel, Done, Step
 from toolwire.outcome import CallEnding
 from toolwire.records import Ran
@@ -80,28 +83,37 @@ class Recording:
         if isinstance(step, Done):
             yield Ask(store.flush, awaited=store.aflush)
 
-    def trace(self, call: ToolCall, result: ToolResult) -> Trace:
-        """Make the trace of a call, with what is sensitive hidden."""
-        ran, answer = self._ran.pop(id(call), None), self._answer
-        said = scrub(
-            {"arguments": _arguments_of(call), "result": _plain(result.content), "repair": call.error},
-            fields_of(self._resolve, call.name),
-        )
+    def trace(self, call: ToolCall, result: ToolResult) -> Callable[[], Trace]:
+        """Give what makes the trace of a call: the thread of the store does, so that the run goes on."""
+        said = {
+            "arguments": copied(_arguments_of(call)),
+            "result": _plain(result.content),
+            "repair": call.error,
+        }
+        fields = fields_of(self._resolve, call.name)
+        ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), time.time(), 0.0)
+        return partial(self._made, said, fields, ran, self._answer, is_error=result.is_error)
+
+    def _made(
+        self, said: dict[str, Any], fields: Sequence[str], ran: Ran, answer: Answer, *, is_error: bool
+    ) -> Trace:
+        """Make a trace, with what is sensitive hidden."""
+        said = scrub(said, fields)
         return self._scope.trace(
-            None if ran is None else ran.started,
-            tool_name=call.name,
+            ran.started,
+            tool_name=ran.call.name,
             arguments=_map(said["arguments"]),
             result=_map(said["result"]),
-            result_type="error" if result.is_error else "ok",
-            ending=_ending_of(call, ran),
-            duration_ms=0.0 if ran is None else round(ran.seconds * 1000, 3),
+            result_type="error" if is_error else "ok",
+            ending=ran.ending,
+            duration_ms=round(ran.seconds * 1000, 3),
             iteration=answer.turn,
-            call_id=call.id,
+            call_id=ran.call.id,
             model=answer.model,
             provider=self._line.provider.name,
             dialect=self._line.provider.dialect,
-            sandbox=None if ran is None else ran.sandbox,
-            approval=None if ran is None else ran.approval,
+            sandbox=ran.sandbox,
+            approval=ran.approval,
             losses=answer.losses,
             repair=said["repair"],
             request_digest=answer.request_digest,
@@ -130,9 +142,8 @@ def _settled(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult
     return zip(calls, results, strict=False)
 
 
-def _ending_of(call: ToolCall, ran: Ran | None) -> CallEnding:
-    if ran is not None:
-        return ran.ending
+def _unrun(call: ToolCall) -> CallEnding:
+    """Say why a call was not run to its end, where nobody saw it run."""
     return "cancelled" if call.runs else "invalid"
 
 

@@ -64,6 +64,10 @@ class FunctionTool:
         """Give the declaration."""
         return self.tool
 
+    def to_openai_format(self) -> dict[str, Any]:
+        """Write the declaration in the most widely known spelling."""
+        return self.tool.to_openai_format()
+
     def execute(self, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call the function with the arguments of a call that is valid."""
         given, keywords = self.signature.bind(arguments, context)

@@ -7,7 +7,7 @@ Rules of this file:
 """
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -23,8 +23,9 @@ from toolwire.traces.pages import LIMIT, Filters, Page, Stats
 from toolwire.traces.rows import row_of
 from toolwire.traces.scope import Scope
 from toolwire.traces.trace import Trace
-from toolwire.traces.writer import Ticket, Writer
+from toolwire.traces.writer import Row, Ticket, Writer
 
+Recorded = Trace | Mapping[str, Any] | Callable[[], Trace]
 POLICIES = ("stop", "continue")
 FORKED: list[Any] = []
 
@@ -43,11 +44,11 @@ class Store:
         """Say whose calls are recorded here: what clients take as `traces`."""
         return Scope.of(self, tenant_id, conversation_id, session)
 
-    def record(self, trace: Trace | Mapping[str, Any]) -> Ticket:
-        """Record a trace; wait only where more is recorded than the database takes."""
+    def record(self, trace: Recorded) -> Ticket:
+        """Record a trace, or what makes one; wait only where more is recorded than the database takes."""
         return self._writer.put(_row(trace))
 
-    async def arecord(self, trace: Trace | Mapping[str, Any]) -> Ticket:
+    async def arecord(self, trace: Recorded) -> Ticket:
         """Record a trace in async code: what waits does not block the loop."""
         return await self._writer.aput(_row(trace))
 
@@ -183,7 +184,14 @@ def opened(
     return Store(found, writer, key)
 
 
-def _row(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
+def _row(trace: Recorded) -> Row:
+    """Give the row of a trace; one that is still to be made is made by the store's thread."""
+    if callable(trace):
+        return lambda: _row_now(trace())
+    return _row_now(trace)
+
+
+def _row_now(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
     return row_of(trace if isinstance(trace, Trace) else Trace.new(trace))
 
 

@@ -31,7 +31,8 @@ PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 EXIT_SECONDS = 30.0
 
-Item = tuple[int, dict[str, Any]]
+Row = dict[str, Any] | Callable[[], dict[str, Any]]
+Item = tuple[int, Row]
 
 
 class Commits(Protocol):
@@ -101,19 +102,19 @@ class Writer:
 
     # What others call
 
-    def offer(self, row: dict[str, Any]) -> Ticket | None:
+    def offer(self, row: Row) -> Ticket | None:
         """Put a row into the queue, unless it is full."""
         with self._moved:
             return self._offer(row)
 
-    def put(self, row: dict[str, Any]) -> Ticket:
+    def put(self, row: Row) -> Ticket:
         """Put a row into the queue; wait while it is full."""
         with self._moved:
             while (ticket := self._offer(row)) is None:
                 self._moved.wait()
             return ticket
 
-    def _offer(self, row: dict[str, Any]) -> Ticket | None:
+    def _offer(self, row: Row) -> Ticket | None:
         if self.closed:
             raise StoreFailed("the store is closed", path="traces")
         if self.failed is not None:
@@ -159,7 +160,7 @@ class Writer:
         await self.watched(self.last)
         self._say_failed()
 
-    async def aput(self, row: dict[str, Any]) -> Ticket:
+    async def aput(self, row: Row) -> Ticket:
         """Put a row into the queue; wait in async code while it is full."""
         while (ticket := self.offer(row)) is None:
             await self.watched(self.last - self._bound + 1)
@@ -236,8 +237,11 @@ class Writer:
         if self.failed is not None:
             self._settle(batch, {}, self.failed)
             return
+        rows, refused = _made(batch)
+        places = list(rows)
         try:
-            refused = self._committed([row for _, row in batch])
+            late = self._committed(list(rows.values())) if rows else {}
+            refused.update({places[index]: problem for index, problem in late.items()})
         except Exception as problem:  # noqa: BLE001 - whatever fails is said to all who wait
             failure = problem if isinstance(problem, StoreFailed) else _failure(problem)
             self._troubled = True
@@ -293,6 +297,18 @@ class Writer:
                 self._losses[-1] = (begun, last, known)
                 return
         self._losses.append((first, last, problem))
+
+
+def _made(batch: list[Item]) -> tuple[dict[int, dict[str, Any]], dict[int, UserError]]:
+    """Give the rows of a batch by their places, and what cannot be made."""
+    rows: dict[int, dict[str, Any]] = {}
+    refused: dict[int, UserError] = {}
+    for place, (_, row) in enumerate(batch):
+        try:
+            rows[place] = row() if callable(row) else row
+        except Exception as problem:  # noqa: BLE001 - one that cannot be made takes no other with it
+            refused[place] = UserError(f"cannot be made: {type(problem).__name__}", path="Trace")
+    return rows, refused
 
 
 def _wake(future: "asyncio.Future[None]") -> None:
