@@ -28,8 +28,9 @@ check: .venv/.check ## run all that a pull request must pass: format, lint, type
 	$(BIN)/lint-imports
 	$(PYTEST) --timeout 60 $(ARGS)
 
-bench: .venv-bench/.bench .venv-peers/.peers ## compare with peers, in one run
+bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
+	$(BIN)/python -m bench.traces $(ARGS)
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)

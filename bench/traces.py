@@ -1,9 +1,9 @@
 """Measure what a trace costs: on the way of a run, in rows a second, and when it is asked for again.
 
-The way of a run is what the loop does for each call: hide what is sensitive, make the trace, and put it into the
-queue of the store, whose own thread commits at the same time (SQLite: WAL, synchronous FULL; both databases at
-their usual durability). Nothing counts that is not committed in the end. PostgreSQL is the server of the tests;
-where there is none, its figures are left out, and said to be.
+The way of a run is what the loop does for each call: note what became of it, and put it into the queue of
+the store, whose own thread hides what is sensitive, makes the row and commits (SQLite: WAL, synchronous FULL;
+both databases at their usual durability). Nothing counts that is not committed in the end. PostgreSQL is the
+server of the tests; where there is none, its figures are left out, and said to be.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import contextlib
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def fill(store: Any, rows: int) -> float:
 def asked(store: Any) -> dict[str, float]:
     """Give the milliseconds that questions take, as medians."""
     middle = store.count() // 2
-    questions = {
+    questions: dict[str, Callable[[int], Any]] = {
         "list by conversation": lambda number: store.traces(
             tenant="acme", conversation=f"conversation-{number * 97 % CONVERSATIONS}"
         ),

@@ -283,8 +283,6 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
     `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
     of one of these and a map of options. Without one, the model's own prefix says it.
     """
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping):  # noqa: PLR2004 - a pair
-        return provider_of(given[0], model, **{**given[1], **options})
     if isinstance(given, str) and model is None and named(given) is None and "/" in given:
         given, model = None, given
     match given:
@@ -299,6 +297,8 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
             provider = found.placed()
         case Mapping():
             provider = _of_map(given)
+        case (first, Mapping() as said):
+            return provider_of(first, model, **{**said, **options})
         case _:
             raise UnknownProvider(given)
     if model is not None and model.startswith(f"{provider.name}/"):

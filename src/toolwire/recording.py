@@ -7,7 +7,6 @@ Rules of this file:
 """
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -91,7 +90,7 @@ class Recording:
             "repair": call.error,
         }
         fields = fields_of(self._resolve, call.name)
-        ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), time.time(), 0.0)
+        ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), None, 0.0)
         return partial(self._made, said, fields, ran, self._answer, is_error=result.is_error)
 
     def _made(

@@ -19,12 +19,12 @@ from toolwire.types import ToolCall, ToolResult
 
 
 class Ran(Struct, frozen=True):
-    """What became of a call: its result, how it ended, when it began (Unix time), and how long it took."""
+    """What became of a call: its result, how it ended, when it began (Unix time), how long it took."""
 
     call: ToolCall
     result: ToolResult
     ending: CallEnding
-    started: float
+    started: float | None
     seconds: float
     approval: str | None = None
     sandbox: str | None = None

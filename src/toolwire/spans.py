@@ -204,7 +204,8 @@ class Spans:
             if call is ran.call:
                 del self._calls[place]
                 error = None if ran.ending == "ok" else ran.ending
-                self._finish(span, call, ran.result, error, ran.started + ran.seconds)
+                ended = None if ran.started is None else ran.started + ran.seconds
+                self._finish(span, call, ran.result, error, ended)
                 return
 
     def _result(self, result: ToolResult) -> None:
