@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.traces.chain import ZEROS, next_ledger, row_hash
@@ -20,6 +20,7 @@ from toolwire.traces.rows import CONTENT
 
 REMEMBERED = 10_000
 ASKED = 500
+FEW = 8
 
 Chain = tuple[str, str]
 
@@ -73,12 +74,12 @@ class Committer:
     def _chained(
         self, connection: Connection, rows: Sequence[dict[str, Any]], head: Head
     ) -> tuple[list[dict[str, Any]], Head, dict[Chain, tuple[int, str]]]:
-        ends: dict[Chain, tuple[int, str]] = {}
+        ends = self._looked_up(connection, rows)
         position, ledger, now = head.position, head.ledger, time.time_ns() // 1000
         made = []
         for row in rows:
             chain = (row["tenant_id"], row["conversation_id"])
-            end = ends.get(chain) or self._ends.get(chain) or self._end(connection, chain)
+            end = ends.get(chain) or self._ends[chain]
             position += 1
             new = {
                 **row,
@@ -93,16 +94,30 @@ class Committer:
             made.append(new)
         return made, Head(position, ledger), ends
 
-    def _end(self, connection: Connection, chain: Chain) -> tuple[int, str]:
+    def _looked_up(
+        self, connection: Connection, rows: Sequence[dict[str, Any]]
+    ) -> dict[Chain, tuple[int, str]]:
+        """Give the ends of the conversations that are not remembered; many are looked up at once."""
+        unknown = {(row["tenant_id"], row["conversation_id"]) for row in rows} - self._ends.keys()
         columns = self._place.table.c
-        query = (
-            select(columns.sequence, columns.hash)
-            .where(columns.conversation_id == chain[1], columns.tenant_id == chain[0])
-            .order_by(columns.position.desc())
-            .limit(1)
+        last = select(func.max(columns.position))
+        if len(unknown) > FEW:
+            groups = last.where(columns.conversation_id.in_([chain[1] for chain in unknown]))
+            places = groups.group_by(columns.conversation_id, columns.tenant_id)
+            found = list(connection.execute(places).scalars())
+        else:
+            ends = (
+                last.where(columns.conversation_id == conversation, columns.tenant_id == tenant)
+                for tenant, conversation in unknown
+            )
+            found = [connection.execute(end).scalar() for end in ends]
+        ended = select(columns.tenant_id, columns.conversation_id, columns.sequence, columns.hash).where(
+            columns.position.in_([position for position in found if position is not None])
         )
-        row = connection.execute(query).first()
-        return (row[0], row[1]) if row else (0, ZEROS)
+        known = (
+            {(row[0], row[1]): (row[2], row[3]) for row in connection.execute(ended)} if any(found) else {}
+        )
+        return {chain: known.get(chain, (0, ZEROS)) for chain in unknown}
 
     def _there(
         self, connection: Connection, rows: Sequence[dict[str, Any]]
