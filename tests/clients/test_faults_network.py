@@ -16,6 +16,8 @@ from toolwire.loop import LoopLimits
 from toolwire.testing import Cut, Wait, simulate
 from toolwire.transport import Timeouts
 
+# The fast suite goes through sync code; whatever a wait is shown by, one of a kind.
+SOME = ["sync", pytest.param("async", marks=pytest.mark.slow)]
 ONCE = Retries(attempts=1)
 QUICK = Retries(attempts=3, base=0.001)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
@@ -124,7 +126,7 @@ LOST: dict[str, tuple[Answer, str]] = {
 }
 
 
-@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("shown", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("case", LOST)
 def test_a_connection_that_fails_is_typed_and_tried_as_often_as_said(
@@ -149,8 +151,10 @@ LATE: dict[str, tuple[Answer, Timeouts]] = {
 }
 
 
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("case", LATE)
+@pytest.mark.parametrize("face", SOME)
+@pytest.mark.parametrize(
+    "case", ["no head", *(pytest.param(case, marks=pytest.mark.slow) for case in [*LATE][1:])]
+)
 def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:  # row J9
     answer, timeouts = LATE[case]
     prompt = "x" * 20_000_000 if "never read" in case else "?"
@@ -162,7 +166,7 @@ def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:  # row 
         assert len(came) == 1
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_client_that_was_told_nothing_tries_three_times(name: str, face: str) -> None:
     """Row J11: counted at the server; no vendor's SDK with retries of its own is in between."""
@@ -172,7 +176,7 @@ def test_a_client_that_was_told_nothing_tries_three_times(name: str, face: str) 
         assert len(came) == Retries().attempts == 3
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_was_said_is_not_said_twice_after_a_tool_ran(name: str, face: str) -> None:
     """Rows J9, J10: the second answer breaks off; its words stay once, and the tool is not run again."""
@@ -188,7 +192,7 @@ def test_what_was_said_is_not_said_twice_after_a_tool_ran(name: str, face: str) 
     assert legal(led.done.messages)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 def test_a_call_that_was_stopped_says_that_it_may_have_run_and_is_not_run_again(face: str) -> None:
     """Row J10: what nobody knows is said, and whoever goes on with the history reads it."""
     cancel = Cancel()
@@ -234,8 +238,8 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> Jumping:
     return clock
 
 
-@pytest.mark.parametrize("shown", [False, True])
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("shown", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("face", SOME)
 def test_times_hold_while_the_clock_jumps(face: str, shown: bool, jumping: Jumping) -> None:
     """Row J17: timeouts, budgets and pauses go by the clock that only goes forward."""
 

@@ -16,6 +16,8 @@ from toolwire.execution import Limits
 from toolwire.loop import LoopLimits
 from toolwire.testing import Cut, Finish, Raw, Wait, simulate
 
+# The fast suite goes through sync code.
+SOME = ["sync", pytest.param("async", marks=pytest.mark.slow)]
 NOTHING = "the model said nothing, 3 times"
 REFUSED = "the model's answer ended with"
 ALL = frozenset(DIALECTS)
@@ -51,7 +53,7 @@ EVERY = [
         name,
         face,
         shown,
-        marks=() if (place + DIALECTS.index(name)) % 4 == FACES.index(face) * 2 + shown else pytest.mark.slow,
+        marks=() if (place + DIALECTS.index(name)) % 8 == FACES.index(face) * 2 + shown else pytest.mark.slow,
     )
     for place, (case, (_, names, _)) in enumerate(TURNS.items())
     for name in DIALECTS
@@ -91,7 +93,7 @@ def test_a_thought_that_breaks_off_is_shown_but_not_sent_back(name: str) -> None
     assert other.requests == []
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", ["anthropic", "openai-responses", "gemini"])
 def test_a_pause_is_gone_on_from(name: str, face: str) -> None:
     """Row J13: the pause stays in the history, and the answer after it is the end."""
@@ -106,7 +108,7 @@ def pingpong(_request: Any, turn: Any) -> list[Any]:
     return [ToolCall(None, "get_weather", {"city": "Tokyo" if turn.round % 2 else "Oslo"})]
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_two_calls_in_turn_are_a_circle(name: str, face: str) -> None:  # row J2
     with simulate(pingpong) as model:
@@ -124,8 +126,10 @@ BUDGETS: dict[str, tuple[LoopLimits, str]] = {
 }
 
 
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("case", BUDGETS)
+@pytest.mark.parametrize("face", SOME)
+@pytest.mark.parametrize(
+    "case", ["tokens", *(pytest.param(case, marks=pytest.mark.slow) for case in BUDGETS if case != "tokens")]
+)
 def test_a_budget_ends_a_run(case: str, face: str) -> None:  # row J2
     limits, reason = BUDGETS[case]
 
@@ -146,7 +150,7 @@ def test_a_budget_ends_a_run(case: str, face: str) -> None:  # row J2
     assert legal(done.messages)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 def test_a_thousand_calls_of_one_answer_have_a_thousand_results(face: str) -> None:  # row J12
     RUN.clear()
     calls = [ToolCall(f"call_{place}", "get_weather", {"city": str(place)}) for place in range(1000)]
@@ -161,7 +165,7 @@ def test_a_thousand_calls_of_one_answer_have_a_thousand_results(face: str) -> No
     assert legal(done.messages)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", ["openai", "ollama-v1"])
 def test_calls_that_share_an_id_have_a_result_each(name: str, face: str) -> None:  # row J12
     RUN.clear()
@@ -180,7 +184,7 @@ def test_calls_that_share_an_id_have_a_result_each(name: str, face: str) -> None
     assert legal(done.messages)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 def test_a_huge_result_is_cut_and_says_by_how_much(face: str) -> None:  # row J15
     @tool
     def read_all() -> str:
@@ -204,7 +208,7 @@ def test_a_huge_result_is_cut_and_says_by_how_much(face: str) -> None:  # row J1
     assert len(str(model.requests[1].body)) < 5_000
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 def test_a_question_that_fails_is_a_no(face: str) -> None:
     """Row J16: a hook that raises runs nothing, and the run goes on."""
     RUN.clear()
@@ -243,7 +247,7 @@ def test_a_listener_that_blocks_holds_up_nobody_else() -> None:
         assert asyncio.run(main(model.url)) >= 10
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", SOME)
 def test_calls_of_one_resource_run_one_after_the_other(face: str) -> None:
     """Row J7: a tool runs beside others only where it says so; the code tools lock what they write."""
     inside, most = [0], [0]

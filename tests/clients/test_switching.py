@@ -63,7 +63,15 @@ class TestFromACodec:
     def test_a_body_without_calls_has_none_and_an_absent_id_is_none(self) -> None:
         """Line 4.1.2."""
         for provider in ("openai", "anthropic", "ollama", "gemini", "openai-responses"):
-            for body in ({}, {"choices": []}, {"message": {"content": "Hi"}}, {"content": "Hi"}, None, []):
+            bodies: list[Any] = [
+                {},
+                {"choices": []},
+                {"message": {"content": "Hi"}},
+                {"content": "Hi"},
+                None,
+                [],
+            ]
+            for body in bodies:
                 assert codec.decode_tool_calls(body, provider) == []
         said = {"message": {"tool_calls": [{"function": {"name": "ping", "arguments": {}}}]}}
         assert [(call.id, call.name) for call in codec.decode_tool_calls(said, "ollama")] == [(None, "ping")]
@@ -210,6 +218,7 @@ class TestFromAFactory:
         assert isinstance(called, LLMResponse)
         assert (called.content, called.finish_reason, called.has_tool_calls()) == (None, "tool_calls", True)
         assert [type(call.arguments) for call in called.tool_calls] == [dict]
+        assert called.usage is not None
         assert called.usage["total_tokens"] == 7
         finals = [one.is_final_answer() for one in (called, said, cut)]
         assert finals == [False, True, False]

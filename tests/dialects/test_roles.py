@@ -164,7 +164,7 @@ def test_messages_are_made_as_they_are_said() -> None:
     assert Message.new("Hello") == Message("user", "Hello") == Message("Hello")
     assert Message.new("assistant", "Hi there!").role == "assistant"
     for role in ("system", "developer", "user", "assistant"):
-        assert Message(role, "Words").content == "Words"  # type: ignore[arg-type]
+        assert Message(role, "Words").content == "Words"
     given: Any = ["What is Elixir?", Message("assistant", "A language."), "Go on"]
     made = Context.new(
         system="Be brief.", messages=given, tools=[], provider_state={"previous_response_id": "r"}
