@@ -28,6 +28,8 @@ from toolwire import (
 from toolwire.mcp import McpResolver
 from toolwire.outcome import FAILED
 
+pytestmark = pytest.mark.slow  # servers are begun and ended
+
 
 def test_a_call_that_is_given_up_is_stopped(tmp_path: Path) -> None:
     note = tmp_path / "note"

@@ -17,6 +17,8 @@ from tests.testing.sdks import anthropic_at, openai_at
 from toolwire.testing import Cut, Fail, Pace, Raw, Scenario, Wait, simulate
 from toolwire.types import Error, ErrorKind
 
+pytestmark = pytest.mark.slow  # it waits for delays and timeouts
+
 WORDS = "Some words, and then some more."
 
 OPENAI: dict[ErrorKind, type[Exception]] = {

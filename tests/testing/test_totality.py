@@ -31,6 +31,8 @@ from toolwire.testing.strictness import (
     anthropic as messages,
 )
 
+pytestmark = pytest.mark.slow  # many values are generated
+
 JUNK: list[Any] = [None, True, 5, -1.5, "x", "", [], [[]], [5], {}, {"type": "x"}, {"role": 5}]
 
 

@@ -23,6 +23,8 @@ from toolwire.types import (
     ToolResult,
 )
 
+pytestmark = pytest.mark.slow  # conversations are long
+
 TOOLS = [Tool("get_weather", "The weather.", SCHEMA), Tool("find/flights", "Flights.", SCHEMA)]
 ROUNDS = 20
 

@@ -12,6 +12,8 @@ from toolwire.traces.store import Store
 
 __all__ = ["database", "kept", "made_file", "made_ready", "postgres", "store", "store_url"]
 
+HERE = Path(__file__).parent
+FAST = frozenset({"test_store.py", "test_guards.py"})
 EMPTY = """DO $$ DECLARE name text; BEGIN
 FOR name IN SELECT nspname FROM pg_namespace
   WHERE nspname NOT LIKE 'pg_%' AND nspname <> 'information_schema'
@@ -21,6 +23,14 @@ FRESH = """ALTER TABLE tool_traces DISABLE TRIGGER USER; DELETE FROM tool_traces
 ALTER TABLE tool_traces ENABLE ALWAYS TRIGGER tool_traces_no_change;
 ALTER TABLE tool_traces ENABLE ALWAYS TRIGGER tool_traces_no_statement;
 ALTER TABLE tool_traces ENABLE ALWAYS TRIGGER tool_traces_next"""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the server to the slow tests, but for what each store does."""
+    for item in items:
+        if item.path.parent == HERE and item.path.name not in FAST and "postgresql" in item.name:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ from toolwire import traces
 from toolwire.errors import StoreFailed
 from toolwire.traces.store import Store
 
+pytestmark = pytest.mark.slow  # it waits for locks, timeouts and lost connections
+
 SECRET = "sentinel-4711"  # noqa: S105 - it is what must not be found
 
 

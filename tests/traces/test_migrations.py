@@ -19,6 +19,8 @@ from toolwire.traces import Trace, guards, migrating
 from toolwire.traces.migrating import NEWEST, VERSIONS
 from toolwire.traces.tables import table
 
+pytestmark = pytest.mark.slow  # databases are made and migrated
+
 
 def shape(url: str, namespace: str | None = None) -> Any:
     """Describe a table as the database has it."""

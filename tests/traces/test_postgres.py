@@ -16,6 +16,8 @@ from tests.traces.postgres import APP, Database, Postgres
 SLEEPS = """
 import sys, time
 from tests.traces import postgres
+
+pytestmark = pytest.mark.slow  # servers are begun and ended
 made = postgres.start()
 print(made.process.pid, made.folder, flush=True)
 time.sleep(60)

@@ -16,6 +16,8 @@ from tests.traces.making import asked, made
 from toolwire import traces
 from toolwire.traces.store import Store
 
+pytestmark = pytest.mark.slow  # threads and processes write at the same time
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 THREADS, PROCESSES, ROWS = (50, 10, 1000) if FULL else (10, 4, 200)
