@@ -89,6 +89,12 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def input_of(call: Any) -> dict[str, Any]:
+    """Give what a call was made with; text that is no JSON object stays text."""
+    read = call.arguments or (call.runs and not call.custom)
+    return call.arguments if read else {"input": call.raw}
+
+
 def argument_text(call: Any) -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
     raw: str | None = call.raw

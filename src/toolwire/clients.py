@@ -18,7 +18,7 @@ from toolwire.execution import Cancel, Limits
 from toolwire.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.loop import Done, LoopLimits
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import approved
+from toolwire.resolvers import Secrecy, approved
 from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.transport import Timeouts, Transport
 from toolwire.turns import ANSWER
@@ -244,6 +244,8 @@ def _led(
     line: Line, turn: Turn, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
 ) -> Steps[Done]:
     """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
+    if callable(know := getattr(on_event, "know", None)):
+        know(Secrecy(turn.resolve, [line.provider.key]))
     if last:
         done = yield from conversing(line, turn, on_event, keep)
     else:

@@ -32,7 +32,8 @@ from toolwire.loop import (
     tool_loop,
 )
 from toolwire.records import Ran, Record
-from toolwire.resolvers import AgentResolver, Composition, tools_of
+from toolwire.resolvers import AgentResolver, Composition, Secrecy, tools_of
+from toolwire.resolvers.failures import told as told_of
 from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.types import (
     Context,
@@ -66,6 +67,13 @@ class Turn(Struct, frozen=True):
     form: Any = None
     sweep: Sweep | None = None
     recording: Any = None
+
+
+class Listener(Struct, frozen=True):
+    """Who is told of events, and what no log of its failures may say."""
+
+    tell: Tell
+    secrecy: Secrecy
 
 
 def request_of(
@@ -169,28 +177,42 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
+    secrecy = Secrecy(turn.resolve, [line.provider.key])
+    listener = None if tell is None else Listener(tell, secrecy)
     while not isinstance(step, Done):
         sent = Sent(digest=None if turn.recording is None else turn.recording.new_digest())
         try:
-            yield from _told(tell, step)
+            secrecy.hear(step)
+            yield from _told(listener, step)
             yield from _recorded(turn, step)
-            steps = _outcome(line, turn, step, sent)
-            outcome = yield from steps if tell is None else through(steps, partial(_telling, tell))
+            steps = _outcome(line, turn, step, sent, secrecy)
+            outcome = yield from steps if tell is None else through(steps, partial(_telling, listener))
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
             done = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
             done = _finished(turn, _with_losses(done, losses, sent), keep)
             yield from _recorded_in_a_storm(turn, done)
-            yield from _told(tell, done)
+            yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
     if turn.sweep is not None:
         step = replace(step, losses=(*step.losses, *turn.sweep.cut.losses))
     done = _finished(turn, step, keep)
-    yield from _recorded(turn, step)
-    yield from _telling(tell, done)
+    yield from _ending(turn, step, done, listener)
     return done
+
+
+def _ending(turn: Turn, step: Done, done: Done, listener: Listener | None) -> Steps[None]:
+    """Record the last calls, and tell the end, also where an exception stops the recording."""
+    try:
+        yield from _recorded(turn, step)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from _told(listener, done)
+        raise
+    yield from _telling(listener, done)
 
 
 def _finished(turn: Turn, done: Done, keep: Keep | None) -> Done:
@@ -221,12 +243,14 @@ def _with_losses(step: Step, losses: dict[Loss, None], sent: Sent) -> Any:
     return replace(step, losses=tuple(losses)) if isinstance(step, Done) else step
 
 
-def _outcome(line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent) -> Steps[Outcome]:
+def _outcome(
+    line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent, secrecy: Secrecy
+) -> Steps[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
     if turn.cancel is not None and turn.cancel.is_set():
         return Cancelled()
     if isinstance(step, RunTools):
-        return (yield from _ran(turn, step.calls))
+        return (yield from _ran(turn, step.calls, secrecy))
     outcome = yield from _answered(line, turn, step, sent)
     yield Emit(outcome)
     return outcome
@@ -251,7 +275,7 @@ def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outco
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(turn: Turn, calls: list[ToolCall]) -> Steps[Outcome]:
+def _ran(turn: Turn, calls: list[ToolCall], secrecy: Secrecy) -> Steps[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     told: list[Ran] = []
     keep = None
@@ -261,7 +285,7 @@ def _ran(turn: Turn, calls: list[ToolCall]) -> Steps[Outcome]:
     options: dict[str, Any] = {
         "limits": turn.running,
         "cancel": turn.cancel,
-        "record": Record(lambda ran: _kept(ran, told, keep)),
+        "record": Record(lambda ran: _kept(ran, told, keep), secrecy),
     }
     results = yield Ask(execute, (calls, turn.resolve or _nobody), options, awaited=aexecute)
     for ran in told:
@@ -281,19 +305,20 @@ def _nobody(call: Any) -> Any:
     return "error", f"there is nobody to run {call.name!r}"
 
 
-def _telling(tell: Tell | None, event: Any) -> Steps[None]:
-    yield from _told(tell, event)
+def _telling(listener: Listener | None, event: Any) -> Steps[None]:
+    yield from _told(listener, event)
     yield Emit(event)
 
 
-def _told(tell: Tell | None, event: Any) -> Steps[None]:
+def _told(listener: Listener | None, event: Any) -> Steps[None]:
     """Tell an event; what the listener raises is its own affair, and is logged."""
-    if tell is None:
+    if listener is None:
         return
     try:
-        yield Ask(tell, (event,))
-    except Exception:
-        logger.exception("on_event failed at %s", type(event).__name__)
+        yield Ask(listener.tell, (event,))
+    except Exception as problem:  # noqa: BLE001 - it may raise anything
+        why = told_of(problem, listener.secrecy(event))
+        logger.error("on_event failed at %s\n%s", type(event).__name__, why)  # noqa: TRY400 - scrubbed
 
 
 def with_history(context: Context, done: Done) -> Context:

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.outcome import FAILED, CallEnding, Note, answer_of, failure, invalid
 from toolwire.records import Record
-from toolwire.resolvers.failures import rescued
-from toolwire.resolvers.protocol import resolving
+from toolwire.resolvers.failures import rescuing
+from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.steps import Ask, Emit, Steps, arun, run, wait
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
@@ -162,7 +162,7 @@ def _working(job: Job, resolve: Any, context: Any) -> Steps[ToolResult]:
         known = ", ".join(problem.known) or "none"
         return failure(call, f"unknown tool {call.name!r}. Available: {known}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
-        return rescued(problem, call)
+        return (yield from rescuing(problem, call, fields_of(resolve, call.name)))
     return cut_to(result, job.output)
 
 

@@ -30,6 +30,10 @@ class Note(Struct, frozen=True):
     sandbox: str | None = None
 
 
+class Wanted(Struct, frozen=True):
+    """Emitted where something failed: who leads the run answers what is secret in it, or nothing."""
+
+
 def failure(call: ToolCall, reason: str) -> ToolResult:
     """Give an error result."""
     return ToolResult(call.id, call.name, sayable(reason), is_error=True)

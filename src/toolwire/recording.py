@@ -2,7 +2,8 @@
 
 Rules of this file:
 - A call is recorded when its result stands in the history, so that both say the same.
-- What is sensitive is hidden before anything leaves this file; the tool itself got the original.
+- What is sensitive is hidden before anything leaves this file; the tool itself got the original. What was
+  hidden once is hidden wherever it reappears: calls of one turn know each other's secrets.
 - A store that cannot be written to, and is to be believed, is found out before the next tool runs.
 """
 
@@ -13,13 +14,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolwire.arguments import input_of
 from toolwire.exchange import Line, Sent
 from toolwire.functions.forms import copied
 from toolwire.loop import AskModel, Done, Step
 from toolwire.outcome import CallEnding
 from toolwire.records import Ran
-from toolwire.resolvers import fields_of
-from toolwire.scrubbing import scrub
+from toolwire.resolvers import Secrecy
+from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.steps import Ask, Steps
 from toolwire.traces.scope import Scope
 from toolwire.traces.trace import Trace
@@ -36,13 +38,21 @@ class Answer(Struct, frozen=True):
     response_digest: str | None = None
 
 
+class Said(Struct, frozen=True):
+    """What is to be in a trace, as it was said, and the fields of it that are sensitive."""
+
+    value: dict[str, Any]
+    fields: Sequence[str]
+
+
 class Recording:
     """Records the calls of one conversation into a store; those of `unrun` ask for nothing to be run."""
 
     def __init__(self, scope: Scope, line: Line, resolve: Any, unrun: str | None = None) -> None:
         self._scope = scope
         self._line = line
-        self._resolve = resolve
+        self._secrecy = Secrecy(resolve, [line.provider.key])
+        self._known: Known | None = None
         self._unrun = unrun
         self._ran: dict[int, Ran] = {}
         self._told = 0
@@ -74,50 +84,68 @@ class Recording:
     def settling(self, step: Step, before: int) -> Steps[None]:
         """Record the calls that have got their results; at the end, wait until all are kept for good."""
         store, messages = self._scope.store, _messages_of(step, before)
-        for call, result in _settled(messages[self._told :]):
-            if call.name == self._unrun:
-                continue
-            yield Ask(store.record, (self.trace(call, result),), awaited=store.arecord)
+        if isinstance(step, AskModel) and step.turn == 0:
+            self._secrecy.hear(step)
+        pairs = [pair for pair in _settled(messages[self._told :]) if pair[0].name != self._unrun]
+        turn = [self.said(*pair) for pair in pairs]
+        for place, pair in enumerate(pairs):
+            yield Ask(store.record, (self.trace(*pair, turn, place),), awaited=store.arecord)
         self._told = max(self._told, len(messages))
         if isinstance(step, Done):
             yield Ask(store.flush, awaited=store.aflush)
 
-    def trace(self, call: ToolCall, result: ToolResult) -> Callable[[], Trace]:
-        """Give what makes the trace of a call: the thread of the store does, so that the run goes on."""
-        said = {
-            "arguments": copied(_arguments_of(call)),
+    def said(self, call: ToolCall, result: ToolResult) -> Said:
+        """Give what a call and its result say, as it is now."""
+        value = {
+            "arguments": copied(input_of(call)),
             "result": _plain(result.content),
             "repair": call.error,
         }
-        fields = fields_of(self._resolve, call.name)
-        ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), None, 0.0)
-        return partial(self._made, said, fields, ran, self._answer, is_error=result.is_error)
+        return Said(value, self._secrecy.fields_of(call.name))
 
-    def _made(
-        self, said: dict[str, Any], fields: Sequence[str], ran: Ran, answer: Answer, *, is_error: bool
-    ) -> Trace:
+    def trace(
+        self, call: ToolCall, result: ToolResult, turn: Sequence[Said] = (), place: int = 0
+    ) -> Callable[[], Trace]:
+        """Give what makes the trace of a call of a turn: the store's thread does, so that the run goes on."""
+        turn = turn or [self.said(call, result)]
+        ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), None, 0.0)
+        return partial(self._made, turn, place, ran, self._answer, is_error=result.is_error)
+
+    def _made(self, turn: Sequence[Said], place: int, ran: Ran, answer: Answer, *, is_error: bool) -> Trace:
         """Make a trace, with what is sensitive hidden."""
-        said = scrub(said, fields)
+        known = self._known_by(turn if place == 0 else ())
+        said = scrub(turn[place].value, turn[place].fields, known)
+        around = (ran.call.name, ran.call.id, answer.model, self._scope.session, answer.losses)
+        name, call_id, model, session, losses = scrub(around, (), known)
         return self._scope.trace(
             ran.started,
-            tool_name=ran.call.name,
+            session=session,
+            tool_name=name,
             arguments=_map(said["arguments"]),
             result=_map(said["result"]),
             result_type="error" if is_error else "ok",
             ending=ran.ending,
             duration_ms=round(ran.seconds * 1000, 3),
             iteration=answer.turn,
-            call_id=ran.call.id,
-            model=answer.model,
+            call_id=call_id,
+            model=model,
             provider=self._line.provider.name,
             dialect=self._line.provider.dialect,
             sandbox=ran.sandbox,
             approval=ran.approval,
-            losses=answer.losses,
+            losses=losses,
             repair=said["repair"],
             request_digest=answer.request_digest,
             response_digest=answer.response_digest,
         )
+
+    def _known_by(self, turn: Sequence[Said]) -> Known:
+        """Give what is secret in the run; several calls are looked through before the first has its trace."""
+        if self._known is None:
+            self._known = self._secrecy()
+        for one in turn if len(turn) > 1 else ():
+            self._known.learn(secrets_of(one.value, one.fields))
+        return self._known
 
 
 def _map(said: Any) -> dict[str, Any]:
@@ -144,11 +172,6 @@ def _settled(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult
 def _unrun(call: ToolCall) -> CallEnding:
     """Say why a call was not run to its end, where nobody saw it run."""
     return "cancelled" if call.runs else "invalid"
-
-
-def _arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Give what a call was made with; text that is no JSON object stays text."""
-    return {"input": call.raw} if call.custom or call.error is not None else call.arguments
 
 
 def _plain(content: Any) -> Any:

@@ -7,13 +7,13 @@ Rules of this file:
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from toolwire.outcome import CallEnding, Note
+from toolwire.outcome import CallEnding, Note, Wanted
 from toolwire.steps import Steps, through
 from toolwire.types import ToolCall, ToolResult
 
@@ -31,10 +31,11 @@ class Ran(Struct, frozen=True):
 
 
 class Record:
-    """Keeps what became of each call, whatever that is; `tell` gets it."""
+    """Keeps what became of each call, whatever that is; `tell` gets it. `secrets` says what is secret."""
 
-    def __init__(self, tell: Callable[[Ran], None]) -> None:
+    def __init__(self, tell: Callable[[Ran], None], secrets: Callable[[], Collection[str]] = tuple) -> None:
         self._tell = tell
+        self._secrets = secrets
         self._begun: dict[int, tuple[float, float]] = {}
         self._notes: dict[int, dict[str, Any]] = {}
 
@@ -43,10 +44,11 @@ class Record:
         self._begun[id(call)] = time.time(), time.monotonic()
         notes = self._notes[id(call)] = dict[str, Any]()
 
-        def hear(said: Any) -> Steps[None]:
+        def hear(said: Any) -> Steps[Collection[str] | None]:
             if type(said) is Note:
                 notes.update({name: value for name, value in asdict(said).items() if value is not None})
             yield from ()
+            return self._secrets() if type(said) is Wanted else None
 
         result = yield from through(steps, hear)
         self.end(call, result)

@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from toolwire.accumulation import Accumulator
+from toolwire.arguments import input_of
 from toolwire.errors import MissingExtra
 from toolwire.records import Ran
-from toolwire.scrubbing import scrub, scrub_text, secrets_of
+from toolwire.resolvers import Secrecy
+from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
 from toolwire.turns import AskModel, Broken, Cancelled, Done, RunTools
 from toolwire.types import (
     Error,
@@ -69,7 +71,8 @@ class Spans:
     """Makes spans of the events of one conversation at a time: `client.run(prompt, on_event=Spans())`.
 
     `content` says that messages, arguments and results are told as well. `fields` are sensitive, for every
-    tool or by the name of a tool; `secrets` are hidden wherever they stand.
+    tool or by the name of a tool; `secrets` are hidden wherever they stand. A client adds what its tools
+    declare, and its key (`know`).
     """
 
     def __init__(
@@ -87,7 +90,8 @@ class Spans:
         self._content = content
         self._fields = fields
         self._given = tuple(secrets)
-        self._secrets: set[str] = set(secrets)
+        self._secrecy: Secrecy | None = None
+        self._secrets = Known(secrets)
         self._common = _known(
             {
                 "gen_ai.provider.name": None if provider is None else PROVIDERS.get(provider, provider),
@@ -118,6 +122,10 @@ class Spans:
             case _ if isinstance(event, Event):
                 self._hear(event)
 
+    def know(self, secrecy: Secrecy) -> None:
+        """Take what the client of the next conversation knows to be sensitive."""
+        self._secrecy = secrecy
+
     def close(self) -> None:
         """End what is still open, of a conversation whose end nobody told."""
         self._close("abandoned")
@@ -128,7 +136,7 @@ class Spans:
         self._settle("cancelled")
         request = step.request
         if self._whole is None:
-            self._secrets = set(self._given)
+            self._secrets = Known([*self._given, *(self._secrecy.given if self._secrecy is not None else ())])
             self._whole = self._start(
                 "invoke_agent", "", {"gen_ai.request.model": request.model}, parent=None
             )
@@ -169,8 +177,7 @@ class Spans:
             response = told.response
         if response is not None:
             self._tell(span, _said_of(response))
-            for call in response.tool_calls:
-                self._secrets.update(secrets_of(call.arguments, self._fields_of(call.name)))
+            self._learn(part for choice in response.choices for part in choice.message.parts)
             if self._content:
                 messages = [
                     {**self._message(choice.message), "finish_reason": choice.finish_reason}
@@ -182,8 +189,7 @@ class Spans:
 
     def _run(self, step: RunTools) -> None:
         self._settle("cancelled")
-        for call in step.calls:
-            self._secrets.update(secrets_of(call.arguments, self._fields_of(call.name)))
+        self._learn(step.calls)
         self._calls = [(call, self._tool(call)) for call in step.calls]
 
     def _tool(self, call: ToolCall) -> Any:
@@ -295,12 +301,17 @@ class Spans:
         return scrub_text(text, self._secrets)
 
     def _fields_of(self, tool: str) -> Collection[str]:
-        return self._fields(tool) if callable(self._fields) else self._fields
+        own = self._fields(tool) if callable(self._fields) else self._fields
+        return own if self._secrecy is None else [*own, *self._secrecy.fields_of(tool)]
+
+    def _learn(self, parts: Iterable[Any]) -> None:
+        for call in parts:
+            if isinstance(call, ToolCall):
+                self._secrets.learn(secrets_of(input_of(call), self._fields_of(call.name)))
 
     def _content_of(self, request: Request) -> dict[str, Any]:
         for message in request.messages:
-            for call in message.tool_calls:
-                self._secrets.update(secrets_of(call.arguments, self._fields_of(call.name)))
+            self._learn(message.parts)
         system = request.system
         return {
             "gen_ai.system_instructions": None if system is None else _parts(system),

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime as dt
 import enum
+import re
 from collections import namedtuple
 from typing import Annotated, Generic, Literal, NamedTuple, NewType, TypeVar
 
@@ -154,3 +155,6 @@ class Dog(pydantic.BaseModel):
 class Checked:
     n: Annotated[int, pydantic.Field(ge=1)]
     at: dt.datetime | None = None
+
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object is, is no part of a test's name

@@ -263,7 +263,6 @@ def test_keywords_of_a_typed_dict_are_parameters() -> None:
         (len, {}),
         ({1: object()}, {}),
     ],
-    ids=repr,
 )
 def test_a_default_is_told_where_json_can_say_it(default: Any, told: dict[str, Any]) -> None:
     def function(value=default) -> Any:  # type: ignore[no-untyped-def]  # noqa: ANN001

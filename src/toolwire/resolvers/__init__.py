@@ -5,6 +5,7 @@ from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import Handler
 from toolwire.resolvers.protocol import Resolver, ToolResolver, fields_of, recipe_of, resolving, tools_of
 from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
+from toolwire.resolvers.secrecy import Secrecy
 from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Handler",
     "Plan",
     "Resolver",
+    "Secrecy",
     "Step",
     "StepError",
     "StepResult",

@@ -1,24 +1,42 @@
-"""What was raised while a call ran, as its result and in the log: without what its arguments keep secret."""
+"""What was raised while a call ran, as its result and in the log: without what is secret there.
+
+Rules of this file:
+- Secret is what stands in the sensitive fields of the call itself, and what is secret in the run around it.
+- The run says that where it is asked, and it is asked only where something failed.
+"""
 
 import logging
 import traceback
 from collections.abc import Collection
 
-from toolwire.outcome import FAILED, failure
+from toolwire.arguments import input_of
+from toolwire.outcome import FAILED, Wanted, failure
 from toolwire.scrubbing import scrub, scrub_text, secrets_of
+from toolwire.steps import Emit, Steps
 from toolwire.types import ToolCall, ToolResult
 
 logger = logging.getLogger("toolwire")
 LONGEST = 4000
 
 
-def rescued(problem: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> ToolResult:
+def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> Steps[ToolResult]:
     """Log what was raised, and give the result that says so."""
-    secrets = secrets_of(call.arguments, sensitive)
-    told = scrub_text("".join(traceback.format_exception(problem)), secrets)
-    arguments = scrub_text(repr(scrub(call.arguments, sensitive)), secrets)
-    logger.error("tool %r failed with arguments %s\n%s", call.name, arguments, told)
+    given = input_of(call)
+    secrets = [*(yield from secrets_around()), *secrets_of(given, sensitive)]
+    arguments = scrub_text(repr(scrub(given, sensitive, secrets)), secrets)
+    name = scrub_text(call.name, secrets)
+    logger.error("tool %r failed with arguments %s\n%s", name, arguments, told(problem, secrets))
     return failure(call, FAILED + scrub_text(text_of(problem), secrets))
+
+
+def secrets_around() -> Steps[Collection[str]]:
+    """Ask what is secret in the run, if there is one."""
+    return (yield Emit(Wanted())) or ()
+
+
+def told(problem: BaseException, secrets: Collection[str]) -> str:
+    """Say what was raised, with its traceback."""
+    return scrub_text("".join(traceback.format_exception(problem)), secrets)
 
 
 def text_of(problem: BaseException) -> str:

@@ -14,7 +14,7 @@ from toolwire.errors import InvalidField, ToolError
 from toolwire.functions import FunctionTool, tool
 from toolwire.functions.forms import copied
 from toolwire.outcome import Note, answer_of, failure, invalid, result_of
-from toolwire.resolvers.failures import rescued, text_of
+from toolwire.resolvers.failures import rescuing, text_of
 from toolwire.steps import Ask, Emit, Steps, places_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.validation import Validator
@@ -81,7 +81,7 @@ class Handler:
         except ToolError as problem:
             return failure(call, text_of(problem))
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
-            return rescued(problem, call, self.sensitive)
+            return (yield from rescuing(problem, call, self.sensitive))
         return self.read(value, call)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.outcome import FAILED, answer_of, failure
-from toolwire.resolvers.failures import rescued
+from toolwire.resolvers.failures import rescuing
 from toolwire.steps import Ask, Steps, answer, arun, places_of
 from toolwire.types import Tool, ToolCall, ToolResult
 
@@ -93,9 +93,12 @@ def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], Any] | Non
 
 
 def fields_of(resolver: Any, name: str) -> list[str]:
-    """List the sensitive fields of a tool, from a resolver that knows them."""
+    """List the sensitive fields of a tool, from a resolver that knows them; one that fails hides all."""
     find = getattr(resolver, "sensitive_fields_for", None)
-    return list(find(name) or ()) if callable(find) else []
+    try:
+        return list(find(name) or ()) if callable(find) else []
+    except Exception:  # noqa: BLE001 - nobody can know, so everything is
+        return ["*"]
 
 
 def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
@@ -111,7 +114,7 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolR
             raise
         return failure(call, f"{FAILED}{problem}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a resolver may raise anything, and the model reads it
-        return rescued(problem, call, fields_of(resolver, call.name))
+        return (yield from rescuing(problem, call, fields_of(resolver, call.name)))
     result = answer_of(value, call)
     if result.is_error and str(result.content).startswith(UNKNOWN) and _names(str(result.content), call.name):
         raise UnknownTool(call.name, [tool.name for tool in tools_of(resolver)])

@@ -12,8 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.arguments import input_of
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.outcome import Note, failure
+from toolwire.resolvers.failures import secrets_around, told
 from toolwire.resolvers.protocol import (
     Resolver,
     check_resolver,
@@ -22,7 +24,7 @@ from toolwire.resolvers.protocol import (
     resolving,
     tools_of,
 )
-from toolwire.scrubbing import scrub
+from toolwire.scrubbing import scrub, secrets_of
 from toolwire.steps import Ask, Emit, Steps, places_of, run
 from toolwire.types import Tool, ToolCall, ToolResult
 
@@ -169,8 +171,10 @@ class Approved(Renamed):
         try:
             shown = yield Ask(self._shown, (call, context))
             answer = yield Ask(self._ask, (call, shown))
-        except (Exception, SystemExit):
-            logger.exception("nobody could be asked whether %r may run", call.name)
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - who is asked may raise anything
+            own = secrets_of(input_of(call), self.sensitive_fields_for(call.name))
+            why = told(problem, [*(yield from secrets_around()), *own])
+            logger.error("nobody could be asked whether %r may run\n%s", call.name, why)  # noqa: TRY400 - scrubbed
             answer = "nobody could be asked"
         if answer is True:
             yield Emit(Note(approval="granted"))

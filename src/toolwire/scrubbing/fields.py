@@ -77,6 +77,7 @@ class Fields:
                 self.paths.append((tuple(segments), label))
             else:
                 self.names[plain(str(field))] = label
+        self.labels = frozenset({*self.names.values(), *(label for _, label in self.paths)}) - {""}
         last = [path[-1][-1] for path, _ in self.paths]
         hints = [*ROOTS, *self.names, *last]
         self.blind = any(not hint.isascii() or not hint.isalnum() or hint.isdigit() for hint in hints)

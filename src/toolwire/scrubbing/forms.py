@@ -3,12 +3,13 @@
 import base64
 import html
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 from toolwire.scrubbing.masks import LONG, SHORTEST
 
 MOST = 1000
+MOST_LEARNT, MOST_CHARACTERS = 256, 100_000
 
 
 class TooMany(Exception):
@@ -17,10 +18,58 @@ class TooMany(Exception):
 
 def forms_of(secrets: Collection[str]) -> list[str]:
     """List every form of the secrets, the longest first; what is too short to be told apart is left out."""
+    if isinstance(secrets, Known):
+        return secrets.forms
     if len(secrets) > MOST:
         raise TooMany(f"{len(secrets)} secrets; at most {MOST} can be searched for")
     found = {form for secret in secrets for form in _forms(secret)}
     return sorted(found, key=lambda form: (-len(form), form))
+
+
+class Known(Collection[str]):
+    """The secrets of a conversation: those that were given, and those that are learnt on the way.
+
+    What is learnt is searched for from 8 characters on; of what is more than can be, the newest are known.
+    """
+
+    def __init__(self, given: Iterable[str] = ()) -> None:
+        self._given = tuple(dict.fromkeys(filter(None, given)))
+        self._learnt: dict[str, list[str]] = {}
+        self._characters = 0
+        self._forms: list[str] | None = None
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Take secrets in."""
+        for secret in secrets:
+            if len(secret) < LONG or secret in self._given:
+                continue
+            known = self._learnt.pop(secret, None)
+            self._learnt[secret] = list(_forms(secret)) if known is None else known
+            if known is None:
+                self._characters += len(secret)
+                self._forms = None
+        while len(self._learnt) > MOST_LEARNT or self._characters > MOST_CHARACTERS:
+            oldest = next(iter(self._learnt))
+            del self._learnt[oldest]
+            self._characters -= len(oldest)
+            self._forms = None
+
+    @property
+    def forms(self) -> list[str]:
+        """List every form of the secrets, the longest first."""
+        if self._forms is None:
+            found = {*forms_of(self._given), *(form for forms in self._learnt.values() for form in forms)}
+            self._forms = sorted(found, key=lambda form: (-len(form), form))
+        return self._forms
+
+    def __contains__(self, secret: object) -> bool:
+        return secret in self._learnt or secret in self._given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._given, *self._learnt))
+
+    def __len__(self) -> int:
+        return len(self._given) + len(self._learnt)
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from toolwire.scrubbing.fields import NOWHERE, Fields, States, declared_as, plain, usual
-from toolwire.scrubbing.forms import forms_of
+from toolwire.scrubbing.forms import Known, forms_of
 from toolwire.scrubbing.keys import SHORTEST_KEY, keys_in
 from toolwire.scrubbing.masks import HIDDEN, LONG, SHORTEST, UNREADABLE, mask
 from toolwire.scrubbing.texts import spans, without
@@ -31,11 +31,16 @@ ENDINGS = {"{": "}", "[": "]", '"': '"'}
 
 
 def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = ()) -> Any:
-    """Give the value with sensitive fields, known secrets and what looks like a key hidden."""
+    """Give the value with sensitive fields, known secrets and what looks like a key hidden.
+
+    Secrets that are `Known` learn those of the value.
+    """
     try:
         walk = Walk(declared_as(*fields), forms_of(secrets))
         clean = walk.value(value)
         more = [secret for secret in walk.found if len(secret) >= LONG]
+        if more and isinstance(secrets, Known):
+            secrets.learn(more)
         return Walk(walk.fields, forms_of(more)).value(clean) if more else clean
     except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
         return _replaced(value, secrets)
@@ -225,6 +230,9 @@ class Walk:
                 if clean is not read.value or read.doubled:
                     return json.dumps(clean, ensure_ascii=False)
         hidden = spans(text, self.fields, self.forms)
+        for start, end, name in hidden:
+            if name in self.fields.labels:
+                self._keep(text[start:end])
         return without(text, hidden) if hidden else text
 
     def _is_json(self, text: str) -> bool:

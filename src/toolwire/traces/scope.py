@@ -7,6 +7,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, StoreFailed
+from toolwire.scrubbing import scrub_text
 from toolwire.traces.trace import Trace, opaque
 
 
@@ -27,6 +28,11 @@ class Scope(Struct, frozen=True):
             return given
         if not callable(getattr(given, "record", None)):
             raise InvalidField("traces", "must be a store that `traces.open` gave, or its `of(...)`")
+        for name, said in (("tenant_id", tenant_id), ("conversation_id", conversation_id)):
+            if isinstance(said, str) and scrub_text(said) != said:
+                raise InvalidField(
+                    name, "looks like a key, and would be in each row: give a name", path="traces"
+                )
         conversation = uuid.uuid4() if conversation_id is None else conversation_id
         return cls(given, opaque(tenant_id) or "", opaque(conversation), session)
 
@@ -41,7 +47,6 @@ class Scope(Struct, frozen=True):
         return Trace(
             tenant_id=self.tenant_id,
             conversation_id=self.conversation_id,
-            session=self.session,
             started_at=begun,
-            **fields,
+            **{"session": self.session, **fields},
         )
