@@ -4,6 +4,7 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+TOGETHER := -n auto --dist loadfile
 export PYTHON
 # What Python compiled is kept: a suite of tests begins many processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,15 +19,15 @@ help: ## say what there is
 demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect anthropic --wire"
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: .venv/.test ## run the fast suite
-	$(PYTEST) --timeout 60 $(ARGS)
+test: .venv/.test ## run the fast suite, in as many processes as there are processors
+	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
 check: .venv/.check ## run all that a pull request must pass: format, lint, types, imports, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) --timeout 60 $(ARGS)
+	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)

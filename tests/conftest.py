@@ -4,6 +4,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,20 @@ TALLY = pytest.StashKey[Counter[str]]()
 def tally(request: pytest.FixtureRequest) -> Counter[str]:
     """Count what a law was held over; the counts are printed at the end of the run."""
     return request.config.stash.setdefault(TALLY, Counter())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add what one of several processes has counted."""
+    total = node.config.stash.setdefault(TALLY, Counter())
+    total.update(getattr(node, "workeroutput", {}).get("tally", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Give what this process has counted to the one that began it."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["tally"] = dict(session.config.stash.get(TALLY, Counter[str]()))
 
 
 def pytest_terminal_summary(

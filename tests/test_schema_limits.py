@@ -12,6 +12,8 @@ from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema import TARGETS, fit
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 
+pytestmark = pytest.mark.slow  # what is given is large
+
 ILL_FORMED: list[tuple[Any, str]] = [
     ({"properties": 5}, "properties: must be an object of schemas, not 5"),
     ({"required": "a"}, "required: must be a list of property names, not 'a'"),

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.sentinels import KEYS, LONG, MARKS
 from toolwire.scrubbing import UNREADABLE, Scrubber, mask, scrub, scrub_text, secrets_of, values
 
+pytestmark = pytest.mark.slow  # what is given is large
+
 SECRET = "s3cr3t"  # noqa: S105 - a stand-in
 
 

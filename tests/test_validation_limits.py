@@ -13,6 +13,8 @@ from tests.schemas import INTEGER, STRING, Schema, around
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.validation import Validator
 
+pytestmark = pytest.mark.slow  # what is given is large
+
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:

@@ -16,6 +16,8 @@ from toolwire.loop import LoopLimits
 from toolwire.testing import Cut, Wait, simulate
 from toolwire.transport import Timeouts
 
+pytestmark = pytest.mark.slow  # it waits for timeouts
+
 # The fast suite goes through sync code; whatever a wait is shown by, one of a kind.
 SOME = ["sync", pytest.param("async", marks=pytest.mark.slow)]
 ONCE = Retries(attempts=1)

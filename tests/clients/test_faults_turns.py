@@ -16,6 +16,8 @@ from toolwire.execution import Limits
 from toolwire.loop import LoopLimits
 from toolwire.testing import Cut, Finish, Raw, Wait, simulate
 
+pytestmark = pytest.mark.slow  # each is shown on every wire
+
 # The fast suite goes through sync code.
 SOME = ["sync", pytest.param("async", marks=pytest.mark.slow)]
 NOTHING = "the model said nothing, 3 times"

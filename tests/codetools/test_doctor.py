@@ -11,7 +11,10 @@ from toolwire.codetools import doctor, sandbox
 from toolwire.codetools.doctor import PROBES, probe
 from toolwire.codetools.paths import Workspace
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only"),
+]
 ALIKE = {"write inside", "survivors", "descriptors", "bounds", "time", "user"}
 
 

@@ -16,7 +16,10 @@ from toolwire.codetools.bounds import FILE_SIZE, MEMORY
 from toolwire.codetools.masks import PLACEHOLDER, Mask, masks_of, placeholders
 from toolwire.codetools.paths import Workspace
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only"),
+]
 
 
 @pytest.fixture

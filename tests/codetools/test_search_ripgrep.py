@@ -18,9 +18,10 @@ from toolwire import ToolCall
 from toolwire.codetools import fallback, hits, ripgrep, search
 from toolwire.codetools.paths import Root
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="ripgrep is started by a descriptor on Linux only"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="ripgrep is started by a descriptor on Linux only"),
+]
 
 
 @pytest.fixture

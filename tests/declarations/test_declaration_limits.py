@@ -15,6 +15,8 @@ from toolwire import declarations
 from toolwire.declarations.nodes import MAX_BYTES, MAX_DEPTH
 from toolwire.errors import DeclarationError
 
+pytestmark = pytest.mark.slow  # what is given is large
+
 LAUGHS = "\n".join(
     ["a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     + [f"{name}: &{name} [{', '.join([f'*{chr(ord(name) - 1)}'] * 9)}]" for name in "bcdefghijklmnop"]

@@ -21,6 +21,8 @@ from tests.mcp.serving import PATHS, SERVED, in_thread, wait_for
 from toolwire import AgentResolver, Tool, mcp, tool
 from toolwire.errors import InvalidField, MissingExtra
 
+pytestmark = pytest.mark.slow  # servers are begun and ended
+
 ANYWHERE = "0.0.0.0"  # noqa: S104 - that is what is tested
 
 NAMES = [handled.name for handled in resolver().available_tools()]

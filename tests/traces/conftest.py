@@ -13,7 +13,7 @@ from toolwire.traces.store import Store
 __all__ = ["database", "kept", "made_file", "made_ready", "postgres", "store", "store_url"]
 
 HERE = Path(__file__).parent
-FAST = frozenset({"test_store.py", "test_guards.py"})
+FAST = frozenset({"test_store.py"})
 EMPTY = """DO $$ DECLARE name text; BEGIN
 FOR name IN SELECT nspname FROM pg_namespace
   WHERE nspname NOT LIKE 'pg_%' AND nspname <> 'information_schema'
