@@ -51,7 +51,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Give what this process has counted to the one that began it."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["tally"] = dict(session.config.stash.get(TALLY, Counter[str]()))
+        counts: Counter[str] = session.config.stash.get(TALLY, Counter[str]())
+        output["tally"] = dict(counts)
 
 
 def pytest_terminal_summary(

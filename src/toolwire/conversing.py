@@ -190,9 +190,10 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
-            done = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
-            done = _finished(turn, _with_losses(done, losses, sent), keep)
-            yield from _recorded_in_a_storm(turn, done)
+            step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
+            step = _with_losses(step, losses, sent)
+            done = _finished(turn, step, keep)
+            yield from _recorded_in_a_storm(turn, step)
             yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
