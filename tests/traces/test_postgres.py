@@ -13,11 +13,11 @@ import pytest
 from tests.traces import postgres as server
 from tests.traces.postgres import APP, Database, Postgres
 
+pytestmark = pytest.mark.slow  # servers are begun and ended
 SLEEPS = """
 import sys, time
 from tests.traces import postgres
 
-pytestmark = pytest.mark.slow  # servers are begun and ended
 made = postgres.start()
 print(made.process.pid, made.folder, flush=True)
 time.sleep(60)

@@ -218,7 +218,7 @@ def million(url: str, rows: int) -> None:
     values = {name: "i" if name in whole else "'0123456789abcdef'" for name in names}
     values |= {
         "id": "'id' || i",
-        "conversation_id": "'talk ' || (i % 10000)",
+        "conversation_id": f"'talk ' || (i % {rows // 100})",
         "tool_name": "'tool ' || (i % 50)",
     }
     values |= {
