@@ -206,7 +206,7 @@ def test_nothing_is_left_of_a_server() -> None:
             model.play([[Wait(60), "never"]])
             client = threading.Thread(target=ask_in_vain, args=(model.url,))
             client.start()
-            while not model.requests:
+            while not model.requests or model._service.scenario.left():
                 time.sleep(0.001)
             model._service.problems.clear()
         client.join(5)
