@@ -19,7 +19,7 @@ from toolwire.failures import AllFailed, ChoiceIgnored, ProviderError, exception
 from toolwire.loop import Done, LoopLimits
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import Secrecy, approved
-from toolwire.steps import Ask, Emit, Steps, through
+from toolwire.steps import Ask, Emit, Steps, picking, through
 from toolwire.transport import Timeouts, Transport
 from toolwire.turns import ANSWER
 from toolwire.types import (
@@ -330,7 +330,7 @@ class Kept:
 
 def showing(steps: Steps[Done]) -> Steps[Done]:
     """Emit only what a reader of words and calls wants to see."""
-    return through(steps, _show)
+    return picking(steps, shown)
 
 
 def ending_with(steps: Steps[Done], close: Callable[[], Any]) -> Steps[Done]:
@@ -346,16 +346,13 @@ def ending_with(steps: Steps[Done], close: Callable[[], Any]) -> Steps[Done]:
     return done
 
 
-def _show(event: Any) -> Steps[None]:
-    for item in shown(event):
-        yield Emit(item)
-
-
-def shown(event: Any) -> Iterable[Shown]:
+def shown(event: Any) -> Shown | None:
     """Give what an event shows: words, a call that is complete, a result, the end."""
-    match event:
-        case TextDelta() | ThinkingDelta() | RefusalDelta() | ToolResult() | Done():
-            return (event,)
-        case CallEnd(call=call) if call.runs and call.name != ANSWER:
-            return (call,)
-    return ()
+    if type(event) in AS_IT_IS:
+        return event  # type: ignore[no-any-return]
+    if type(event) is CallEnd and event.call.runs and event.call.name != ANSWER:
+        return event.call
+    return None
+
+
+AS_IT_IS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})

@@ -118,6 +118,27 @@ def through(steps: "Steps[T]", tell: "Callable[[Any], Steps[Any]]") -> "Steps[T]
             problem = raised
 
 
+def picking(steps: "Steps[T]", pick: "Callable[[Any], Any]") -> "Steps[T]":
+    """Do the steps, and emit what `pick` makes of each thing that they emit; None is left out."""
+    given: Any = None
+    problem: BaseException | None = None
+    while True:
+        try:
+            step = steps.send(given) if problem is None else steps.throw(problem)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        given = problem = None
+        if type(step) is Emit:
+            value = pick(step.value)
+            if value is None:
+                continue
+            step = step if value is step.value else Emit(value)
+        try:
+            given = yield step
+        except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+            problem = raised
+
+
 def _call(step: Ask | Together | Emit) -> Any:
     match step:
         case Ask():
