@@ -108,7 +108,10 @@ class Decoder:
     def _read(self, events: list[Event]) -> list[Event]:
         self._events = []
         for event in events:
-            self._take(event)
+            if type(event) is TextDelta and not self._waiting:
+                self.read_text(event)
+            else:
+                self._take(event)
         return self._events
 
     def _take(self, event: Event) -> None:
