@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire import catalogue
+from toolwire.dialects import dialect
 from toolwire.providers import PROVIDERS, UnknownProvider, named
 from toolwire.sync import Client
-from toolwire.types import Response
+from toolwire.types import FinishReason, Message, Response, Text, ToolCall, Usage
 
-LLMResponse = Response
 ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")
 DEFAULTS = {
     "openai": "gpt-4o",
@@ -23,6 +23,41 @@ DEFAULTS = {
     "ollama": "qwen2.5-coder:32b",
 }
 SERVED_BY = {"ollama": "ollama-v1"}
+
+
+class _AnyResponse(type):
+    """Makes every `Response` an instance."""
+
+    def __instancecheck__(cls, given: object) -> bool:
+        return isinstance(given, Response)
+
+
+class LLMResponse(metaclass=_AnyResponse):
+    """A `Response`, made from the few fields that others have, or from a provider's body."""
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        content: str | None = None,
+        tool_calls: Sequence[ToolCall] = (),
+        finish_reason: FinishReason = "stop",
+        model: str = "",
+        usage: Usage | None = None,
+    ) -> Response:
+        """Make a response."""
+        words = [] if content is None else [Text(content)]
+        return Response.of(
+            Message("assistant", [*words, *tool_calls]), finish_reason, model=model, usage=usage
+        )
+
+    @staticmethod
+    def from_openai(body: dict[str, Any]) -> Response:
+        """Read a body of Chat Completions."""
+        return dialect("openai-chat").decode_response(body)
+
+    @staticmethod
+    def from_anthropic(body: dict[str, Any]) -> Response:
+        """Read a body of Messages."""
+        return dialect("anthropic").decode_response(body)
 
 
 class LLMFactory:

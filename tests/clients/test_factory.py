@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.clients.faces import FACES, KEY, TOKYO, awaited, get_weather
-from toolwire import Error, Response, aio, sync
-from toolwire.factory import LLMFactory
+from toolwire import Error, Response, aio, dialect, sync
+from toolwire.factory import LLMFactory, LLMResponse
 from toolwire.failures import AllFailed, AuthenticationFailed
 from toolwire.loop import Done
 from toolwire.providers import PROVIDERS, UnknownProvider
@@ -35,6 +35,7 @@ def test_one_tool_in_one_spelling_is_called_through_three_providers(provider: st
         with LLMFactory.create(provider, base_url=url, api_key=KEY) as llm:
             response = llm.chat(messages=[{"role": "user", "content": "List the files."}], tools=[BASH])
     assert isinstance(response, Response)
+    assert isinstance(response, LLMResponse)
     assert [(call.name, call.arguments) for call in response.tool_calls] == [("bash", {"command": "ls"})]
     sent = model.requests[0].body["tools"]
     assert (sent == [BASH]) is (provider != "anthropic")
@@ -63,6 +64,21 @@ def test_a_name_means_a_provider_and_a_model(
     assert (made.provider.name, made.model) == (provider, model)
     monkeypatch.setenv("TOOLWIRE_MODEL", "anthropic/m")
     assert LLMFactory.create().provider.name == "anthropic"
+
+
+def test_a_response_is_made_and_read_as_others_do() -> None:  # rows R001-54, I-23
+    call = ToolCall("call_1", "bash", {"command": "ls"})
+    made = LLMResponse("I look.", [call], "tool_calls", "gpt-4o")
+    assert isinstance(made, LLMResponse)
+    assert (made.content, made.tool_calls, made.finish_reason) == ("I look.", [call], "tool_calls")
+    empty = LLMResponse()
+    assert (empty.content, empty.tool_calls, empty.finish_reason, empty.model) == (None, [], "stop", "")
+    for read, name in ((LLMResponse.from_openai, "openai"), (LLMResponse.from_anthropic, "anthropic")):
+        body = dialect(name).encode_response(made).body
+        found = read(body)
+        assert isinstance(found, LLMResponse)
+        assert (found.content, found.has_tool_calls(), found.tool_calls[0].name) == ("I look.", True, "bash")
+    assert not isinstance("I look.", LLMResponse)
 
 
 def test_a_name_that_means_nothing_lists_what_there_is() -> None:
