@@ -25,17 +25,13 @@ DEFAULTS = {
 SERVED_BY = {"ollama": "ollama-v1"}
 
 
-class _AnyResponse(type):
-    """Makes every `Response` an instance."""
+class _AnyResponse(type(Response)):  # type: ignore[misc]
+    """Makes every `Response` an instance, and a `Response` of the few fields that others have."""
 
     def __instancecheck__(cls, given: object) -> bool:
         return isinstance(given, Response)
 
-
-class LLMResponse(metaclass=_AnyResponse):
-    """A `Response`, made from the few fields that others have, or from a provider's body."""
-
-    def __new__(  # type: ignore[misc]
+    def __call__(
         cls,
         content: str | None = None,
         tool_calls: Sequence[ToolCall] = (),
@@ -45,9 +41,12 @@ class LLMResponse(metaclass=_AnyResponse):
     ) -> Response:
         """Make a response."""
         words = [] if content is None else [Text(content)]
-        return Response.of(
-            Message("assistant", [*words, *tool_calls]), finish_reason, model=model, usage=usage
-        )
+        message = Message("assistant", [*words, *tool_calls])
+        return Response.of(message, finish_reason, model=model, usage=usage)
+
+
+class LLMResponse(Response, frozen=True, metaclass=_AnyResponse):
+    """A `Response` by another name: every one is an instance."""
 
     @staticmethod
     def from_openai(body: dict[str, Any]) -> Response:

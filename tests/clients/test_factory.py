@@ -68,10 +68,11 @@ def test_a_name_means_a_provider_and_a_model(
 
 def test_a_response_is_made_and_read_as_others_do() -> None:  # rows R001-54, I-23
     call = ToolCall("call_1", "bash", {"command": "ls"})
-    made = LLMResponse("I look.", [call], "tool_calls", "gpt-4o")
+    make: Any = LLMResponse
+    made = make("I look.", [call], "tool_calls", "gpt-4o")
     assert isinstance(made, LLMResponse)
     assert (made.content, made.tool_calls, made.finish_reason) == ("I look.", [call], "tool_calls")
-    empty = LLMResponse()
+    empty = make()
     assert (empty.content, empty.tool_calls, empty.finish_reason, empty.model) == (None, [], "stop", "")
     for read, name in ((LLMResponse.from_openai, "openai"), (LLMResponse.from_anthropic, "anthropic")):
         body = dialect(name).encode_response(made).body
