@@ -56,7 +56,7 @@ def on_the_way(store: Any, pause: float) -> list[float]:
         time.sleep(pause)
         ran = Ran(call, result, "ok", time.time(), 0.001)
         first = time.perf_counter()
-        recording.keep(ran)
+        recording.keep([ran])
         store.record(recording.trace(call, result))
         spent.append((time.perf_counter() - first) * 1e6)
     store.flush()

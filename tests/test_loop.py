@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.clients.faces import legal
 from toolwire import (
     Context,
     Error,
@@ -62,22 +63,6 @@ class Driver:
     @property
     def requests(self) -> list[Request]:
         return [step.request for step in self.steps if isinstance(step, AskModel)]
-
-
-def legal(messages: list[Message]) -> bool:
-    """Whether each call has exactly one result, after it and in order."""
-    waiting: list[str | None] = []
-    for message in messages:
-        results = [part.tool_call_id for part in message.parts if type(part) is ToolResult]
-        if results:
-            if waiting[: len(results)] != results:
-                return False
-            del waiting[: len(results)]
-            continue
-        if waiting:
-            return False
-        waiting = [part.id for part in message.parts if type(part) is ToolCall]
-    return not waiting
 
 
 def test_an_answer_ends_the_run() -> None:

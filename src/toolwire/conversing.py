@@ -279,27 +279,23 @@ def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outco
 def _ran(turn: Turn, calls: list[ToolCall], secrecy: Secrecy) -> Steps[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     told: list[Ran] = []
-    keep = None
     if turn.recording is not None:
         turn.recording.check()
-        keep = turn.recording.keep
     options: dict[str, Any] = {
         "limits": turn.running,
         "cancel": turn.cancel,
-        "record": Record(lambda ran: _kept(ran, told, keep), secrecy),
+        "record": Record(told.append, secrecy),
     }
-    results = yield Ask(execute, (calls, turn.resolve or _nobody), options, awaited=aexecute)
+    try:
+        results = yield Ask(execute, (calls, turn.resolve or _nobody), options, awaited=aexecute)
+    finally:
+        if turn.recording is not None:
+            turn.recording.keep(told)
     for ran in told:
         yield Emit(ran)
     for result in results:
         yield Emit(result)
     return results  # type: ignore[no-any-return]
-
-
-def _kept(ran: Ran, told: list[Ran], keep: Callable[[Ran], None] | None) -> None:
-    told.append(ran)
-    if keep is not None:
-        keep(ran)
 
 
 def _nobody(call: Any) -> Any:

@@ -58,9 +58,9 @@ class Recording:
         self._told = 0
         self._answer = Answer()
 
-    def keep(self, ran: Ran) -> None:
-        """Keep what became of a call until its result stands in the history."""
-        self._ran[id(ran.call)] = ran
+    def keep(self, told: Iterable[Ran]) -> None:
+        """Keep what became of calls until their results stand in the history."""
+        self._ran.update((id(ran.call), ran) for ran in told)
 
     def new_digest(self) -> Any:
         """Give what the bytes of an answer are fed to."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, KEY, legal
+from tests.clients.faces import FACES, KEY, legal, options_at
 from tests.structured.test_conversations import BAD, GOOD, answers
 from tests.structured.wanting import MODELS, Point
 from toolwire import Message, Output, TextDelta, ToolCall, aio, sync, tool
@@ -35,11 +35,6 @@ def asked(face: str, name: str, url: str, **settings: Any) -> Any:
     if face == "sync":
         return sync.generate(prompt, name, MODELS[name], **given)
     return asyncio.run(aio.generate(prompt, name, MODELS[name], **given))
-
-
-def at(url: str) -> dict[str, Any]:
-    """Say where the server is."""
-    return {"base_url": url, "api_key": KEY}
 
 
 def kinds_of(name: str) -> list[str]:
@@ -82,7 +77,7 @@ def test_a_run_gives_the_end_with_the_value_and_a_history_without_the_tool(
 ) -> None:
     told: list[Any] = []
     with simulate([*answers(kind, BAD, GOOD), "You are welcome."]) as model:
-        options = {**at(model.url), "capabilities": WITHOUT[kind]}
+        options = {**options_at(name, model.url), "capabilities": WITHOUT[kind]}
         with sync.Client(name, MODELS[name], **options) as client:
             if shown:
                 stream = client.stream("Where?", output=Point, on_event=told.append)
@@ -121,7 +116,10 @@ def test_an_answer_that_was_cut_off_is_none(name: str, face: str) -> None:
 
 
 def test_a_setting_of_the_wire_stays_one() -> None:
-    with simulate(['{"x": 1}']) as model, sync.Client("openai", "m", **at(model.url)) as client:
+    with (
+        simulate(['{"x": 1}']) as model,
+        sync.Client("openai", "m", **options_at("openai", model.url)) as client,
+    ):
         done = client.run("Where?", output=Output("json"))
     assert (done.content, done.output) == ('{"x": 1}', None)
     assert model.requests[0].body["response_format"] == {"type": "json_object"}
@@ -135,7 +133,10 @@ def test_any_annotation_may_be_wanted() -> None:
 
 
 def test_words_of_a_stream_are_shown_as_they_come() -> None:
-    with simulate(['{"x": 1, "y": 2}']) as model, sync.Client("openai", "m", **at(model.url)) as client:
+    with (
+        simulate(['{"x": 1, "y": 2}']) as model,
+        sync.Client("openai", "m", **options_at("openai", model.url)) as client,
+    ):
         items = list(client.stream("Where?", output=Point))
     assert "".join(item.text for item in items if isinstance(item, TextDelta)) == '{"x": 1, "y": 2}'
     assert isinstance(items[-1], Done)

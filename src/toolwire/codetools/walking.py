@@ -113,11 +113,6 @@ class Walk:
         elif self._seen > MAX_ENTRIES:
             self.cut = "entries"
 
-    def look_around(self) -> bool:
-        """Whether the walk may go on, for work between two entries."""
-        self._look_around()
-        return not self.cut
-
     def _enter(self, frames: list[_Frame], name: str, path: str) -> None:
         if len(frames) >= MAX_PARTS:
             self.deep += 1
