@@ -5,6 +5,7 @@ Rules of this file:
 - What bears the mark of a program that has ended is killed before the next command begins. It is looked for
   once in each program: as long as one lives, it ends what it began itself.
 - A program is its number, when it began, and the namespace in which that number counts.
+- A process that is only just being executed shows no environment yet: it is looked at again.
 """
 
 import contextlib
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 
 MARK = "TOOLWIRE_COMMAND"
 ROUNDS = 100
+# PF_KTHREAD in the flags of /proc/PID/stat (proc_pid_stat(5), and include/linux/sched.h of Linux 6.1).
+_OF_THE_KERNEL = 0x00200000
 _FORM = re.compile(MARK.encode() + rb"=(\d+)\.(\d+)\.(\d+)\.[0-9a-f]+\0")
 
 
@@ -62,15 +65,17 @@ def _is_orphaned(variables: bytes) -> bool:
 
 
 def _kill(is_meant: Callable[[bytes], bool]) -> bool:
+    meant: list[int] = []
     for _ in range(ROUNDS):
-        found = [pid for pid, variables in _environments() if is_meant(variables)]
-        if not found:
+        environments = dict(_environments())
+        meant = [pid for pid, variables in environments.items() if is_meant(variables)]
+        if not meant and not any(map(_is_beginning, _without_variables(environments))):
             return True
-        for pid in found:
+        for pid in meant:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-    return False
+    return not meant
 
 
 def _environments() -> Iterator[tuple[int, bytes]]:
@@ -78,3 +83,20 @@ def _environments() -> Iterator[tuple[int, bytes]]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             yield int(name), file.read()
+
+
+def _without_variables(environments: dict[int, bytes]) -> Iterator[int]:
+    return (pid for pid, variables in environments.items() if not variables)
+
+
+def _is_beginning(pid: int) -> bool:
+    """Say whether a process is in the middle of its `exec`: no arguments yet, not ended, not the kernel's."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if file.read(1):
+                return False
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, *fields = file.read().rsplit(b")", 1)[1].split()
+    except (OSError, IndexError, ValueError):
+        return False
+    return state not in b"ZX" and not int(fields[5]) & _OF_THE_KERNEL
