@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench torture torture-short packages fix docs lock clean
+.PHONY: help demo test check bench torture torture-short packages fix docs rooms lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -46,8 +46,12 @@ fix: .venv/.check ## format, and mend what lint can mend
 packages: ## install what the code tools use where it is: ripgrep and bubblewrap (Debian)
 	@scripts/packages
 
-docs: .venv/.test ## write the support matrix anew, from the code
-	$(BIN)/python scripts/matrix
+docs: .venv/.test ## write anew what is made from the code: the support matrix, the public names for checkers
+	$(BIN)/python scripts/support_matrix.py
+	$(BIN)/python scripts/stub.py
+
+rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
+	@$(BIN)/python scripts/rooms.py $(ARGS)
 
 lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)

@@ -29,7 +29,7 @@ import httpx2
 import msgspec
 
 from toolwire import translate
-from toolwire.sync import Client
+from toolwire.client.sync import Client
 
 ROUNDS = 40
 WARMING = 3

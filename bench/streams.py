@@ -19,7 +19,7 @@ import msgspec
 
 from toolwire import translate
 from toolwire.dialects import NAMES
-from toolwire.framing import EventStream, JsonLines, write_event
+from toolwire.wire.framing import EventStream, JsonLines, write_event
 
 CHUNKS = 500
 ROUNDS = 25

@@ -17,11 +17,11 @@ from typing import Any
 
 from tests.traces.postgres import Unavailable, start
 from toolwire import ToolCall, ToolResult, traces
-from toolwire.exchange import Line
+from toolwire.client.exchange import Line
+from toolwire.client.tracing import Recording
 from toolwire.providers import provider_of
-from toolwire.recording import Recording
-from toolwire.records import Ran
 from toolwire.traces.scope import Scope
+from toolwire.work.ran import Ran
 
 TARGET = 50.0
 QUERY_TARGET = 5.0

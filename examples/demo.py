@@ -20,14 +20,14 @@ from toolwire.cli.agent import Agent
 from toolwire.cli.agents import parsed
 from toolwire.cli.interrupts import Interrupts
 from toolwire.cli.screen import Screen
+from toolwire.client.httpx import HttpxTransport
+from toolwire.client.sync import Client
 from toolwire.codetools.environment import PATH
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.network import HttpxTransport
-from toolwire.sync import Client
 from toolwire.testing import simulate
 from toolwire.testing.expecting import words_of
-from toolwire.transport import Answer, HttpRequest, Stop, Timeouts
 from toolwire.types import Request, ToolCall, ToolResult
+from toolwire.wire.transport import Answer, HttpRequest, Stop, Timeouts
 
 PROJECT = Path(__file__).parent / "project"
 TASK = "A test of this project fails. Find out why, and fix it."

@@ -1,10 +1,11 @@
-"""What each dialect can say: a table made by encoding one probe for each concept and reading the losses.
+"""What each dialect can say: one probe for each concept is encoded to it, and the losses are read.
 
 Rule: no verdict is written by hand. `exact` is no loss; `impossible` is a drop; `approximated` is any other
 loss.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,6 +35,14 @@ from toolwire.types import (
     ToolResult,
 )
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "support-matrix.md"
+HEAD = """# What each dialect can say
+
+Made by `make docs` from the code: one probe for each concept is encoded to every dialect, and the losses are
+read. `exact`: said without a loss. `approximated`: said in another way, and the loss tells which.
+`impossible`: dropped, and named.
+
+"""
 _TOOL = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 _CALL = ToolCall("call_1", "look", {"a": 1})
 _ASK = Message("user", "Look, and say it in JSON.")
@@ -186,3 +195,8 @@ def markdown() -> str:
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     lines += [f"| {concept} | {' | '.join(row[name] for name in NAMES)} |" for concept, row in verdicts()]
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(HEAD + markdown())
+    print(f"wrote {PAGE.name}")

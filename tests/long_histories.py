@@ -3,7 +3,7 @@
 from typing import Any
 
 from toolwire import Message, Text, Tool, ToolCall, ToolResult
-from toolwire.clearing import Clearing
+from toolwire.client.clearing import Clearing
 
 BIG = "A line of a file. " * 100
 TOOLS = [Tool(name, "Does it.", {"type": "object", "properties": {}}) for name in ("read", "write", "look")]

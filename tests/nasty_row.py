@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire import Event, Thinking, accumulate, dialect
-from toolwire.names import was_made
 from toolwire.types import ErrorEnd
+from toolwire.wire.names import was_made
 
 MADE = "(made)"
 SOME = "(some)"

@@ -39,8 +39,8 @@ from toolwire import (
     ToolCall,
     accumulate,
 )
-from toolwire.framing import EventStream, JsonObjects
-from toolwire.names import restore, was_made
+from toolwire.wire.framing import EventStream, JsonObjects
+from toolwire.wire.names import restore, was_made
 
 SMALL = 2_000
 EVERY = 1_000_000_000

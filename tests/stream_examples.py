@@ -6,8 +6,8 @@ limit, an error on the way, an answer that nobody ended.
 
 from typing import Any
 
-from toolwire.framing import write_event
 from toolwire.streams import encode_json
+from toolwire.wire.framing import write_event
 
 Body = dict[str, Any]
 TEXT = 'Größe "5" \\ \u2028 {"x": [1}'  # what a reader that splits or searches by hand falls over

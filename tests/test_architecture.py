@@ -17,15 +17,18 @@ from types import ModuleType
 import pytest
 
 import toolwire
+from scripts import rooms
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE = REPOSITORY / "src" / "toolwire"
 DIALECTS = SOURCE / "dialects"
 
-# Who may do I/O, read a clock or print. Everything else is pure.
-IMPURE = frozenset(
-    "cli codetools exchange execution mcp network records steps testing threads traces".split()
+# Who may do I/O, read a clock or print, by the beginning of their names. Everything else is pure.
+IMPURE = (
+    *(f"toolwire.{room}." for room in "cli client codetools mcp testing traces work".split()),
+    *("toolwire.__main__", "toolwire.resolvers.execution"),
 )
+PURE = "text_tagged translation providers dialects streams loop encoding types wire schema scrubbing".split()
 IMPURE_MODULES = (
     *("aiohttp", "asyncio", "concurrent", "http", "httpx", "httpx2", "multiprocessing", "random", "requests"),
     *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile"),
@@ -35,9 +38,6 @@ IMPURE_CALLS = {"breakpoint", "input", "open", "print"}
 
 FILES_OF_A_DIALECT = {"__init__.py", "error.py", "messages.py", "request.py", "response.py", "tools.py"}
 VERBS = tuple(f"{verb}_{noun}" for noun in ("request", "response", "error") for verb in ("decode", "encode"))
-
-FILE_LINES = 400
-FUNCTION_LINES = 40
 
 HEAVY = {
     *("asyncio", "http", "httpx", "httpx2", "socket", "sqlite3", "ssl"),
@@ -133,11 +133,12 @@ def test_imports_point_down() -> None:
 @pytest.mark.parametrize(
     ("module", "text", "reason"),
     [
-        ("toolwire.types.parts", "from toolwire.schema import check", "point down"),
-        ("toolwire.types.parts", "def f():\n    import toolwire.schema", "point down"),
-        ("toolwire.codec", "from toolwire import translate", "siblings"),
-        ("toolwire.codec", "from . import translate", "siblings"),
-        ("toolwire.codec.inner", "from ..translate import request", "siblings"),
+        ("toolwire.types.parts", "from toolwire.streams import paths", "point down"),
+        ("toolwire.types.parts", "def f():\n    import toolwire.streams", "point down"),
+        ("toolwire.translation", "from toolwire import codetools", "siblings"),
+        ("toolwire.translation", "from . import codetools", "siblings"),
+        ("toolwire.translation.codec", "from ..codetools import kit", "siblings"),
+        ("toolwire.client.sync", "from toolwire import translate", "point down"),
         ("toolwire.schema", "from toolwire import Tool", "the root imports everything"),
         ("toolwire.schema", "import toolwire", "the root imports everything"),
         ("toolwire.dialects.gemini.tools", "from toolwire.dialects.ollama import tools", "another dialect"),
@@ -174,7 +175,8 @@ def impurities(module: str, text: str) -> list[str]:
 
 
 def test_the_core_is_pure() -> None:
-    pure = {name: text for name, text in texts().items() if name.split(".")[1] not in IMPURE}
+    pure = {name: text for name, text in texts().items() if not name.startswith(IMPURE)}
+    assert {name.split(".")[1] for name in pure} >= set(PURE)
     found = [line for name, text in pure.items() for line in impurities(name, text)]
     assert found == [], shown(found)
 
@@ -253,46 +255,31 @@ def test_public_names_are_documented() -> None:
     assert sorted(rows) == sorted(toolwire.__all__), reason
 
 
-def over_the_ceilings(path: str, text: str) -> list[str]:
-    """Name a file that is too long, and each function whose body without its docstring is."""
-    lines = text.count("\n")
-    found = (
-        [f"{path} has {lines} lines, {FILE_LINES} are enough: find its joint"] if lines > FILE_LINES else []
-    )
-    for node in nodes(text):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) else node.body
-            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-            if lines > FUNCTION_LINES:
-                found.append(
-                    f"{path}:{node.lineno} {node.name} has {lines} lines, {FUNCTION_LINES} are enough"
-                )
-    return found
+def test_the_house_has_few_rooms_and_each_name_one_meaning() -> None:
+    modules = rooms.sources(rooms.files_now())
+    assert len([name for name in modules if "/" not in name]) <= 12, "a file in the root is a door"
+    assert len(rooms.folders_of(modules)) <= 31
+    assert len(rooms.rows_of(rooms.files_now())) <= 15
+    shared = rooms.shared_class_names(modules)
+    assert len(shared) <= 40, shown([f"{name}: {', '.join(paths)}" for name, paths in shared.items()])
 
 
-def test_files_and_functions_are_short() -> None:
-    paths = [
-        path for name in ("src", "tests", "bench", "examples") for path in (REPOSITORY / name).rglob("*.py")
-    ]
-    named = {str(path.relative_to(REPOSITORY)): path.read_text("utf-8") for path in paths}
-    found = [line for path, text in named.items() for line in over_the_ceilings(path, text)]
-    assert found == [], shown(found)
+def test_a_name_with_two_meanings_is_reported() -> None:
+    modules = {"a/x.py": "class Place: ...\nclass _Own: ...", "b/y.py": "class Place: ...\nclass _Own: ..."}
+    assert rooms.shared_class_names(modules) == {"Place": ["a/x.py", "b/y.py"]}
+    assert rooms.folders_of(modules) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
-    ("text", "reasons"),
+    ("text", "code", "words"),
     [
-        ("x = 1\n" * 400, []),
-        ("x = 1\n" * 401, ["has 401 lines"]),
-        ("def f():\n" + "    x = 1\n" * 40, []),
-        ("def f():\n" + "    x = 1\n" * 41, ["f has 41 lines"]),
-        ("class C:\n    async def g():\n" + "        x = 1\n" * 41, ["g has 41 lines"]),
-        ('def f():\n    """Do.\n' + "\n" * 50 + '    """\n    x = 1\n', []),
+        ('"""Say."""\n\nx = 1  # why\n# what\n', 1, 2),
+        ('def f():\n    """Say\n    more."""\n    return """a\n\n    b"""\n', 4, 2),
+        ("", 0, 0),
     ],
 )
-def test_what_is_too_long_is_reported(text: str, reasons: list[str]) -> None:
-    found = over_the_ceilings("x.py", text)
-    assert [reason in line for reason, line in zip(reasons, found, strict=True)] == [True] * len(reasons)
+def test_lines_of_code_are_told_from_words(text: str, code: int, words: int) -> None:
+    assert rooms.lines_of(text)[2:] == (code, words)
 
 
 # Not ru_maxrss where there is better: Linux hands to a child the peak of the process that started it.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwire import matrix
+from scripts import stub, support_matrix
 from toolwire.dialects import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,11 +31,15 @@ def test_a_wrong_snippet_is_found() -> None:
 
 def test_the_support_matrix_is_what_the_code_says() -> None:
     page = (ROOT / "docs" / "support-matrix.md").read_text()
-    assert matrix.markdown() in page, "run `make docs`"
+    assert support_matrix.markdown() in page, "run `make docs`"
+
+
+def test_type_checkers_read_the_same_public_names() -> None:
+    assert stub.STUB.read_text() == stub.stub(), "run `make docs`"
 
 
 def test_the_matrix_judges_each_dialect_for_itself() -> None:
-    rows = dict(matrix.verdicts())
+    rows = dict(support_matrix.verdicts())
     assert len(rows) >= 50
     assert set(rows["tool declaration"]) == set(NAMES)
     assert rows["top_k"]["openai-chat"] == "impossible"

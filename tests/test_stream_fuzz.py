@@ -14,8 +14,8 @@ from tests.stream_cases import all_cases, cases, decode, disorder, encode
 from tests.wires import DIALECTS
 from toolwire import CallDelta, CallEnd, Event, accumulate
 from toolwire.dialects import NAMES
-from toolwire.framing import EventStream, JsonLines, JsonObjects
 from toolwire.streams import encode_json
+from toolwire.wire.framing import EventStream, JsonLines, JsonObjects
 
 TIMES = [pytest.param(100, id="few"), pytest.param(4_000, id="many", marks=pytest.mark.slow)]
 FRAME = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")

@@ -51,7 +51,7 @@ from toolwire import (
     events_of,
 )
 from toolwire.dialects import NAMES
-from toolwire.endings import cut_off
+from toolwire.encoding.finish import cut_off
 
 SIZES = [pytest.param(SMALL, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
 TINY = [pytest.param(700, id="tiny"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.wires import DIALECTS, PAIRS, requests_of
 from toolwire import Loss, Request, Text, Tool, ToolCall, ToolResult
-from toolwire.repair import repair
+from toolwire.encoding.repair import repair
 
 STUB = re.compile(r"\[(image|document|audio) \d+ attached below\]")
 NAMES_ONLY = {"$schema", "$id", "$comment"}

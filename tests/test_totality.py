@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.wires import DIALECTS, differences, requests_of, responses_of
 from toolwire import translate
-from toolwire.bodies import read_body
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidBody, ToolwireError
+from toolwire.wire.bodies import read_body
 
 ODD: tuple[Any, ...] = (
     None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import WROTE, at, project, say, terminal
-from toolwire.saving import load
+from toolwire.client.saving import load
 from toolwire.testing import Expect, Pace, simulate
 from toolwire.types import Error, ToolCall
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.commands import PROVIDERS, WROTE, at, project, say
 from toolwire import traces
-from toolwire.saving import load
+from toolwire.client.saving import load
 from toolwire.testing import Expect, Fail, Finish, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall, Usage
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import PROVIDERS, WROTE, Terminal, at, project, running, terminal
-from toolwire.saving import Saved, load
+from toolwire.client.saving import Saved, load
 from toolwire.testing import Expect, Pace, Wait, simulate
 from toolwire.types import Text, ToolCall, ToolResult
 

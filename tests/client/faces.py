@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, NamedTuple, TypeVar
 
-from toolwire import ToolCall, ToolResult, aio, sync, tool
+from toolwire import ToolCall, ToolResult, aio, tool
+from toolwire.client import sync
 
 T = TypeVar("T")
 KEY = "sk-sentinel-0123456789abcdef"

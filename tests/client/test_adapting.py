@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
-from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, sync, tool
-from toolwire.adapting import MOST_TOKENS, adapted
-from toolwire.failures import ChoiceIgnored
-from toolwire.ledger import PLAIN
+from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
+from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, tool
+from toolwire.client import sync
+from toolwire.client.adapting import MOST_TOKENS, adapted
+from toolwire.client.failures import ChoiceIgnored
+from toolwire.encoding.ledger import PLAIN
 from toolwire.loop import AskModel, Done, RunTools
 from toolwire.providers import provider_of
 from toolwire.testing import Expect, simulate

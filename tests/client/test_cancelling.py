@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, legal, options_at
-from toolwire import Cancel, Context, Message, TextDelta, ToolCall, aio, sync
-from toolwire.exchange import Retries
+from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, legal, options_at
+from toolwire import Cancel, Context, Message, TextDelta, ToolCall, aio
+from toolwire.client import sync
+from toolwire.client.exchange import Retries
 from toolwire.loop import Done
 from toolwire.testing import Fail, Pace, Wait, simulate
 from toolwire.types import Error

@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, get_weather, legal, options_at
-from tests.clients.test_cancelling import cancelled_at, idle, plays, waiting
-from toolwire import Cancel, Message, ToolCall, ToolResult, aio, sync, threads, traces
-from toolwire.exchange import Retries
+from tests.client.faces import DIALECTS, get_weather, legal, options_at
+from tests.client.test_cancelling import cancelled_at, idle, plays, waiting
+from toolwire import Cancel, Message, ToolCall, ToolResult, aio, traces
+from toolwire.client import sync
+from toolwire.client.exchange import Retries
 from toolwire.loop import Done
 from toolwire.testing import simulate
+from toolwire.work import threads
 
 TOOLS = [get_weather, waiting]
 RETRIES = Retries(attempts=3, base=0.0001)

@@ -17,7 +17,7 @@ from toolwire import (
     Text,
     Usage,
 )
-from toolwire.clearing import NOTHING, Clearing, clear, cleared, used, window_of
+from toolwire.client.clearing import NOTHING, Clearing, clear, cleared, used, window_of
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, lead, legal
-from toolwire import Clearing, ToolCall, ToolResult, sync
+from tests.client.faces import DIALECTS, FACES, lead, legal
+from toolwire import Clearing, ToolCall, ToolResult
+from toolwire.client import sync
 from toolwire.errors import InvalidField
 from toolwire.testing import simulate
 

@@ -26,7 +26,7 @@ from toolwire import (
     ToolCall,
     ToolResult,
 )
-from toolwire.clearing import NOTHING, Clearing, Cut, Sweep, clear, cleared, native
+from toolwire.client.clearing import NOTHING, Clearing, Cut, Sweep, clear, cleared, native
 from toolwire.dialects import dialect
 from toolwire.testing.service import Service
 from toolwire.testing.strictness import Asked, refusal

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import (
+from tests.client.faces import (
     COMPATIBLE,
     DIALECTS,
     FACES,
@@ -18,7 +18,8 @@ from tests.clients.faces import (
     legal,
     options_at,
 )
-from toolwire import Context, Message, TextDelta, Tool, ToolCall, ToolChoice, ToolResult, aio, sync
+from toolwire import Context, Message, TextDelta, Tool, ToolCall, ToolChoice, ToolResult, aio
+from toolwire.client import sync
 from toolwire.loop import Done, LoopLimits
 from toolwire.testing import Expect, simulate
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, KEY, TOKYO, awaited, get_weather
-from toolwire import Error, Response, aio, dialect, sync
-from toolwire.factory import LLMFactory, LLMResponse
-from toolwire.failures import AllFailed, AuthenticationFailed
+from tests.client.faces import FACES, KEY, TOKYO, awaited, get_weather
+from toolwire import Error, Response, aio, dialect
+from toolwire.client import sync
+from toolwire.client.factory import LLMFactory, LLMResponse
+from toolwire.client.failures import AllFailed, AuthenticationFailed
 from toolwire.loop import Done
 from toolwire.providers import PROVIDERS, UnknownProvider
 from toolwire.testing import Fail, simulate

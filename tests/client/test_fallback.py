@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import COMPATIBLE, DIALECTS, FACES, KEY, RUN, get_weather, lead, legal, options_at
-from toolwire import Message, TextDelta, ToolCall, ToolResult, aio, sync
+from tests.client.faces import COMPATIBLE, DIALECTS, FACES, KEY, RUN, get_weather, lead, legal, options_at
+from toolwire import Message, TextDelta, ToolCall, ToolResult, aio
+from toolwire.client import sync
 from toolwire.testing import Expect, simulate
 from toolwire.text_tagged import calls_in_text
 

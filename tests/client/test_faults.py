@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead, legal
+from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead, legal
 from toolwire import Error, TextDelta, ToolCall
-from toolwire.exchange import Retries, retry_after
-from toolwire.failures import (
+from toolwire.client.exchange import Retries, retry_after
+from toolwire.client.failures import (
     AuthenticationFailed,
     ContextTooLong,
     ProviderError,
@@ -23,7 +23,7 @@ from toolwire.failures import (
     RequestRefused,
 )
 from toolwire.testing import Cut, Fail, Pace, Raw, Wait, simulate
-from toolwire.transport import Timeouts
+from toolwire.wire.transport import Timeouts
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, RUN, TOKYO, get_weather, lead, legal
+from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, get_weather, lead, legal
 from toolwire import Cancel, Context, Message, ToolCall, ToolResult, tool
-from toolwire.exchange import Retries
-from toolwire.failures import ProviderError, ProviderTimeout, ProviderUnavailable
+from toolwire.client.exchange import Retries
+from toolwire.client.failures import ProviderError, ProviderTimeout, ProviderUnavailable
 from toolwire.loop import LoopLimits
 from toolwire.testing import Cut, Wait, simulate
-from toolwire.transport import Timeouts
+from toolwire.wire.transport import Timeouts
 
 pytestmark = pytest.mark.slow  # it waits for timeouts
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, RUN, TOKYO, awaited, get_weather, options_at
-from toolwire import ToolCall, aio, sync, tool
+from tests.client.faces import DIALECTS, RUN, TOKYO, awaited, get_weather, options_at
+from toolwire import ToolCall, aio, tool
+from toolwire.client import sync
 from toolwire.testing import simulate
 
 
@@ -140,7 +141,8 @@ def test_the_event_loop_goes_on_while_a_sync_tool_runs() -> None:
 
 FORKING = """
 import asyncio, os, sys
-from toolwire import aio, sync
+from toolwire import aio
+from toolwire.client import sync
 
 times, client = int(sys.argv[2]), sync.Client("openai", "m", base_url=sys.argv[1], api_key="k")
 other = aio.Client("openai", "m", base_url=sys.argv[1], api_key="k")

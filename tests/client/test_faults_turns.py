@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, KEY, RUN, TOKYO, get_weather, lead, legal, options_at
-from toolwire import CodeTools, Refusal, Thinking, ToolCall, ToolResult, Usage, aio, sync, tool
-from toolwire.execution import Limits
+from tests.client.faces import DIALECTS, FACES, KEY, RUN, TOKYO, get_weather, lead, legal, options_at
+from toolwire import CodeTools, Refusal, Thinking, ToolCall, ToolResult, Usage, aio, tool
+from toolwire.client import sync
 from toolwire.loop import LoopLimits
+from toolwire.resolvers.execution import Limits
 from toolwire.testing import Cut, Finish, Raw, Wait, simulate
 
 pytestmark = pytest.mark.slow  # each is shown on every wire

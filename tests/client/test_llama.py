@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, awaited, legal
-from toolwire import Message, Output, TextDelta, ToolCall, ToolChoice, ToolResult, aio, sync, tool
-from toolwire.exchange import Retries
-from toolwire.failures import ContextTooLong, ProviderUnavailable, RequestRefused
+from tests.client.faces import FACES, awaited, legal
+from toolwire import Message, Output, TextDelta, ToolCall, ToolChoice, ToolResult, aio, tool
+from toolwire.client import sync
+from toolwire.client.exchange import Retries
+from toolwire.client.failures import ContextTooLong, ProviderUnavailable, RequestRefused
 from toolwire.loop import Done, LoopLimits
 
 URL = os.environ.get("TOOLWIRE_LLAMA_URL", "").rstrip("/")

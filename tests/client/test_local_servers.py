@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, KEY, TOKYO, get_weather, lead
+from tests.client.faces import FACES, KEY, TOKYO, get_weather, lead
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, dialect, tool
-from toolwire.adapting import adapted
+from toolwire.client.adapting import adapted
 from toolwire.providers import provider_of
 from toolwire.testing import Expect, simulate
 

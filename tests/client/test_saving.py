@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead, legal, options_at
-from toolwire import Context, Image, Message, Text, Thinking, Tool, ToolCall, ToolResult, sync
-from toolwire.conversing import with_history
+from tests.client.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead, legal, options_at
+from toolwire import Context, Image, Message, Text, Thinking, Tool, ToolCall, ToolResult
+from toolwire.client import sync
+from toolwire.client.conversation import with_history
+from toolwire.client.saving import load, save
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.loop import Done
-from toolwire.saving import load, save
 from toolwire.testing import Expect, simulate
 from toolwire.types import Opaque
 

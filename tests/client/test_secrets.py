@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, options_at
-from toolwire import Context, aio, sync
-from toolwire.conversing import with_history
+from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, options_at
+from toolwire import Context, aio
+from toolwire.client import sync
+from toolwire.client.conversation import with_history
+from toolwire.client.exchange import Retries
+from toolwire.client.saving import save
 from toolwire.errors import ToolwireError
-from toolwire.exchange import Retries
 from toolwire.providers import PROVIDERS, Provider, provider_of
-from toolwire.saving import save
 from toolwire.testing import Cut, Raw, Wait, simulate
-from toolwire.transport import HttpRequest, Timeouts
+from toolwire.wire.transport import HttpRequest, Timeouts
 
 KEY = "sk-SENTINEL-5f2c9e1b7a"
-OURS = ("exchange.py", "network.py", "conversing.py", "clients.py", "loop.py", "steps.py")
+OURS = ("exchange.py", "httpx.py", "conversation.py", "dialogue.py", "run.py", "waiting.py")
 MARKS = ("SENTINEL", "5f2c9e1b7a")
 
 

@@ -11,13 +11,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from tests.clients.faces import FACES, lead
+from tests.client.faces import FACES, lead
 from toolwire import tool
+from toolwire.client.spans import Spans
 from toolwire.errors import MissingExtra, ToolwireError
-from toolwire.records import Ran
-from toolwire.spans import Spans
+from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, RunTools
 from toolwire.testing import Raw, simulate
-from toolwire.turns import AskModel, Broken, Cancelled, Done, RunTools
 from toolwire.types import (
     Choice,
     Context,
@@ -37,6 +36,7 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
+from toolwire.work.ran import Ran
 
 SECRET = "SENTINEL-5f2c9e1b7a"  # noqa: S105 - a stand-in
 KEY = "sk-SENTINEL-5f2c9e1b7a"

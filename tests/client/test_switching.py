@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, KEY, RUN, TOKYO, chat, get_weather, lead
+from tests.client.faces import DIALECTS, FACES, KEY, RUN, TOKYO, chat, get_weather, lead
 from toolwire import (
     CodeTools,
     Context,
@@ -24,13 +24,13 @@ from toolwire import (
     catalogue,
     codec,
     cost,
-    sync,
     tool_loop,
     traces,
 )
+from toolwire.client import sync
+from toolwire.client.exchange import Retries
+from toolwire.client.failures import AllFailed, AuthenticationFailed, ProviderError, RateLimited
 from toolwire.errors import InvalidField, UnknownDialect
-from toolwire.exchange import Retries
-from toolwire.failures import AllFailed, AuthenticationFailed, ProviderError, RateLimited
 from toolwire.loop import AskModel, Done, LoopLimits, RunTools
 from toolwire.testing import Expect, Fail, Finish, simulate
 from toolwire.types import Error, Request

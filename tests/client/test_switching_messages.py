@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, RUN, TOKYO, chat, get_weather, lead, options_at
+from tests.client.faces import FACES, RUN, TOKYO, chat, get_weather, lead, options_at
 from toolwire import (
     CallDelta,
     Context,
@@ -20,9 +20,9 @@ from toolwire import (
     Tool,
     ToolCall,
     ToolResult,
-    sync,
     tool,
 )
+from toolwire.client import sync
 from toolwire.loop import Done
 from toolwire.providers import PROVIDERS, provider_of, put_key
 from toolwire.testing import Expect, Finish, simulate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, KEY, RUN, TOKYO, awaited, get_weather, lead, options_at
+from tests.client.faces import FACES, KEY, RUN, TOKYO, awaited, get_weather, lead, options_at
 from toolwire import (
     AgentResolver,
     Clearing,
@@ -22,7 +22,7 @@ from toolwire import (
     tool,
     tool_calls,
 )
-from toolwire.clearing import clear
+from toolwire.client.clearing import clear
 from toolwire.loop import LoopLimits
 from toolwire.testing import simulate
 from toolwire.types import Request

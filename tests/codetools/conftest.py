@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from toolwire.resolvers import handler
-from toolwire.validation import Validator
+from toolwire.schema.validation import Validator
 
 
 @pytest.fixture(scope="module", autouse=True)

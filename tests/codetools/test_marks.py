@@ -76,7 +76,7 @@ def test_a_mark_is_its_own() -> None:
 def test_a_process_that_is_being_executed_is_not_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = os.listdir
     # Numbers are given anew from the lowest on: the newest process may be the first that is looked at.
-    monkeypatch.setattr(marks.os, "listdir", lambda path: reversed(listed(path)))
+    monkeypatch.setattr(os, "listdir", lambda path: reversed(listed(path)))
     for _ in range(20):
         mark = marks.new_mark()
         with sleeper(mark) as process:

@@ -24,7 +24,7 @@ from tests.codetools.commands import (
 )
 from toolwire.codetools import CodeTools
 from toolwire.codetools.processes import pipe_of
-from toolwire.execution import aexecute
+from toolwire.resolvers.execution import aexecute
 from toolwire.types import ToolCall
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")

@@ -22,9 +22,9 @@ from toolwire import (
     ToolCall,
     ToolResult,
 )
-from toolwire.arguments import format_arguments
 from toolwire.dialects import gemini
 from toolwire.dialects.gemini.calls import read_response, write_response
+from toolwire.wire.arguments import format_arguments
 
 PNG = "iVBORw0KGgo="
 LOOK = {"functionCall": {"name": "look", "args": {"city": "Paris"}}}

@@ -22,8 +22,8 @@ from toolwire import (
     ToolResult,
 )
 from toolwire.dialects import gemini
-from toolwire.ledger import Quirks
-from toolwire.standins import NO_RESULT
+from toolwire.encoding.ledger import Quirks
+from toolwire.encoding.placeholders import NO_RESULT
 
 PNG = "iVBORw0KGgo="
 SKIP = "skip_thought_signature_validator"

@@ -25,7 +25,7 @@ from toolwire import (
     accumulate,
 )
 from toolwire.dialects import gemini
-from toolwire.framing import EventStream, JsonObjects
+from toolwire.wire.framing import EventStream, JsonObjects
 
 Body = dict[str, Any]
 BESIDE = {"modelVersion": "m", "responseId": "r"}

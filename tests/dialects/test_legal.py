@@ -24,7 +24,7 @@ from toolwire import (
     ToolResult,
 )
 from toolwire.dialects import anthropic, openai_chat
-from toolwire.names import Grammar
+from toolwire.wire.names import Grammar
 
 IDS = st.sampled_from(["a", "b", "a.b", "a:b", "functions.f:0", "x" * 60, "", None, "é ", "a_b__tw1-2e"])
 NAMES = st.sampled_from(["look", "srv/list", "srv:list", "x" * 130, "", "1", "a b", "look__tw"])

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from toolwire import Audio, Error, Response, accumulate, dialect
-from toolwire.framing import EventStream, write_event
 from toolwire.types import ErrorEnd, Event, MessageStart
+from toolwire.wire.framing import EventStream, write_event
 
 CHAT = dialect("openai-chat")
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "search", "arguments": '{"q":'}}

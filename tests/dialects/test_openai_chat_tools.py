@@ -20,7 +20,7 @@ from toolwire import (
 )
 from toolwire.dialects import openai_chat
 from toolwire.errors import UnsayableRequest
-from toolwire.names import Grammar
+from toolwire.wire.names import Grammar
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 LOOK, FIND = Tool("look", "Look.", SCHEMA), Tool("find", "Find.", SCHEMA)

@@ -11,8 +11,8 @@ from tests.dialects.asking import asking
 from toolwire import Context, Message, Request, ServerTool, Tool, ToolCall, ToolChoice, codec, dialect
 from toolwire.errors import MissingFields
 from toolwire.providers import provider_of
+from toolwire.schema.validation import Validator
 from toolwire.types import Opaque, Response, Text, Thinking, ToolResult
-from toolwire.validation import Validator
 
 LOCATION = {"type": "string", "description": "The city and state, e.g. San Francisco, CA"}
 UNIT = {"type": "string", "enum": ["celsius", "fahrenheit"], "description": "Temperature unit"}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire import Image, Loss, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from toolwire.repair import repair
-from toolwire.standins import NO_RESULT
+from toolwire.encoding.placeholders import NO_RESULT
+from toolwire.encoding.repair import repair
 
 Said = tuple[str, str, str, str]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.clients.faces import legal
+from tests.client.faces import legal
 from toolwire import (
     Context,
     Error,

@@ -26,7 +26,7 @@ from toolwire import (
     tool,
 )
 from toolwire.mcp import McpResolver
-from toolwire.outcome import FAILED
+from toolwire.work.results import FAILED
 
 pytestmark = pytest.mark.slow  # servers are begun and ended
 

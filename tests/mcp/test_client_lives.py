@@ -25,7 +25,7 @@ from toolwire import (
 )
 from toolwire.errors import ServerUnavailable
 from toolwire.mcp import McpResolver
-from toolwire.outcome import FAILED
+from toolwire.work.results import FAILED
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from toolwire import (
     Text,
     Tool,
 )
-from toolwire.outcome import FAILED
+from toolwire.work.results import FAILED
 
 
 def test_odd_listings_are_kept_as_they_are() -> None:

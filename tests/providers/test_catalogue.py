@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from toolwire import catalogue
-from toolwire.catalogue import Catalogue, Model, Price
 from toolwire.errors import InvalidField
+from toolwire.providers.catalogue import Catalogue, Model, Price
 from toolwire.types import Usage
 
 SEED = "January 2025"

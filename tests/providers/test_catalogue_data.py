@@ -3,7 +3,7 @@
 import pytest
 
 from toolwire import catalogue
-from toolwire.catalogue import Model, Price
+from toolwire.providers.catalogue import Model, Price
 from toolwire.types import Usage
 
 SEED = "January 2025"

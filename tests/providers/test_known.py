@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from toolwire import Context, Message, Request, catalogue, dialect
-from toolwire.catalogue import Model
+from toolwire.client.exchange import http_request_of
 from toolwire.dialects import NAMES
+from toolwire.encoding.ledger import PLAIN, tuned
 from toolwire.errors import InvalidField
-from toolwire.exchange import http_request_of
-from toolwire.ledger import PLAIN, tuned
 from toolwire.providers import (
     ALIASES,
     PROVIDERS,
@@ -20,6 +19,7 @@ from toolwire.providers import (
     put_key,
     quirks_of,
 )
+from toolwire.providers.catalogue import Model
 
 WANTED = (
     "openai openai-responses anthropic gemini ollama ollama-v1 azure groq mistral deepseek openrouter xai "

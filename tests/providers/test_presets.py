@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from toolwire.client.sync import Client
 from toolwire.providers import PROVIDERS, Provider, provider_of
-from toolwire.sync import Client
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "clients.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 NAMED = (
     "openai openai-responses anthropic gemini ollama ollama-v1 azure groq mistral deepseek openrouter xai "
     "together fireworks vllm llama.cpp lmstudio"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.test_execution import FACES, TOOLS, Face, awaited, call, echo
+from tests.resolvers.test_execution import FACES, TOOLS, Face, awaited, call, echo
 from toolwire import AgentResolver, Cancel, Limits, Tool, aio, execute, session_tools, tool
 from toolwire.errors import InvalidField
-from toolwire.threads import MAX_THREADS, TooManyThreads, in_thread
+from toolwire.work.threads import MAX_THREADS, TooManyThreads, in_thread
 
 
 def test_a_cancelled_task_cancels_its_tools() -> None:  # row J5

@@ -9,8 +9,8 @@ import pytest
 
 from toolwire import AgentResolver, Tool, ToolCall, ToolResult, execute
 from toolwire.errors import FrameTooLarge
-from toolwire.framing import LIMIT
 from toolwire.streams.slots import CallText
+from toolwire.wire.framing import LIMIT
 
 RAN: list[Any] = []
 

@@ -3,10 +3,10 @@
 import pytest
 
 from toolwire import ToolCall, ToolResult
+from toolwire.loop.steps import AskModel, RunTools
 from toolwire.resolvers import AgentResolver, Secrecy
 from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
 from toolwire.scrubbing.forms import MOST_CHARACTERS, MOST_LEARNT
-from toolwire.turns import AskModel, RunTools
 from toolwire.types import Context, Message, Request
 
 SECRET = "four words and more"  # noqa: S105 - a stand-in

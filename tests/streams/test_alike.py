@@ -7,8 +7,8 @@ import pytest
 
 from tests.stream_cases import all_cases
 from tests.wires import DIALECTS
-from toolwire.framing import write_event
 from toolwire.types import Event
+from toolwire.wire.framing import write_event
 
 FAST = ("openai-chat", "anthropic", "openai-responses")
 WORDS = [

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from toolwire.errors import FrameTooLarge
-from toolwire.framing import LIMIT
 from toolwire.streams.paths import DEPTH, Pieces, read_path
+from toolwire.wire.framing import LIMIT
 
 PATHS: dict[str, list[str | int]] = {
     "$.a": ["a"],

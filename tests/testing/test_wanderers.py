@@ -8,8 +8,8 @@ import pytest
 
 from tests.testing.asking import KEYS, USUAL_KEY
 from tests.testing.sdks import MODELS, SCHEMA
-from toolwire.accumulation import accumulate
 from toolwire.dialects import NAMES, dialect
+from toolwire.streams.accumulation import accumulate
 from toolwire.testing.service import Service
 from toolwire.types import (
     Context,

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead
-from toolwire import Cancel, Limits, ToolCall, ToolError, aio, sync, tool, traces
+from tests.client.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead
+from toolwire import Cancel, Limits, ToolCall, ToolError, aio, tool, traces
+from toolwire.client import sync
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.testing import simulate
 

@@ -24,15 +24,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.clients.faces import lead
+from tests.client.faces import lead
 from tests.traces.placements import KEY, MARK, PLACES, VISIBLE, WORD, Case
 from tests.traces.postgres import Postgres
 from toolwire import Cancel, Context, Limits, Message, Tool, ToolCall, ToolResult, traces
 from toolwire.cli import main
+from toolwire.client.exchange import Retries
+from toolwire.client.spans import Spans
 from toolwire.codetools import CodeTools
 from toolwire.errors import InvalidField, StoreFailed
-from toolwire.exchange import Retries
-from toolwire.spans import Spans
 from toolwire.testing import Scenario, simulate
 from toolwire.types import CallDelta
 

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.framing import BOM, STRAY, EventStream, Frame, JsonArray, JsonLines, JsonObjects, write_event
+from toolwire.wire.framing import (
+    BOM,
+    STRAY,
+    EventStream,
+    Frame,
+    JsonArray,
+    JsonLines,
+    JsonObjects,
+    write_event,
+)
 
 Event = tuple[str, str, str]
 

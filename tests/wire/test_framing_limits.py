@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.test_framing import pieces_of
+from tests.wire.test_framing import pieces_of
 from toolwire.errors import FrameTooLarge
-from toolwire.framing import EventStream, Frame, JsonLines, JsonObjects
+from toolwire.wire.framing import EventStream, Frame, JsonLines, JsonObjects
 
 # Each comes to 21 bytes of one frame, after a frame that is small enough.
 TOO_LARGE: dict[str, tuple[Callable[[int], Any], bytes]] = {

@@ -11,7 +11,7 @@ from toolwire.dialects.anthropic import parts as anthropic
 from toolwire.dialects.gemini import parts as gemini
 from toolwire.dialects.openai_chat import parts as openai_chat
 from toolwire.dialects.openai_responses import parts as openai_responses
-from toolwire.names import (
+from toolwire.wire.names import (
     WORDS,
     Grammar,
     Ids,

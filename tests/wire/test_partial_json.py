@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolwire.preview import Preview, partial_json
+from toolwire.wire.partial_json import Preview, partial_json
 
 WHOLE = {
     "path": 'a"b\\c\u00e9\U0001f600\n',

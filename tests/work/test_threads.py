@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from toolwire import threads
-from toolwire.threads import TooManyThreads, call_together, in_thread
+from toolwire.work import threads
+from toolwire.work.threads import TooManyThreads, call_together, in_thread
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
@@ -185,7 +185,7 @@ def test_a_thread_that_cannot_begin_leaves_its_place(
 
 FORKED = """
 import os, threading
-from toolwire.threads import call_together
+from toolwire.work.threads import call_together
 assert call_together([threading.get_ident] * 3)
 hangs = threading.Thread(target=lambda: call_together([threading.Event().wait]), daemon=True)
 hangs.start()

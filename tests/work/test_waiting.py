@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.steps import Ask, Steps, Together, answer, arun, is_async, places_of, run
+from toolwire.work.waiting import Ask, Steps, Together, answer, arun, is_async, places_of, run
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 

@@ -19,13 +19,13 @@ from toolwire.cli.screen import Screen
 from toolwire.cli.servers import advice, check_key, client_of
 from toolwire.cli.showing import Showing, counted, show_losses
 from toolwire.cli.tools import code_tools
+from toolwire.client.failures import ProviderError, exception_of
+from toolwire.client.saving import Saved
+from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
-from toolwire.execution import Cancel
-from toolwire.failures import ProviderError, exception_of
 from toolwire.loop import AskModel, Done, LoopLimits
 from toolwire.resolvers import approved
-from toolwire.saving import Saved
-from toolwire.sync import Client
+from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
 
 SYSTEM = (

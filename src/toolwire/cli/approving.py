@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire.cli.screen import Screen
 from toolwire.cli.showing import show_change
-from toolwire.execution import Cancel
+from toolwire.resolvers.execution import Cancel
 from toolwire.types import Tool, ToolCall
 
 FETCHES = frozenset({"http_get"})

@@ -16,8 +16,8 @@ from toolwire.cli.interrupts import Interrupts
 from toolwire.cli.keeping import keep
 from toolwire.cli.screen import Screen
 from toolwire.cli.servers import client_of
+from toolwire.client.failures import ProviderError
 from toolwire.errors import ToolwireError
-from toolwire.failures import ProviderError
 from toolwire.providers import named
 from toolwire.resolvers import tools_of
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
-from toolwire.execution import Cancel
+from toolwire.resolvers.execution import Cancel
 
 
 class Interrupts:

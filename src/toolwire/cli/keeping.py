@@ -11,8 +11,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from toolwire.client.saving import Saved, load, save
 from toolwire.errors import UserError
-from toolwire.saving import Saved, load, save
 from toolwire.types import Context
 
 

@@ -6,8 +6,8 @@ import sys
 from toolwire.cli.agent import UNANSWERED, Agent
 from toolwire.cli.interrupts import Interrupts
 from toolwire.cli.screen import Screen
+from toolwire.client.failures import ProviderError
 from toolwire.errors import UserError
-from toolwire.failures import ProviderError
 
 
 def run(options: argparse.Namespace) -> int:

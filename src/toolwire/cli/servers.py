@@ -5,11 +5,11 @@ Rule: an error says what would be right: the providers there are, the variable o
 
 from typing import Any
 
+from toolwire.client.failures import AuthenticationFailed, ProviderError
+from toolwire.client.sync import Client
 from toolwire.errors import UserError
-from toolwire.failures import AuthenticationFailed, ProviderError
 from toolwire.providers import Provider, UnknownProvider, named, provider_of
-from toolwire.sync import Client
-from toolwire.transport import place_of
+from toolwire.wire.transport import place_of
 
 STARTS = {
     "ollama": "ollama serve",

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from toolwire.accumulation import Accumulator
-from toolwire.catalogue import cost
 from toolwire.cli.screen import Screen
+from toolwire.providers.catalogue import cost
+from toolwire.streams.accumulation import Accumulator
 from toolwire.types import (
     CallEnd,
     Event,

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from toolwire.bodies import read_body
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import UserError
 from toolwire.types import Text, ToolCall, ToolResult
+from toolwire.wire.bodies import read_body
 
 SANDBOXES = ("auto", "bubblewrap", "none")
 
@@ -73,7 +73,7 @@ def _tools(options: argparse.Namespace) -> int:
 
 
 def _call(options: argparse.Namespace) -> int:
-    from toolwire.execution import execute  # noqa: PLC0415 - other commands run nothing
+    from toolwire.resolvers.execution import execute  # noqa: PLC0415 - other commands run nothing
 
     text = sys.stdin.read() if options.arguments == "-" else options.arguments
     arguments = read_body(text.encode(errors="surrogateescape"))

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from toolwire import catalogue, translate
-from toolwire.bodies import read_body
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import LossyTranslation
+from toolwire.translation.translate import refuse
 from toolwire.types import Loss
+from toolwire.wire.bodies import read_body
 
 KINDS = ("request", "response", "stream", "error")
 PIECE = 65536
@@ -69,7 +70,7 @@ def _translate_body(options: argparse.Namespace) -> int:
         case _:
             encoded = translate.error(options.status, read_body(data), *pair)
             if options.strict:
-                translate.refuse(encoded.losses)
+                refuse(encoded.losses)
     sys.stdout.buffer.write(msgspec.json.format(encoded.json) + b"\n")
     sys.stdout.buffer.flush()
     _tell(encoded.losses, as_json=options.json_losses)
@@ -87,7 +88,7 @@ def _translate_stream(options: argparse.Namespace) -> int:
             held.append(_send(stream.feed(piece), now=not options.strict))
     held.append(_send(stream.close(), now=not options.strict))
     if options.strict:
-        translate.refuse(stream.losses)
+        refuse(stream.losses)
         _send(b"".join(held), now=True)
     _tell(stream.losses, as_json=options.json_losses)
     return 0

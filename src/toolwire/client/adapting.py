@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire import catalogue
-from toolwire.providers import Provider, quirks_of
+from toolwire.providers import Provider, catalogue, quirks_of
 from toolwire.types import Loss, Request, Tool, ToolChoice
 
 MOST_TOKENS = 16_384

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
-from toolwire.clients import Dialogue, Following, OnEvent, Shown
-from toolwire.execution import aexecute as execute
+from toolwire.client.dialogue import Dialogue, Following, OnEvent, Shown
 from toolwire.loop import Done
-from toolwire.steps import aflow, arun
+from toolwire.resolvers.execution import aexecute as execute
 from toolwire.types import Response
+from toolwire.work.waiting import aflow, arun
 
 __all__ = ["Client", "Stream", "execute", "generate", "stream"]
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire import catalogue
 from toolwire.errors import InvalidField
+from toolwire.providers import catalogue
 from toolwire.types import (
     Audio,
     Document,

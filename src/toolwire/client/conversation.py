@@ -15,11 +15,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.catalogue import cost
-from toolwire.clearing import Sweep
+from toolwire.client.clearing import Sweep
+from toolwire.client.exchange import Line, Sent, exchanging
 from toolwire.errors import InvalidField, ToolwireError
-from toolwire.exchange import Line, Sent, exchanging
-from toolwire.execution import Cancel, Limits, aexecute, execute
 from toolwire.loop import (
     AskModel,
     Broken,
@@ -31,10 +29,10 @@ from toolwire.loop import (
     Step,
     tool_loop,
 )
-from toolwire.records import Ran, Record
+from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, Secrecy, tools_of
+from toolwire.resolvers.execution import Cancel, Limits, aexecute, execute
 from toolwire.resolvers.failures import told as told_of
-from toolwire.steps import Ask, Emit, Steps, through
 from toolwire.types import (
     Context,
     Error,
@@ -47,6 +45,8 @@ from toolwire.types import (
     ToolCall,
     ToolChoice,
 )
+from toolwire.work.ran import Ran, Record
+from toolwire.work.waiting import Ask, Emit, Steps, through
 
 logger = logging.getLogger("toolwire")
 MODES = frozenset({"auto", "none", "required"})

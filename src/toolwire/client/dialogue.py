@@ -10,18 +10,16 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
-from toolwire.clearing import Clearing, Sweep, native, window_of
-from toolwire.conversing import Keep, Turn, conversing, request_of
+from toolwire.client.clearing import Clearing, Sweep, native, window_of
+from toolwire.client.conversation import Keep, Turn, conversing, request_of
+from toolwire.client.exchange import Line, Retries, exchanging
+from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.errors import InvalidField
-from toolwire.exchange import Line, Retries, exchanging
-from toolwire.execution import Cancel, Limits
-from toolwire.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.loop import Done, LoopLimits
+from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import Secrecy, approved
-from toolwire.steps import Ask, Emit, Steps, picking, through
-from toolwire.transport import Timeouts, Transport
-from toolwire.turns import ANSWER
+from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.types import (
     CallEnd,
     Error,
@@ -33,6 +31,8 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.wire.transport import Timeouts, Transport
+from toolwire.work.waiting import Ask, Emit, Steps, picking, through
 
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
@@ -182,7 +182,7 @@ class Dialogue:
 
 
 def _usual_transport() -> Transport:
-    from toolwire.network import HttpxTransport  # noqa: PLC0415 - HTTP is loaded for the first client
+    from toolwire.client.httpx import HttpxTransport  # noqa: PLC0415 - HTTP is loaded for the first client
 
     return HttpxTransport()
 
@@ -198,7 +198,7 @@ def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
         if ask is not None and resolver is not None:
             raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
         return resolver
-    from toolwire.session_tools import prepare  # noqa: PLC0415 - only where there is a resolver
+    from toolwire.resolvers.session import prepare  # noqa: PLC0415 - only where there is a resolver
 
     if ask is not None:
         resolver = approved(resolver, ask)
@@ -212,7 +212,7 @@ def _is_form(output: Any) -> bool:
 
 def _formed(turn: Turn, line: Line, output: Any) -> Turn:
     """Give the turn with the form that its answer must have."""
-    from toolwire.structured import Form  # noqa: PLC0415 - only where a form is wanted
+    from toolwire.client.structured import Form  # noqa: PLC0415 - only where a form is wanted
 
     if turn.terminal_tool is not None:
         raise InvalidField("terminal_tool", "cannot be said beside `output`: the answer ends the run")
@@ -234,7 +234,7 @@ def _with_clearing(line: Line, turn: Turn, clearing: Any) -> tuple[Line, Turn]:
 
 def _recording(turn: Turn, line: Line, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
-    from toolwire.recording import Recording  # noqa: PLC0415 - only where calls are recorded
+    from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
     from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
 
     return Recording(Scope.of(traces), line, turn.resolve, turn.terminal_tool)

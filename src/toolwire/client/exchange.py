@@ -21,15 +21,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.accumulation import Accumulator
-from toolwire.adapting import adapted, quirks_for
-from toolwire.bodies import read_body
+from toolwire.client.adapting import adapted, quirks_for
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.scrubbing import scrub
-from toolwire.steps import Ask, Emit, Steps
+from toolwire.streams.accumulation import Accumulator
 from toolwire.text_tagged import calls_in_text, over
-from toolwire.transport import LIMIT, Answer, HttpRequest, Stop, Timeouts, Transport, TransportError
 from toolwire.types import (
     ChoiceEnd,
     Encoded,
@@ -45,6 +42,9 @@ from toolwire.types import (
     Tool,
     UsageDelta,
 )
+from toolwire.wire.bodies import read_body
+from toolwire.wire.transport import LIMIT, Answer, HttpRequest, Stop, Timeouts, Transport, TransportError
+from toolwire.work.waiting import Ask, Emit, Steps
 
 OK = 200
 FIRST_ERROR = 400

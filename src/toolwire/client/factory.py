@@ -10,10 +10,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire import catalogue
+from toolwire.client.sync import Client
 from toolwire.dialects import dialect
-from toolwire.providers import PROVIDERS, UnknownProvider, named
-from toolwire.sync import Client
+from toolwire.providers import PROVIDERS, UnknownProvider, catalogue, named
 from toolwire.types import FinishReason, Message, Response, Text, ToolCall, Usage
 
 ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import httpcore2
 import httpx2
 
-from toolwire.transport import HttpRequest, Kind, Stop, Timeouts, TransportError, place_of
+from toolwire.wire.transport import HttpRequest, Kind, Stop, Timeouts, TransportError, place_of
 
 T = TypeVar("T")
 KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)

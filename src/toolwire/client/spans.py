@@ -12,13 +12,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from toolwire.accumulation import Accumulator
-from toolwire.arguments import input_of
 from toolwire.errors import MissingExtra
-from toolwire.records import Ran
+from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, RunTools
 from toolwire.resolvers import Secrecy
 from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
-from toolwire.turns import AskModel, Broken, Cancelled, Done, RunTools
+from toolwire.streams.accumulation import Accumulator
 from toolwire.types import (
     Error,
     ErrorEnd,
@@ -34,6 +32,8 @@ from toolwire.types import (
     ToolResult,
     Usage,
 )
+from toolwire.wire.arguments import input_of
+from toolwire.work.ran import Ran
 
 # Providers whose name in the conventions is not ours.
 PROVIDERS = {

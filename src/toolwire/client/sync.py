@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Self
 
-from toolwire.clients import Dialogue, Following, OnEvent, Shown
+from toolwire.client.dialogue import Dialogue, Following, OnEvent, Shown
 from toolwire.loop import Done
-from toolwire.steps import flow, run
 from toolwire.types import Response
+from toolwire.work.waiting import flow, run
 
 
 class Client(Dialogue):

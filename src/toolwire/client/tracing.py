@@ -14,18 +14,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.arguments import input_of
-from toolwire.exchange import Line, Sent
-from toolwire.functions.forms import copied
+from toolwire.client.exchange import Line, Sent
 from toolwire.loop import AskModel, Done, Step
-from toolwire.outcome import CallEnding
-from toolwire.records import Ran
 from toolwire.resolvers import Secrecy
+from toolwire.resolvers.functions.forms import copied
 from toolwire.scrubbing import Known, scrub, secrets_of
-from toolwire.steps import Ask, Steps
 from toolwire.traces.scope import Scope
 from toolwire.traces.trace import Trace
 from toolwire.types import Message, ToolCall, ToolResult
+from toolwire.wire.arguments import input_of
+from toolwire.work.ran import Ran
+from toolwire.work.results import CallEnding
+from toolwire.work.waiting import Ask, Steps
 
 
 class Answer(Struct, frozen=True):

@@ -21,7 +21,7 @@ from httpcore2 import (
 )
 
 from toolwire.errors import ToolError
-from toolwire.threads import in_thread
+from toolwire.work.threads import in_thread
 
 CONNECT_SECONDS = 5
 HEAD_BYTES = 256 * 1024

@@ -32,7 +32,7 @@ from toolwire.codetools.outbound import Headers, travelling
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.unpacking import Unpacking
 from toolwire.errors import ToolError
-from toolwire.threads import TooManyThreads
+from toolwire.work.threads import TooManyThreads
 
 MAX_DIALLED = 4
 WIRE_FACTOR = 8

@@ -17,10 +17,10 @@ from toolwire.codetools.desk import Desk
 from toolwire.codetools.journal import recover
 from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.outcome import Note
 from toolwire.resolvers import Handler, Resolver
-from toolwire.steps import Emit, Steps
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.results import Note
+from toolwire.work.waiting import Emit, Steps
 
 FUNCTIONS = {
     "read_file": "reading",

@@ -29,7 +29,7 @@ from toolwire.codetools.regexes import Lines, checked
 from toolwire.codetools.rereading import read_again
 from toolwire.codetools.walking import Walk, notices
 from toolwire.errors import ToolError
-from toolwire.threads import in_thread
+from toolwire.work.threads import in_thread
 
 MAX_SEARCHES = 8
 BINARY = "it is binary: only text is searched"

@@ -18,7 +18,7 @@ from toolwire.codetools.output import CUT, share
 from toolwire.codetools.processes import CANCELLED, TIMEOUT, Ended, NotStarted, Stop, run
 from toolwire.codetools.sandbox import NONE, launching, level_of, refusal
 from toolwire.errors import ToolError
-from toolwire.threads import in_thread
+from toolwire.work.threads import in_thread
 
 STOPPED = {
     TIMEOUT: "stopped after {seconds:g} s, as it had not ended: give a longer timeout, or do it in parts",

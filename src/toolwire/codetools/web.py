@@ -20,7 +20,7 @@ from toolwire.codetools.outbound import headers_of, secret_in
 from toolwire.codetools.readable import Window, read_page
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
-from toolwire.threads import TooManyThreads, in_thread
+from toolwire.work.threads import TooManyThreads, in_thread
 
 if TYPE_CHECKING:
     from toolwire.codetools.fetching import Fetched

@@ -12,7 +12,7 @@ from typing import Any
 
 from toolwire.declarations.problems import below
 from toolwire.errors import InvalidField
-from toolwire.functions import FunctionTool, tool
+from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.handler import Handler, handlers_of
 from toolwire.types import Tool
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Protocol
 
+from toolwire.encoding.ledger import PLAIN, Quirks, tuned
 from toolwire.errors import UnknownDialect
-from toolwire.ledger import PLAIN, Quirks, tuned
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.arguments import format_arguments, parse_arguments
 from toolwire.types import ToolCall
+from toolwire.wire.arguments import format_arguments, parse_arguments
 
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
 

@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.encoding.marks import Wire
 from toolwire.errors import InvalidField, InvalidSchema
-from toolwire.names import Grammar, Ids, Names
 from toolwire.schema import fit
 from toolwire.types import Action, Loss, Opaque, Severity, ToolCall
-from toolwire.wire import Wire
+from toolwire.wire.names import Grammar, Ids, Names
 
 
 class Quirks(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ Rule: a value that was read from a wire carries an opaque of that wire, `plain` 
 
 from typing import Any
 
-from toolwire.names import Grammar, restore
 from toolwire.types import Opaque
+from toolwire.wire.names import Grammar, restore
 
 
 class Wire:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from toolwire.ledger import Ledger
-from toolwire.standins import JSON, NO_RESULT
+from toolwire.encoding.ledger import Ledger
+from toolwire.encoding.placeholders import JSON, NO_RESULT
 from toolwire.types import Action, Loss, Message, Output, Part, Severity, Text, ToolCall, ToolResult
 
 HOLDERS = ("tool", "user")

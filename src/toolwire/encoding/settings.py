@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import Opaque, Request, ServerTool, Severity
 
 ABSENT: Any = object()

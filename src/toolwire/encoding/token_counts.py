@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.ledger import Ledger, made_by
+from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.types import Opaque, Usage
 
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.circles import circle, fingerprint
-from toolwire.outcome import failure, invalid
-from toolwire.turns import (
+from toolwire.loop.repeats import circle, fingerprint
+from toolwire.loop.steps import (
     AskModel,
     Broken,
     Cancelled,
@@ -29,6 +28,7 @@ from toolwire.turns import (
     Step,
 )
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
+from toolwire.work.results import failure, invalid
 
 __all__ = [
     "Accept",

@@ -22,10 +22,10 @@ from typing import Any, Self, TypeVar
 from toolwire.errors import InvalidField, MissingExtra, ServerUnavailable, UnknownTool
 from toolwire.mcp.background import Background
 from toolwire.mcp.targets import Http, Stdio, Terms
-from toolwire.outcome import FAILED, failure, invalid
 from toolwire.resolvers.protocol import Resolver
-from toolwire.steps import Ask, Steps, is_loop_running
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.results import FAILED, failure, invalid
+from toolwire.work.waiting import Ask, Steps, is_loop_running
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from toolwire.errors import ServerUnavailable, UnknownTool
 from toolwire.mcp.connection import Connection
 from toolwire.mcp.content import decode_result
 from toolwire.mcp.targets import Http, Stdio, Terms
-from toolwire.outcome import FAILED, failure
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.results import FAILED, failure
 
 logger = logging.getLogger("toolwire.mcp")
 PAUSES = (0.0, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)

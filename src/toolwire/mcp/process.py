@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from toolwire.mcp.targets import Stdio
-from toolwire.outcome import sayable
+from toolwire.work.results import sayable
 
 logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0

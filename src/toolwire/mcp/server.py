@@ -13,13 +13,13 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.execution import Limits, aexecute
 from toolwire.mcp.client import need_official
 from toolwire.mcp.content import encode_result, without_opaque
 from toolwire.mcp.listing import TEXT, bare, beside, encode_tool
 from toolwire.mcp.targets import own_version
+from toolwire.resolvers.execution import Limits, aexecute
 from toolwire.resolvers.protocol import check_resolver, tools_of
-from toolwire.session_tools import prepare
+from toolwire.resolvers.session import prepare
 from toolwire.types import Tool, ToolCall, ToolResult
 
 logger = logging.getLogger("toolwire.mcp")

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.catalogue import Model
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField, UserError
-from toolwire.transport import place_of
+from toolwire.providers.catalogue import Model
+from toolwire.wire.transport import place_of
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from typing import Any
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.handler import Handler, handlers_of
 from toolwire.resolvers.protocol import Resolver
-from toolwire.steps import Steps
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.waiting import Steps
 
 
 class AgentResolver(Resolver):

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from toolwire.errors import UnknownTool
 from toolwire.resolvers.protocol import Resolver, check_resolver, fields_of, recipe_of, resolving, tools_of
-from toolwire.steps import Steps
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.waiting import Steps
 
 HERE = "."
 

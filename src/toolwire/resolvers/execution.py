@@ -19,13 +19,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.outcome import FAILED, CallEnding, Note, answer_of, failure, invalid
-from toolwire.records import Record
 from toolwire.resolvers.failures import rescuing
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
-from toolwire.steps import Ask, Emit, Steps, arun, run, wait
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
+from toolwire.work.ran import Record
+from toolwire.work.results import FAILED, CallEnding, Note, answer_of, failure, invalid
+from toolwire.work.waiting import Ask, Emit, Steps, arun, run, wait
 
 OUTPUT_LIMIT = 100_000
 MAX_CALLS = 128

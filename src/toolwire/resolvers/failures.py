@@ -9,11 +9,11 @@ import logging
 import traceback
 from collections.abc import Collection
 
-from toolwire.arguments import input_of
-from toolwire.outcome import FAILED, Wanted, failure
 from toolwire.scrubbing import scrub, scrub_text, secrets_of
-from toolwire.steps import Emit, Steps
 from toolwire.types import ToolCall, ToolResult
+from toolwire.wire.arguments import input_of
+from toolwire.work.results import FAILED, Wanted, failure
+from toolwire.work.waiting import Emit, Steps
 
 logger = logging.getLogger("toolwire")
 LONGEST = 4000

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from toolwire.errors import InvalidField, ToolError
-from toolwire.functions import FunctionTool, tool
-from toolwire.functions.forms import copied
-from toolwire.outcome import Note, answer_of, failure, invalid, result_of
 from toolwire.resolvers.failures import rescuing, text_of
-from toolwire.steps import Ask, Emit, Steps, places_of
+from toolwire.resolvers.functions import FunctionTool, tool
+from toolwire.resolvers.functions.forms import copied
+from toolwire.schema.validation import Validator
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.validation import Validator
+from toolwire.work.results import Note, answer_of, failure, invalid, result_of
+from toolwire.work.waiting import Ask, Emit, Steps, places_of
 
 Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
 

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.outcome import FAILED, answer_of, failure
 from toolwire.resolvers.failures import rescuing
-from toolwire.steps import Ask, Steps, answer, arun, places_of
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.results import FAILED, answer_of, failure
+from toolwire.work.waiting import Ask, Steps, answer, arun, places_of
 
 UNKNOWN = "Unknown tool: "
 

@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.outcome import failure, result_of
 from toolwire.resolvers.failures import text_of
 from toolwire.resolvers.protocol import recipe_of, resolving
-from toolwire.steps import Ask, Steps, Together, places_of
 from toolwire.types import ToolCall, ToolResult
+from toolwire.work.results import failure, result_of
+from toolwire.work.waiting import Ask, Steps, Together, places_of
 
 BROKEN = "Recipe evaluation error: "
 NOTHING = "No results produced."

@@ -7,11 +7,11 @@ Rules of this file:
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from toolwire.arguments import input_of
+from toolwire.loop.steps import AskModel, Done, RunTools
 from toolwire.resolvers.protocol import fields_of
 from toolwire.scrubbing import LONG, Known, secrets_of
-from toolwire.turns import AskModel, Done, RunTools
 from toolwire.types import CallEnd, Message, Response, ToolCall, ToolResult
+from toolwire.wire.arguments import input_of
 
 
 class Secrecy:

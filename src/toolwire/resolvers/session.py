@@ -11,8 +11,8 @@ from typing import Any
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.protocol import check_resolver, fields_of, tools_of
 from toolwire.resolvers.recipes import dispatching
-from toolwire.steps import Steps, answer, arun
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.waiting import Steps, answer, arun
 
 
 class Session:

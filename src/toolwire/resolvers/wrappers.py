@@ -12,9 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.arguments import input_of
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.outcome import Note, failure
 from toolwire.resolvers.failures import secrets_around, told
 from toolwire.resolvers.protocol import (
     Resolver,
@@ -25,8 +23,10 @@ from toolwire.resolvers.protocol import (
     tools_of,
 )
 from toolwire.scrubbing import scrub, secrets_of
-from toolwire.steps import Ask, Emit, Steps, places_of, run
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.wire.arguments import input_of
+from toolwire.work.results import Note, failure
+from toolwire.work.waiting import Ask, Emit, Steps, places_of, run
 
 logger = logging.getLogger("toolwire")
 DENIED = "the call was not approved"

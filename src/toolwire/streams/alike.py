@@ -8,7 +8,7 @@ Rules of this file:
 
 import msgspec
 
-from toolwire.framing import LIMIT
+from toolwire.wire.framing import LIMIT
 
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode

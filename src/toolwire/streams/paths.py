@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from toolwire.errors import FrameTooLarge
-from toolwire.framing import LIMIT
+from toolwire.wire.framing import LIMIT
 
 DEPTH = 100
 Step = str | int

@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from toolwire.accumulation import WORDS, events_of
-from toolwire.bodies import read_body
+from toolwire.encoding.error_kinds import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
-from toolwire.faults import excerpt
-from toolwire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
+from toolwire.streams.accumulation import WORDS, events_of
 from toolwire.streams.alike import UNREADABLE, Alike, learn
 from toolwire.types import (
     CallDelta,
@@ -33,6 +31,8 @@ from toolwire.types import (
     TextDelta,
     ThinkingDelta,
 )
+from toolwire.wire.bodies import read_body
+from toolwire.wire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
 
 _decode = msgspec.json.Decoder().decode
 DONE = b"[DONE]"

@@ -13,9 +13,9 @@ Rules of this file, in order:
 
 from typing import Any
 
-from toolwire.arguments import parse_arguments
 from toolwire.errors import FrameTooLarge
-from toolwire.framing import LIMIT, JsonObjects
+from toolwire.wire.arguments import parse_arguments
+from toolwire.wire.framing import LIMIT, JsonObjects
 
 
 class CallText:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from toolwire.ledger import Ledger, made_by
+from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.types import (
     CallDelta,
     CallEnd,

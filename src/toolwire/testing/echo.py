@@ -11,13 +11,13 @@ import json
 import re
 from typing import Any
 
-from toolwire.arguments import format_arguments
-from toolwire.faults import kind_of_status
+from toolwire.encoding.error_kinds import kind_of_status
 from toolwire.testing.examples import example
 from toolwire.testing.expecting import results_of, words_of
 from toolwire.testing.scenario import Turn
 from toolwire.testing.steps import Fail, Step
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
+from toolwire.wire.arguments import format_arguments
 
 _FAIL = re.compile(r"\bfail (?:with )?([45][0-9]{2})\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:call|use)\b", re.IGNORECASE)

@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.arguments import format_arguments
 from toolwire.dialects import dialect
 from toolwire.testing.sealing import count_tokens, make_id, seal, token
 from toolwire.testing.strictness.anthropic_thinking import prefix_of
 from toolwire.testing.strictness.asked import Asked
 from toolwire.testing.wires import WIRES
 from toolwire.types import Message, Part, Response, Thinking, ToolCall, Usage
+from toolwire.wire.arguments import format_arguments
 
 
 def finish(response: Response, asked: Asked, number: int) -> Response:

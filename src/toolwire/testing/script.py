@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.endings import asks
+from toolwire.encoding.finish import asks
 from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, Step, Wait
 from toolwire.types import Choice, Error, Message, Part, Response, Text, Usage
 

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from toolwire.bodies import read_body
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.testing.expecting import unmet
@@ -29,6 +28,7 @@ from toolwire.testing.strictness.openai_responses import conversation
 from toolwire.testing.telling import Close, Reply, fail, tell_stream, tell_whole
 from toolwire.testing.wires import JSON, WIRES, Route, route, wants_stream
 from toolwire.types import Error, Opaque, Request
+from toolwire.wire.bodies import read_body
 
 NOT_JSON = {
     "openai-chat": "We could not parse the JSON body of your request.",

@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.accumulation import tell as tell_part
 from toolwire.dialects import dialect
-from toolwire.endings import asks
+from toolwire.encoding.finish import asks
+from toolwire.streams.accumulation import tell as tell_part
 from toolwire.testing.finishing import cut_words
 from toolwire.testing.script import Say, Script
 from toolwire.testing.steps import Cut, Fail, Pace, Raw, Wait

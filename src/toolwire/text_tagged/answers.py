@@ -8,8 +8,8 @@ Rules of this file:
 
 from msgspec.structs import replace
 
-from toolwire.endings import CUT, wants_calls
-from toolwire.ledger import form_of, made_by
+from toolwire.encoding.finish import CUT, wants_calls
+from toolwire.encoding.ledger import form_of, made_by
 from toolwire.text_tagged.calls import Answer, Offer
 from toolwire.text_tagged.reading import scanner_for
 from toolwire.text_tagged.scanner import Block, Scanner, scan

@@ -16,9 +16,9 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.errors import UnreadableCalls
 from toolwire.types import Context, Tool, ToolCall
+from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 
 ErrorCode = Literal[
     "invalid_json",

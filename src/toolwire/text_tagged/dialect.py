@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.ledger import PLAIN, Ledger, Quirks
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks
+from toolwire.encoding.marks import Wire
 from toolwire.text_tagged.answers import Reading, write
 from toolwire.text_tagged.calls import offer_of
 from toolwire.text_tagged.forms import forms_of
@@ -18,7 +19,6 @@ from toolwire.text_tagged.stream_decoder import Decoder
 from toolwire.text_tagged.stream_encoder import Encoder
 from toolwire.text_tagged.weaving import Weaver
 from toolwire.types import Encoded, Request, Response
-from toolwire.wire import Wire
 
 
 class TextTagged:

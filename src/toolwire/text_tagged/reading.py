@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from toolwire.arguments import parse_arguments
 from toolwire.errors import InvalidField
 from toolwire.text_tagged.calls import (
     MAX_CALLS,
@@ -28,6 +27,7 @@ from toolwire.text_tagged.calls import (
 from toolwire.text_tagged.forms import FUNCTION, FUNCTION_END, forms_of
 from toolwire.text_tagged.scanner import Block, Scanner, scan
 from toolwire.types import ToolCall
+from toolwire.wire.arguments import parse_arguments
 
 NOT_ENDED = "the block was not ended: a line with ~~~ alone must follow the JSON"
 NOT_CLOSED = "the tag was not ended"

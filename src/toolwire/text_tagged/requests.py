@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.ledger import Ledger, form_of, join_path, made_by
-from toolwire.repair import repair
-from toolwire.standins import SEE_BELOW
+from toolwire.encoding.ledger import Ledger, form_of, join_path, made_by
+from toolwire.encoding.placeholders import SEE_BELOW
+from toolwire.encoding.repair import repair
 from toolwire.text_tagged.prompting import describe
 from toolwire.text_tagged.weaving import Weaver, hides_id
 from toolwire.text_tagged.writing import write_result

@@ -11,10 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.accumulation import tell
-from toolwire.arguments import format_arguments
-from toolwire.endings import CUT
+from toolwire.encoding.finish import CUT
 from toolwire.streams import StreamDecoder
+from toolwire.streams.accumulation import tell
 from toolwire.text_tagged.answers import Reading, end_choice
 from toolwire.text_tagged.calls import Answer
 from toolwire.text_tagged.scanner import Block, Found
@@ -38,6 +37,7 @@ from toolwire.types import (
     TextDelta,
     ToolCall,
 )
+from toolwire.wire.arguments import format_arguments
 
 
 class _Spoken:

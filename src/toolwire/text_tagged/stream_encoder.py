@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.streams import StreamEncoder
 from toolwire.text_tagged.answers import shed
 from toolwire.text_tagged.forms import Form

@@ -11,12 +11,12 @@ Rules of this file:
 import re
 from typing import Any
 
-from toolwire.arguments import argument_text, parse_arguments
-from toolwire.endings import BROKEN
+from toolwire.encoding.finish import BROKEN
 from toolwire.text_tagged.forms import END, FENCE, FUNCTION, PROTOCOL, TAG, Form
 from toolwire.text_tagged.scanner import SHOWN, Scanner, join
 from toolwire.types import ToolCall
 from toolwire.types.encoded import write_json
+from toolwire.wire.arguments import argument_text, parse_arguments
 
 RESULT = "~~~tool_result"
 ESCAPE = "\\"

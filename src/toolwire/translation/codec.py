@@ -13,10 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.arguments import kind_of, parse_arguments
 from toolwire.dialects import ALIASES, NAMES, Dialect, dialect
 from toolwire.errors import InvalidField, MissingFields, UnknownDialect, UserError
-from toolwire.names import was_made
 from toolwire.types import (
     Context,
     Message,
@@ -29,6 +27,8 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.wire.arguments import kind_of, parse_arguments
+from toolwire.wire.names import was_made
 
 UNKNOWN = "unknown"
 # What links a result to its call: the id; in Gemini the name; in Ollama the order alone.

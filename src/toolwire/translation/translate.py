@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.bodies import read_body
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, ErrorReply, Loss
+from toolwire.wire.bodies import read_body
 
 Body = dict[str, Any] | bytes | str
 FIRST_ERROR = 400

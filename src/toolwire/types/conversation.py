@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overlo
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
-from toolwire.arguments import parse_arguments
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.parts import (
     Cache,
@@ -25,6 +24,7 @@ from toolwire.types.parts import (
     check_fields,
     check_kind,
 )
+from toolwire.wire.arguments import parse_arguments
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, get_args
 
 from msgspec import Struct
 
-from toolwire.arguments import parse_arguments
 from toolwire.errors import InvalidField, MissingFields
+from toolwire.wire.arguments import parse_arguments
 
 Made = TypeVar("Made", bound=Struct)
 

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from toolwire.outcome import CallEnding, Note, Wanted
-from toolwire.steps import Steps, through
 from toolwire.types import ToolCall, ToolResult
+from toolwire.work.results import CallEnding, Note, Wanted
+from toolwire.work.waiting import Steps, through
 
 
 class Ran(Struct, frozen=True):

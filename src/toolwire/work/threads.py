@@ -8,7 +8,6 @@ Rules of this file:
 - In a forked process no thread of its parent is believed to exist.
 """
 
-import asyncio
 import contextlib
 import contextvars
 import os
@@ -119,6 +118,8 @@ def _outcome(function: Callable[[], Any]) -> Outcome:
 
 async def in_thread(function: Callable[[], Any]) -> Any:
     """Call a function in a thread, and await what it gives."""
+    import asyncio  # noqa: PLC0415 - it runs already, or nobody could wait for this
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Outcome] = loop.create_future()
 

@@ -8,16 +8,16 @@ Rules of this file:
   Who must not block that loop asks for an awaitable of the rest instead (`answer`).
 """
 
-import asyncio
 import contextlib
 import functools
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from toolwire.threads import call_together, in_thread
+from toolwire.work.threads import call_together, in_thread
 
 T = TypeVar("T")
 
@@ -211,6 +211,8 @@ async def _do(steps: "Steps[T]", step: Ask | Together | Emit) -> T:
 
 async def perform(step: Ask | Together | Emit) -> Any:
     """Do one step without blocking the event loop."""
+    import asyncio  # noqa: PLC0415 - it runs already
+
     if type(step) is not Ask:
         return await asyncio.gather(*map(arun, step.works)) if type(step) is Together else None
     function = step.awaited or step.function
@@ -242,11 +244,14 @@ def places_of(function: Callable[..., Any]) -> float:
 
 def is_loop_running() -> bool:
     """Whether an event loop runs in this thread."""
-    return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public function raises, which costs more
+    asyncio = sys.modules.get("asyncio")  # where nobody has imported it, none can run
+    # The public function raises, which costs more.
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001
 
 
 def wait(awaitable: Awaitable[T]) -> T:
     """Run an awaitable to its end, in an event loop of its own."""
+    import asyncio  # noqa: PLC0415 - only what is async needs it
 
     async def main() -> T:
         return await awaitable

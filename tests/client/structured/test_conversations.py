@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.structured.wanting import MODELS, WEATHER, Point
-from toolwire import sync
-from toolwire.arguments import format_arguments
-from toolwire.providers import PROVIDERS
-from toolwire.structured import (
+from tests.client.structured.wanting import MODELS, WEATHER, Point
+from toolwire.client import sync
+from toolwire.client.structured import (
     ANSWER,
     ATTEMPTS,
     Found,
@@ -22,8 +20,10 @@ from toolwire.structured import (
     settled_history,
     way_of,
 )
+from toolwire.providers import PROVIDERS
 from toolwire.testing import simulate
 from toolwire.types import Context, Message, Request, Response, Text, Thinking, ToolCall, ToolResult
+from toolwire.wire.arguments import format_arguments
 
 GOOD: dict[str, Any] = {"x": 1, "y": 2}
 BAD: dict[str, Any] = {"x": "1", "y": 2}

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.clients.faces import FACES, KEY, legal, options_at
-from tests.structured.test_conversations import BAD, GOOD, answers
-from tests.structured.wanting import MODELS, Point
-from toolwire import Message, Output, TextDelta, ToolCall, aio, sync, tool
+from tests.client.faces import FACES, KEY, legal, options_at
+from tests.client.structured.test_conversations import BAD, GOOD, answers
+from tests.client.structured.wanting import MODELS, Point
+from toolwire import Message, Output, TextDelta, ToolCall, aio, tool
+from toolwire.client import sync
+from toolwire.client.structured import ANSWER
 from toolwire.errors import InvalidField, NoStructuredOutput
 from toolwire.loop import Done
-from toolwire.structured import ANSWER
 from toolwire.testing import Finish, simulate
 
 WITHOUT: dict[str, dict[str, bool]] = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.structured.wanting import (
+from tests.client.structured.wanting import (
     INSTRUCTION,
     MODELS,
     NATIVE,
@@ -17,8 +17,7 @@ from tests.structured.wanting import (
     by_tool,
     sent,
 )
-from toolwire.errors import NoStructuredOutput
-from toolwire.structured import (
+from toolwire.client.structured import (
     ANSWER,
     Found,
     Problems,
@@ -32,6 +31,7 @@ from toolwire.structured import (
     settled,
     settled_history,
 )
+from toolwire.errors import NoStructuredOutput
 from toolwire.types import Context, Message, Request, Response, Text, Thinking, ToolCall, ToolResult
 
 GOOD, BAD = '{"x": 1, "y": 2}', '{"x": "1"}'

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.structured.wanting import (
+from tests.client.structured.wanting import (
     INSTRUCTION,
     NATIVE,
     STRICT,
@@ -19,7 +19,7 @@ from tests.structured.wanting import (
     answering,
     by_tool,
 )
-from toolwire.structured import Found, Problems, Wanted, Way, read
+from toolwire.client.structured import Found, Problems, Wanted, Way, read
 from toolwire.types import Refusal, Response, Text, Thinking, ToolCall
 
 GOOD = '{"x": 1, "y": 2}'

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 
-from tests.structured.wanting import Colour, Film, Person, Point, Size, Tree
+from tests.client.structured.wanting import Colour, Film, Person, Point, Size, Tree
+from toolwire.client.structured import Wanted
 from toolwire.errors import InvalidField, InvalidSchema
-from toolwire.structured import Wanted
 
 
 class Pet(pydantic.BaseModel):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.structured.wanting import (
+from tests.client.structured.wanting import (
     INSTRUCTION,
     MODELS,
     NATIVE,
@@ -17,9 +17,9 @@ from tests.structured.wanting import (
     asking,
     sent,
 )
+from toolwire.client.structured import ANSWER, Wanted, Way, prepare, way_of
 from toolwire.errors import InvalidField
 from toolwire.providers import PROVIDERS, provider_of
-from toolwire.structured import ANSWER, Wanted, Way, prepare, way_of
 from toolwire.types import Output, Tool, ToolChoice
 
 # The way for a type that can be held to strictly, for one that cannot; then both beside the caller's tools.

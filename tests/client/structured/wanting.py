@@ -6,8 +6,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
+from toolwire.client.structured import ANSWER, Way
 from toolwire.providers import PROVIDERS, Provider
-from toolwire.structured import ANSWER, Way
 from toolwire.testing.strictness import Asked, Memory, refusal
 from toolwire.types import Context, Message, Request, Response, Text, Tool, ToolCall
 

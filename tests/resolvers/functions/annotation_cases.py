@@ -17,8 +17,8 @@ import pydantic
 import typing_extensions as te
 from msgspec import Meta
 
-from tests.functions import annotation_shapes as shapes
-from tests.functions.annotation_shapes import Colour, Level, Mixed, Unit
+from tests.resolvers.functions import annotation_shapes as shapes
+from tests.resolvers.functions.annotation_shapes import Colour, Level, Mixed, Unit
 
 UTC = dt.UTC
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}

@@ -8,10 +8,10 @@ import jsonschema_rs
 import pydantic
 import pytest
 
-from tests.functions.annotation_cases import CASES, UNKNOWN, Case
+from tests.resolvers.functions.annotation_cases import CASES, UNKNOWN, Case
 from toolwire.errors import InvalidField
-from toolwire.functions.annotations import schema_of
-from toolwire.functions.signature import Signature, read_signature
+from toolwire.resolvers.functions.annotations import schema_of
+from toolwire.resolvers.functions.signature import Signature, read_signature
 
 
 def ids(case: Case) -> str:

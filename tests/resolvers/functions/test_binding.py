@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.functions.annotation_shapes import Json, Movie, Point
+from tests.resolvers.functions.annotation_shapes import Json, Movie, Point
 from toolwire.errors import InvalidField
-from toolwire.functions.signature import Signature, read_signature
+from toolwire.resolvers.functions.signature import Signature, read_signature
 
 
 def call(function: Callable[..., Any], arguments: dict[str, Any], context: Any = None) -> Any:

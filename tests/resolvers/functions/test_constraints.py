@@ -12,10 +12,10 @@ import pydantic
 import pytest
 import typing_extensions as te
 
-from tests.functions.annotation_shapes import ADDRESS, Age, Box, Point
-from tests.functions.test_annotations import signature_of
+from tests.resolvers.functions.annotation_shapes import ADDRESS, Age, Box, Point
+from tests.resolvers.functions.test_annotations import signature_of
 from toolwire.errors import InvalidField
-from toolwire.functions.annotations import schema_of
+from toolwire.resolvers.functions.annotations import schema_of
 
 UTC = dt.UTC
 NOON, AWARE = "2030-01-31T12:00:00", "2030-01-31T12:00:00Z"

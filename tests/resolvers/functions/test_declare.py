@@ -7,7 +7,7 @@ import pytest
 
 from toolwire import AgentResolver, Tool, ToolCall, tool
 from toolwire.errors import InvalidField, InvalidSchema
-from toolwire.functions import FunctionTool
+from toolwire.resolvers.functions import FunctionTool
 
 
 @tool

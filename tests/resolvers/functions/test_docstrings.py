@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.errors import MissingExtra, UserError
-from toolwire.functions import docstrings
-from toolwire.functions.docstrings import Docstring, read_docstring
-from toolwire.functions.signature import read_signature
+from toolwire.resolvers.functions import docstrings
+from toolwire.resolvers.functions.docstrings import Docstring, read_docstring
+from toolwire.resolvers.functions.signature import read_signature
 
 GOOGLE = """
     Find things.
@@ -213,7 +213,7 @@ def test_parameters_are_not_lost_in_silence_without_griffelib(
 def test_griffelib_is_not_imported_for_prose() -> None:
     code = """
 import sys
-from toolwire.functions.docstrings import read_docstring
+from toolwire.resolvers.functions.docstrings import read_docstring
 read_docstring("Do.\\n\\nNote:\\n  x")
 assert "griffe" not in sys.modules
 read_docstring("Do.\\n\\nArgs:\\n  a: b")

@@ -15,8 +15,8 @@ import pytest
 import typing_extensions as te
 
 from toolwire.errors import InvalidSchema
-from toolwire.functions.annotations import schema_of
-from toolwire.functions.signature import read_signature
+from toolwire.resolvers.functions.annotations import schema_of
+from toolwire.resolvers.functions.signature import read_signature
 
 
 class Arbitrary: ...

@@ -15,8 +15,8 @@ import pytest
 from annotated_types import Ge
 
 from toolwire.errors import InvalidSchema
-from toolwire.functions.annotations import schema_of
-from toolwire.functions.signature import Signature, read_signature
+from toolwire.resolvers.functions.annotations import schema_of
+from toolwire.resolvers.functions.signature import Signature, read_signature
 
 if TYPE_CHECKING:
     from decimal import Decimal

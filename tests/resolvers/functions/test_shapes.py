@@ -13,11 +13,11 @@ import pydantic
 import pytest
 import typing_extensions as te
 
-from tests.functions import annotation_shapes as shapes
-from tests.functions.test_annotations import normal, signature_of
+from tests.resolvers.functions import annotation_shapes as shapes
+from tests.resolvers.functions.test_annotations import normal, signature_of
 from toolwire.errors import InvalidField
-from toolwire.functions.annotations import form_at, schema_of, site_for
-from toolwire.functions.definitions import Definitions
+from toolwire.resolvers.functions.annotations import form_at, schema_of, site_for
+from toolwire.resolvers.functions.definitions import Definitions
 
 
 class Plain(msgspec.Struct):

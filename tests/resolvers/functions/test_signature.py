@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 import pydantic
 import pytest
 
-from tests.functions.annotation_shapes import Point, Unit
-from toolwire.functions.signature import Signature, read_signature
+from tests.resolvers.functions.annotation_shapes import Point, Unit
+from toolwire.resolvers.functions.signature import Signature, read_signature
 from toolwire.schema import TARGETS, fit
 from toolwire.types import Tool
 
@@ -339,7 +339,7 @@ def test_docstrings_are_found_where_functions_inherit_them() -> None:
 def test_nothing_heavy_is_imported_for_plain_functions() -> None:
     code = """
 import sys, dataclasses, datetime
-from toolwire.functions.signature import read_signature
+from toolwire.resolvers.functions.signature import read_signature
 @dataclasses.dataclass
 class At:
     when: datetime.datetime | None = None

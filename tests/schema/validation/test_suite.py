@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.corpus import found
-from tests.test_schema_laws import declared
+from tests.schema.test_laws import declared
 from toolwire.errors import InvalidSchema
-from toolwire.validation import Validator
+from toolwire.schema.validation import Validator
 
 REMOTE = "what lies outside of a schema is never fetched; the schema is refused"
 OWN_DRAFT = "a $schema that is no published draft would have to be fetched; the schema is refused"

@@ -1,11 +1,11 @@
 """An answer in the form of a type, from every provider: natively, by a tool, or by instruction."""
 
-from toolwire.structured.form import Form
-from toolwire.structured.mending import answer_to, next_messages, repair, settled, settled_history
-from toolwire.structured.reading import Found, Problems, read
-from toolwire.structured.wanted import Wanted
-from toolwire.structured.ways import ATTEMPTS, Way, prepare, way_of
-from toolwire.turns import ANSWER
+from toolwire.client.structured.form import Form
+from toolwire.client.structured.mending import answer_to, next_messages, repair, settled, settled_history
+from toolwire.client.structured.reading import Found, Problems, read
+from toolwire.client.structured.wanted import Wanted
+from toolwire.client.structured.ways import ATTEMPTS, Way, prepare, way_of
+from toolwire.loop.steps import ANSWER
 
 __all__ = [
     "ANSWER",

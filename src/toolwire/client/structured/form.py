@@ -11,12 +11,12 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.client.structured.mending import TOO_EARLY, is_answer, repair, settled, settled_history
+from toolwire.client.structured.reading import Found, Problems, read
+from toolwire.client.structured.wanted import Wanted
+from toolwire.client.structured.ways import Served, Way, prepare, way_of
 from toolwire.errors import NoStructuredOutput
-from toolwire.structured.mending import TOO_EARLY, is_answer, repair, settled, settled_history
-from toolwire.structured.reading import Found, Problems, read
-from toolwire.structured.wanted import Wanted
-from toolwire.structured.ways import Served, Way, prepare, way_of
-from toolwire.turns import Done, Ending
+from toolwire.loop.steps import Done, Ending
 from toolwire.types import Request, Response
 
 ANSWERED: frozenset[Ending] = frozenset({"answer", "terminal"})

@@ -12,10 +12,10 @@ from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
-from toolwire.arguments import argument_text
-from toolwire.structured.reading import Problems
-from toolwire.turns import ANSWER
+from toolwire.client.structured.reading import Problems
+from toolwire.loop.steps import ANSWER
 from toolwire.types import Message, Response, Text, ToolCall, ToolResult
+from toolwire.wire.arguments import argument_text
 
 AGAIN = "Give the whole answer again, in the form that was asked for."
 TOO_EARLY = (

@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from toolwire.arguments import parse_arguments
-from toolwire.endings import CUT
+from toolwire.client.structured.wanted import Wanted
+from toolwire.client.structured.ways import Way
+from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
-from toolwire.structured.wanted import Wanted
-from toolwire.structured.ways import Way
+from toolwire.loop.steps import ANSWER
 from toolwire.text_tagged.zones import Zone, zone_of
-from toolwire.turns import ANSWER
 from toolwire.types import Refusal, Response, ToolCall
+from toolwire.wire.arguments import parse_arguments
 
 MAX_PROBLEM = 600
 REFUSED = frozenset({"refusal", "content_filter"})

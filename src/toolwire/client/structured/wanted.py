@@ -13,13 +13,13 @@ from typing import Any, Self
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, InvalidSchema
-from toolwire.functions.annotations import form_at, site_for
-from toolwire.functions.definitions import Definitions
-from toolwire.functions.forms import Unreadable, copied
+from toolwire.resolvers.functions.annotations import form_at, site_for
+from toolwire.resolvers.functions.definitions import Definitions
+from toolwire.resolvers.functions.forms import Unreadable, copied
 from toolwire.schema import prune_nulls
 from toolwire.schema.targets import COMBINERS
-from toolwire.validation import Validator
-from toolwire.validation.places import NO_BASE, Place, based, places
+from toolwire.schema.validation import Validator
+from toolwire.schema.validation.places import NO_BASE, Place, based, places
 
 VALUE = "value"
 PATH = "output"

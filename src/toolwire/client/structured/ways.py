@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.client.structured.wanted import Wanted
 from toolwire.errors import InvalidField
-from toolwire.structured.wanted import Wanted
+from toolwire.loop.steps import ANSWER
 from toolwire.text_tagged.requests import add_words
-from toolwire.turns import ANSWER
 from toolwire.types import Loss, Message, Output, Request, Tool, ToolChoice
 
 Kind = Literal["native", "tool", "instruction"]

@@ -15,9 +15,9 @@ from toolwire.dialects.anthropic.parts import (
     finish,
     take_cache,
 )
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.names import made_id
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.wire.names import made_id
 
 
 def decode_call(block: dict[str, Any], place: int, index: int) -> Part:

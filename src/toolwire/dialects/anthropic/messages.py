@@ -25,8 +25,8 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.standins import remind
+from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.placeholders import remind
 from toolwire.types import (
     Audio,
     Document,

@@ -5,9 +5,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from toolwire.ledger import Ledger, made_by, take
-from toolwire.media import split_data_url
-from toolwire.names import WORDS, Grammar
+from toolwire.encoding.ledger import Ledger, made_by, take
+from toolwire.encoding.marks import Wire
 from toolwire.types import (
     Cache,
     Citation,
@@ -20,7 +19,8 @@ from toolwire.types import (
     Text,
     Thinking,
 )
-from toolwire.wire import Wire
+from toolwire.wire.media import split_data_url
+from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "anthropic"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar(WORDS, 256, distinct=True))

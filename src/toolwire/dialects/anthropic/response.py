@@ -4,11 +4,11 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.endings import asks, settle_calls, wants_calls
+from toolwire.encoding.finish import asks, settle_calls, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
-from toolwire.names import fingerprint, number_of
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
+from toolwire.wire.names import fingerprint, number_of
 
 FINISH_REASONS = {
     "end_turn": "stop",

@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from toolwire.arguments import parse_arguments
 from toolwire.dialects.anthropic.calls import decode_call
 from toolwire.dialects.anthropic.error import decode_error
 from toolwire.dialects.anthropic.parts import DIALECT, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
-from toolwire.endings import CUT, cut_off, is_half, wants_calls
-from toolwire.names import number_of
+from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
 from toolwire.streams import NOT_UTF8, StreamDecoder
 from toolwire.streams.slots import CallText
 from toolwire.types import (
@@ -38,6 +36,8 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.arguments import parse_arguments
+from toolwire.wire.names import number_of
 
 WORDS = {"text": "text", "thinking": "thinking"}
 GROWS = {"text_delta": "text", "thinking_delta": "thinking"}

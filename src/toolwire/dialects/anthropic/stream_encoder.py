@@ -9,15 +9,13 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.arguments import format_arguments
 from toolwire.dialects.anthropic.calls import encode_call
 from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
-from toolwire.endings import BROKEN, reads_as_whole, says_all
-from toolwire.framing import write_event
-from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, tuned
+from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, tuned
 from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own, left_at_step
 from toolwire.types import (
     CallDelta,
@@ -41,6 +39,8 @@ from toolwire.types import (
     ToolCall,
     Usage,
 )
+from toolwire.wire.arguments import format_arguments
+from toolwire.wire.framing import write_event
 
 OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
 OF_DELTA = frozenset({"container", "stop_details"})

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, finish, take_cache
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.settings import ABSENT, Understood
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}

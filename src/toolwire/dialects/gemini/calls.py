@@ -11,7 +11,6 @@ Rules of this file:
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolwire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     WIRE,
@@ -21,10 +20,11 @@ from toolwire.dialects.gemini.parts import (
     finish,
     nest,
 )
-from toolwire.ledger import form_of, made_by, take
-from toolwire.names import fingerprint, number_of, was_made
-from toolwire.standins import SEE_BELOW
+from toolwire.encoding.ledger import form_of, made_by, take
+from toolwire.encoding.placeholders import SEE_BELOW
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.wire.names import fingerprint, number_of, was_made
 
 NO_NAME = "unknown_tool"
 CALL = {"id", "name", "args"}

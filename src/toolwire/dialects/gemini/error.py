@@ -3,8 +3,8 @@
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
-from toolwire.faults import excerpt, kind_of_status, status_of
-from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.error_kinds import excerpt, kind_of_status, status_of
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
 KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {

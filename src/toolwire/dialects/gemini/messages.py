@@ -34,8 +34,8 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.ledger import form_of, made_by
-from toolwire.standins import remind
+from toolwire.encoding.ledger import form_of, made_by
+from toolwire.encoding.placeholders import remind
 from toolwire.types import (
     Audio,
     Document,

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
-from toolwire.names import Grammar
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
+from toolwire.encoding.marks import Wire
 from toolwire.types import (
     Audio,
     Document,
@@ -25,7 +25,7 @@ from toolwire.types import (
     Text,
     Thinking,
 )
-from toolwire.wire import Wire
+from toolwire.wire.names import Grammar
 
 DIALECT = "gemini"
 GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")

@@ -30,11 +30,11 @@ from toolwire.dialects.gemini.tools import (
     encode_tools,
     take_output,
 )
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.encoding.placeholders import BEGINNING
+from toolwire.encoding.repair import begin, is_begun, repair
+from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.repair import begin, is_begun, repair
-from toolwire.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
-from toolwire.standins import BEGINNING
 from toolwire.types import Context, Encoded, Request, Tool
 
 VERSION = "/v1beta/"

@@ -13,9 +13,9 @@ from toolwire.dialects.gemini.parts import (
     read_keys,
     write_keys,
 )
-from toolwire.endings import asks, wants_calls
+from toolwire.encoding.finish import asks, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
 FINISH_REASONS = {

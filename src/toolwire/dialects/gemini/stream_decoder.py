@@ -16,17 +16,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.accumulation import WORDS
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.error import decode_error
 from toolwire.dialects.gemini.messages import read_part
 from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
 from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
-from toolwire.endings import refuse, wants_calls
-from toolwire.names import fingerprint
-from toolwire.pieces import news_of
-from toolwire.settings import ABSENT
+from toolwire.encoding.finish import refuse, wants_calls
+from toolwire.encoding.settings import ABSENT
 from toolwire.streams import Speech, StreamDecoder, repair
+from toolwire.streams.accumulation import WORDS
+from toolwire.streams.merging import news_of
 from toolwire.streams.paths import Pieces
 from toolwire.streams.slots import index_of
 from toolwire.types import (
@@ -45,6 +44,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.names import fingerprint
 
 TEXT = Text("", opaque=WIRE.plain)
 THOUGHT = Thinking("", opaque=WIRE.plain)

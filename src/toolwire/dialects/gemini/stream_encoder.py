@@ -23,8 +23,7 @@ from toolwire.dialects.gemini.response import (
     encode_usage,
     is_blocked,
 )
-from toolwire.framing import JsonArray
-from toolwire.ledger import PLAIN, Quirks, form_of, made_by, tuned
+from toolwire.encoding.ledger import PLAIN, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own
 from toolwire.types import (
     CallEnd,
@@ -47,6 +46,7 @@ from toolwire.types import (
     ThinkingDelta,
     UsageDelta,
 )
+from toolwire.wire.framing import JsonArray
 
 BODIES: dict[type, dict[str, Any]] = {
     Text: {"text": ""},

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_of, read_keys, spelling
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.errors import InvalidSchema, UnsayableRequest
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.names import escape
-from toolwire.settings import ABSENT, Understood
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
+from toolwire.wire.names import escape
 
 DECLARED = "functionDeclarations"
 DECLARED_KEYS = (DECLARED, "function_declarations")

@@ -8,12 +8,12 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.arguments import argument_text, format_arguments, kind_of, parse_arguments
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, is_bare, take_images
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.names import made_id, was_made
-from toolwire.standins import STARTS, mark_error, read_error
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.placeholders import STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.wire.arguments import argument_text, format_arguments, kind_of, parse_arguments
+from toolwire.wire.names import made_id, was_made
 
 NAME_KEYS = ("tool_name", "name")
 

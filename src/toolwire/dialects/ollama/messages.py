@@ -18,7 +18,7 @@ from toolwire.dialects.ollama.calls import (
     encode_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, is_bare, take_images
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = ("user", "assistant", "system", "developer")

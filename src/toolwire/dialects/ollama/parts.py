@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.ledger import Ledger, form_of, made_by
-from toolwire.media import data_url, split_data_url
+from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.marks import Wire
 from toolwire.types import Document, Image, Opaque, Part, Refusal, Text, Thinking
-from toolwire.wire import Wire
+from toolwire.wire.media import data_url, split_data_url
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT)

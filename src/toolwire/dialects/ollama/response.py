@@ -5,11 +5,11 @@ from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.endings import asks, wants_calls
+from toolwire.encoding.finish import asks, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
-from toolwire.names import number_of
 from toolwire.types import Choice, Encoded, Response, Usage
+from toolwire.wire.names import number_of
 
 FINISH_REASONS = {"stop": "stop", "length": "length"}
 FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}

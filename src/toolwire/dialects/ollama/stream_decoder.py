@@ -15,17 +15,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.accumulation import WORDS
 from toolwire.dialects.ollama.calls import decode_calls
 from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
-from toolwire.endings import refuse
-from toolwire.framing import JsonLines
-from toolwire.names import number_of
-from toolwire.pieces import news_of
-from toolwire.settings import ABSENT
+from toolwire.encoding.finish import refuse
+from toolwire.encoding.settings import ABSENT
 from toolwire.streams import Speech, StreamDecoder
+from toolwire.streams.accumulation import WORDS
+from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -43,6 +41,8 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.framing import JsonLines
+from toolwire.wire.names import number_of
 
 TEXT = Text("", opaque=WIRE.plain)
 THOUGHT = Thinking("", opaque=WIRE.plain)

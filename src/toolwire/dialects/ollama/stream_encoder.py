@@ -18,7 +18,7 @@ from toolwire.dialects.ollama.error import encode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own
 from toolwire.types import (
     CallEnd,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, finish
-from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Request, ServerTool, Tool
 
 FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.arguments import argument_text, parse_arguments
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, finish
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.names import made_id, was_made
-from toolwire.standins import SEE_BELOW, STARTS, mark_error, read_error
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.placeholders import SEE_BELOW, STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.wire.arguments import argument_text, parse_arguments
+from toolwire.wire.names import made_id, was_made
 
 NO_IDS = frozenset({"", "null"})
 

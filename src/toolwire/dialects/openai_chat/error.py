@@ -3,7 +3,7 @@
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.faults import (
+from toolwire.encoding.error_kinds import (
     CODE_OF_KIND,
     KIND_OF_WORD,
     TYPE_OF_KIND,
@@ -11,7 +11,7 @@ from toolwire.faults import (
     kind_of_status,
     status_of,
 )
-from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
 

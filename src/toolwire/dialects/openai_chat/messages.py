@@ -30,7 +30,7 @@ from toolwire.dialects.openai_chat.parts import (
     finish,
     words_of,
 )
-from toolwire.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import (
     Audio,
     Message,

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from toolwire.ledger import Ledger, take
-from toolwire.media import data_url, split_data_url
-from toolwire.names import WORDS, Grammar
-from toolwire.pieces import add_texts, join_texts
+from toolwire.encoding.ledger import Ledger, take
+from toolwire.encoding.marks import Wire
+from toolwire.streams.merging import add_texts, join_texts
 from toolwire.types import Audio, Cache, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
-from toolwire.wire import Wire
+from toolwire.wire.media import data_url, split_data_url
+from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-chat"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 64), ids=Grammar("!-~", 40))

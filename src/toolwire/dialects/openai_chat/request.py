@@ -14,11 +14,9 @@ from toolwire.dialects.openai_chat.tools import (
     encode_choice,
     encode_tools,
 )
-from toolwire.errors import InvalidBody, UnsayableRequest
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.names import WORDS, Grammar, escape
-from toolwire.repair import repair, say_json
-from toolwire.settings import (
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.settings import (
     ABSENT,
     NUMBER,
     Setting,
@@ -30,7 +28,9 @@ from toolwire.settings import (
     settle,
     texts,
 )
+from toolwire.errors import InvalidBody, UnsayableRequest
 from toolwire.types import Context, Encoded, Message, Output, Request
+from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/chat/completions"
 NAMES = Grammar(WORDS, 64)

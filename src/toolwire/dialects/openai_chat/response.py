@@ -4,15 +4,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.counts import Counts
 from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
-from toolwire.endings import CUT, asks, settle_calls, wants_calls
+from toolwire.encoding.finish import CUT, asks, settle_calls, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
+from toolwire.encoding.token_counts import Counts
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
-from toolwire.names import fingerprint, number_of
 from toolwire.types import Choice, Encoded, Response
+from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("prompt_tokens", "completion_tokens")
 FINISH_REASONS = {

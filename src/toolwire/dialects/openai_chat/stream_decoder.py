@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.accumulation import NEVER_ENDED, cite
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
 from toolwire.dialects.openai_chat.error import decode_error
 from toolwire.dialects.openai_chat.messages import REASONING_KEYS, take_audio
@@ -31,12 +30,12 @@ from toolwire.dialects.openai_chat.response import (
     decode_shell,
     read_finish,
 )
-from toolwire.endings import CUT, cut_off, is_half
-from toolwire.ledger import form_of
-from toolwire.names import number_of
-from toolwire.pieces import add_texts, join_pieces, join_texts, news_of
-from toolwire.settings import ABSENT
+from toolwire.encoding.finish import CUT, cut_off, is_half
+from toolwire.encoding.ledger import form_of
+from toolwire.encoding.settings import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder
+from toolwire.streams.accumulation import NEVER_ENDED, cite
+from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.streams.slots import CallText, Slots, index_of
 from toolwire.types import (
     CallDelta,
@@ -57,6 +56,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.names import number_of
 
 CHUNK = "chat.completion.chunk"
 USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})

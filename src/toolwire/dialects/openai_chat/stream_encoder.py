@@ -9,14 +9,12 @@ Rules of this file:
 from collections.abc import Iterable
 from typing import Any
 
-from toolwire.arguments import argument_text
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word
-from toolwire.endings import BROKEN, reads_as_whole, says_all
-from toolwire.framing import write_event
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, DONE, StreamEncoder, encode_json, left_at_step
 from toolwire.types import (
     Audio,
@@ -41,6 +39,8 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
 )
+from toolwire.wire.arguments import argument_text
+from toolwire.wire.framing import write_event
 
 CHUNK = "chat.completion.chunk"
 

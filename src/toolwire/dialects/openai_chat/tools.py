@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, finish
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.settings import ABSENT, Understood
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 TOOL_LIMIT = 128

@@ -11,7 +11,6 @@ Rules of this file:
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.arguments import argument_text, parse_arguments
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
     TYPE_AND_TEXT,
@@ -22,11 +21,12 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
-from toolwire.endings import cut_off
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.names import fingerprint, made_id, was_made
-from toolwire.standins import ERROR, STARTS, mark_error, read_error
+from toolwire.encoding.finish import cut_off
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.placeholders import ERROR, STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Response, Thinking, ToolCall, ToolResult
+from toolwire.wire.arguments import argument_text, parse_arguments
+from toolwire.wire.names import fingerprint, made_id, was_made
 
 CALLS = ("function_call", "custom_tool_call")
 RESULTS = ("function_call_output", "custom_tool_call_output")

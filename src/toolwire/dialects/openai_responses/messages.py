@@ -43,7 +43,7 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
-from toolwire.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import (
     Message,
     Opaque,

@@ -9,11 +9,11 @@ Rules of this file:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.media import data_url, split_data_url
-from toolwire.names import WORDS, Grammar
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.marks import Wire
 from toolwire.types import Cache, Citation, Document, Image, Opaque, Part, Refusal, Text
-from toolwire.wire import Wire
+from toolwire.wire.media import data_url, split_data_url
+from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-responses"
 WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar("!-~", 64, distinct=True))

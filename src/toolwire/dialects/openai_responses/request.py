@@ -21,12 +21,21 @@ from toolwire.dialects.openai_responses.tools import (
     encode_choice,
     encode_tools,
 )
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.settings import (
+    ABSENT,
+    Setting,
+    Settings,
+    Understood,
+    at_least,
+    plain,
+    sampling,
+    settle,
+)
 from toolwire.errors import InvalidBody
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.names import WORDS, Grammar, escape
-from toolwire.repair import repair, say_json
-from toolwire.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
+from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/responses"
 LOGPROBS = "message.output_text.logprobs"

@@ -13,19 +13,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.accumulation import WORDS
-from toolwire.arguments import parse_arguments
-from toolwire.counts import Counts
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, decode_reasoning
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
-from toolwire.endings import CUT, asks, cut_off, refuse, settle_calls, wants_calls
+from toolwire.encoding.finish import CUT, asks, cut_off, refuse, settle_calls, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
+from toolwire.encoding.settings import NUMBER
+from toolwire.encoding.token_counts import Counts
 from toolwire.errors import FrameTooLarge, InvalidBody
-from toolwire.framing import LIMIT
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
-from toolwire.names import fingerprint, number_of
-from toolwire.settings import NUMBER
+from toolwire.streams.accumulation import WORDS
 from toolwire.streams.arrivals import Item
 from toolwire.types import (
     CallDelta,
@@ -41,6 +38,9 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
+from toolwire.wire.arguments import parse_arguments
+from toolwire.wire.framing import LIMIT
+from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("input_tokens", "output_tokens", complete=True)
 STATUSES = {

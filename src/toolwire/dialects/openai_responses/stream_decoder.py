@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from toolwire.accumulation import tell
 from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_reasoning
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, is_annotation
 from toolwire.dialects.openai_responses.response import GROWS, Said, decode_response, draft, read_finish
-from toolwire.endings import CUT, cut_off, is_half
-from toolwire.ledger import form_of
-from toolwire.names import number_of
+from toolwire.encoding.finish import CUT, cut_off, is_half
+from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder
+from toolwire.streams.accumulation import tell
 from toolwire.streams.arrivals import Arrival, Item, Steps, is_text
 from toolwire.streams.slots import index_of
 from toolwire.types import (
@@ -39,6 +38,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.names import number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
 USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})

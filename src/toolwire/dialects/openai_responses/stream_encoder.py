@@ -11,16 +11,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.arguments import format_arguments
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
 from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation, lose_part
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
-from toolwire.faults import TYPE_OF_KIND
-from toolwire.framing import write_event
-from toolwire.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.names import Ids
+from toolwire.encoding.error_kinds import TYPE_OF_KIND
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own, left_at_step
 from toolwire.types import (
     CallDelta,
@@ -46,6 +43,9 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
+from toolwire.wire.arguments import format_arguments
+from toolwire.wire.framing import write_event
+from toolwire.wire.names import Ids
 
 NO_RESPONSE = Response()
 WORDS = frozenset({Text, Refusal, Thinking})

@@ -10,10 +10,9 @@ Rules of this file:
 from collections.abc import Iterable
 from typing import Any
 
-from toolwire.arguments import format_arguments, parse_arguments
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.ledger import Ledger, form_of, made_by, take
-from toolwire.settings import ABSENT, Understood
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.types import (
     Opaque,
     Part,
@@ -24,6 +23,7 @@ from toolwire.types import (
     Tool,
     ToolChoice,
 )
+from toolwire.wire.arguments import format_arguments, parse_arguments
 
 KINDS = frozenset({"function", "custom"})
 PLAIN_TOOL = 5

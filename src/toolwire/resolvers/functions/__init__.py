@@ -1,6 +1,6 @@
 """Tools from Python: what a function's annotations and docstring say, as a declared tool."""
 
-from toolwire.functions.declare import FunctionTool, tool
-from toolwire.functions.signature import Signature, read_signature
+from toolwire.resolvers.functions.declare import FunctionTool, tool
+from toolwire.resolvers.functions.signature import Signature, read_signature
 
 __all__ = ["FunctionTool", "Signature", "read_signature", "tool"]

@@ -16,16 +16,16 @@ from functools import partial
 from typing import Annotated, Any, ForwardRef, Literal, NewType, TypeVar, Union, get_args, get_origin
 
 from toolwire.errors import InvalidSchema
-from toolwire.functions import foreign, shapes
-from toolwire.functions.constraints import annotated
-from toolwire.functions.containers import ARRAYS, MAPS, array, mapping, pair
-from toolwire.functions.definitions import Definitions
-from toolwire.functions.enumerations import enumeration, literal
-from toolwire.functions.forms import TEXT, Form
-from toolwire.functions.scalars import LEAVES, scalar_of
-from toolwire.functions.scopes import Scope, scope_of_module
-from toolwire.functions.sites import Site
-from toolwire.functions.unions import union_of
+from toolwire.resolvers.functions import foreign, shapes
+from toolwire.resolvers.functions.constraints import annotated
+from toolwire.resolvers.functions.containers import ARRAYS, MAPS, array, mapping, pair
+from toolwire.resolvers.functions.definitions import Definitions
+from toolwire.resolvers.functions.enumerations import enumeration, literal
+from toolwire.resolvers.functions.forms import TEXT, Form
+from toolwire.resolvers.functions.scalars import LEAVES, scalar_of
+from toolwire.resolvers.functions.scopes import Scope, scope_of_module
+from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.unions import union_of
 
 Handler = Callable[[Any, Site], Form]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.arguments import kind_of
 from toolwire.errors import InvalidField
-from toolwire.functions.forms import Read, Unreadable
+from toolwire.resolvers.functions.forms import Read, Unreadable
+from toolwire.wire.arguments import kind_of
 
 Bound = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -17,9 +17,9 @@ from typing import Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from toolwire.functions.forms import NUMBERS, Form, Read, Schema, Unreadable, copied
-from toolwire.functions.sites import Site
-from toolwire.functions.unions import NOTES, union_of
+from toolwire.resolvers.functions.forms import NUMBERS, Form, Read, Schema, Unreadable, copied
+from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.unions import NOTES, union_of
 
 Check = Callable[[Any], bool]
 

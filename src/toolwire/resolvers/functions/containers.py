@@ -6,8 +6,8 @@ from collections import abc as collections_abc
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from toolwire.functions.forms import TEXT, Form, Read, Schema, Unreadable, of_kind, read_text, wrong
-from toolwire.functions.sites import Site
+from toolwire.resolvers.functions.forms import TEXT, Form, Read, Schema, Unreadable, of_kind, read_text, wrong
+from toolwire.resolvers.functions.sites import Site
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 WHOLE_KEYS: Schema = {"pattern": "^-?(0|[1-9][0-9]*)$"}

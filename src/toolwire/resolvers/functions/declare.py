@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar, overload
 
 from toolwire.errors import InvalidField
-from toolwire.functions.signature import Signature, read_signature
+from toolwire.resolvers.functions.signature import Signature, read_signature
 from toolwire.types import Tool
 
 C = TypeVar("C")

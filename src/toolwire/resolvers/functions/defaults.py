@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolwire.functions.forms import Schema
+from toolwire.resolvers.functions.forms import Schema
 
 FACTORIES = frozenset({list, dict, set, frozenset, tuple, str, int, float, bool, bytes})
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from toolwire.functions.forms import KINDS, Form, Schema, copied
+from toolwire.resolvers.functions.forms import KINDS, Form, Schema, copied
 
 PREFIX = "#/$defs/"
 _UNSAYABLE = re.compile(r"[^a-zA-Z0-9.\-_]")

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable
 from enum import Enum
 from typing import Any, get_args
 
-from toolwire.functions.forms import Form, Read, Schema, Unreadable, kind_in_schema
-from toolwire.functions.sites import Site
+from toolwire.resolvers.functions.forms import Form, Read, Schema, Unreadable, kind_in_schema
+from toolwire.resolvers.functions.sites import Site
 
 SCALARS = (str, int, float, bool, type(None))
 

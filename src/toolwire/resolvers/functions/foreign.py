@@ -13,9 +13,9 @@ from typing import Any, get_origin
 
 import msgspec
 
-from toolwire.functions.definitions import PREFIX, plain_name, renamed
-from toolwire.functions.forms import KINDS, NUMBERS, Form, Schema, Unreadable
-from toolwire.functions.sites import Site
+from toolwire.resolvers.functions.definitions import PREFIX, plain_name, renamed
+from toolwire.resolvers.functions.forms import KINDS, NUMBERS, Form, Schema, Unreadable
+from toolwire.resolvers.functions.sites import Site
 
 MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.arguments import kind_of
+from toolwire.wire.arguments import kind_of
 
 Schema = dict[str, Any]
 Read = Callable[[Any], Any]

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import ValidationError, convert
 
-from toolwire.functions.forms import (
+from toolwire.resolvers.functions.forms import (
     ANYTHING,
     BOOLEAN,
     INTEGER,

@@ -15,12 +15,12 @@ from typing import Any, ForwardRef, Generic, Protocol, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct
 
-from toolwire.functions.containers import places_form
-from toolwire.functions.defaults import default_in
-from toolwire.functions.forms import Form, Read, Schema, Unreadable, of_kind, wrong
-from toolwire.functions.scopes import Scope, scope_of_class
-from toolwire.functions.sites import Site
-from toolwire.functions.unions import nullable
+from toolwire.resolvers.functions.containers import places_form
+from toolwire.resolvers.functions.defaults import default_in
+from toolwire.resolvers.functions.forms import Form, Read, Schema, Unreadable, of_kind, wrong
+from toolwire.resolvers.functions.scopes import Scope, scope_of_class
+from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.unions import nullable
 
 Hints = dict[str, tuple[Any, Scope]]
 Shape = Callable[[Any, Any, Site], Form]

@@ -15,18 +15,18 @@ from typing import Annotated, Any, get_args, get_origin
 from msgspec import NODEFAULT, Struct
 
 from toolwire.errors import InvalidSchema
-from toolwire.functions.annotations import form_at, site_for
-from toolwire.functions.binding import Bound, Plan
-from toolwire.functions.constraints import annotated
-from toolwire.functions.containers import reading_all
-from toolwire.functions.defaults import default_in
-from toolwire.functions.definitions import Definitions
-from toolwire.functions.docstrings import read_docstring
-from toolwire.functions.foreign import is_field
-from toolwire.functions.forms import Form, Read, Schema
-from toolwire.functions.scopes import innermost, layers, scope_of_function
-from toolwire.functions.sites import Site
-from toolwire.functions.unions import nullable
+from toolwire.resolvers.functions.annotations import form_at, site_for
+from toolwire.resolvers.functions.binding import Bound, Plan
+from toolwire.resolvers.functions.constraints import annotated
+from toolwire.resolvers.functions.containers import reading_all
+from toolwire.resolvers.functions.defaults import default_in
+from toolwire.resolvers.functions.definitions import Definitions
+from toolwire.resolvers.functions.docstrings import read_docstring
+from toolwire.resolvers.functions.foreign import is_field
+from toolwire.resolvers.functions.forms import Form, Read, Schema
+from toolwire.resolvers.functions.scopes import innermost, layers, scope_of_function
+from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.unions import nullable
 
 Parameter = inspect.Parameter
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

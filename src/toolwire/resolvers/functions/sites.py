@@ -7,10 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidSchema, ToolwireError
-from toolwire.functions.definitions import Definitions
-from toolwire.functions.docstrings import Docstring, docstring_of_class
-from toolwire.functions.forms import Form
-from toolwire.functions.scopes import Scope, scope_of_module, text_of
+from toolwire.resolvers.functions.definitions import Definitions
+from toolwire.resolvers.functions.docstrings import Docstring, docstring_of_class
+from toolwire.resolvers.functions.forms import Form
+from toolwire.resolvers.functions.scopes import Scope, scope_of_module, text_of
 
 
 class Site(Struct, frozen=True):

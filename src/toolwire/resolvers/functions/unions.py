@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.functions.definitions import Definitions, written
-from toolwire.functions.forms import NULL, Form, Read, Schema, Unreadable, kind_in_schema
+from toolwire.resolvers.functions.definitions import Definitions, written
+from toolwire.resolvers.functions.forms import NULL, Form, Read, Schema, Unreadable, kind_in_schema
 
 STEPS = 100_000
 NOTES = ("title", "description", "examples", "deprecated")

@@ -1,5 +1,5 @@
 """Arguments against the schema of their tool, before anything runs: what is admitted, and what is said."""
 
-from toolwire.validation.validator import Validator
+from toolwire.schema.validation.validator import Validator
 
 __all__ = ["Validator"]

@@ -18,9 +18,9 @@ from toolwire.schema.conjunction import as_list
 from toolwire.schema.document import MAX_NESTING, measure
 from toolwire.schema.draft import FORMS, is_number, present
 from toolwire.schema.targets import CONSTRAINTS, TYPES, Schema
-from toolwire.validation.growth import cost
-from toolwire.validation.patterns import LIGHT, MAX_WEIGHT, weight
-from toolwire.validation.places import (
+from toolwire.schema.validation.growth import cost
+from toolwire.schema.validation.patterns import LIGHT, MAX_WEIGHT, weight
+from toolwire.schema.validation.places import (
     NAMED,
     NO_BASE,
     ONE,
@@ -31,7 +31,7 @@ from toolwire.validation.places import (
     based,
     places,
 )
-from toolwire.validation.values import Display, flaw_of, weigh
+from toolwire.schema.validation.values import Display, flaw_of, weigh
 
 LATEST = "Draft202012Validator"
 DRAFTS: Mapping[str, str] = {

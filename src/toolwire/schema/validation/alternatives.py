@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from toolwire.validation.places import Place
-from toolwire.validation.values import Spot
-from toolwire.validation.walk import Walk
-from toolwire.validation.wording import said
+from toolwire.schema.validation.places import Place
+from toolwire.schema.validation.values import Spot
+from toolwire.schema.validation.walk import Walk
+from toolwire.schema.validation.wording import said
 
 MAX_EXPLORED = 4
 

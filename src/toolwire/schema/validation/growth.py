@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema.document import measure
-from toolwire.validation.places import ONLY_REFERRED, SAME_VALUE, Place, Resources, held, places
+from toolwire.schema.validation.places import ONLY_REFERRED, SAME_VALUE, Place, Resources, held, places
 
 MAX_COST = 300_000
 PUBLISHED_COST = 500

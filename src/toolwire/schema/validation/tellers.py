@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from toolwire.validation.alternatives import closest
-from toolwire.validation.places import SAME_VALUE, Place, held
-from toolwire.validation.values import Spot
-from toolwire.validation.walk import LAST, Teller, Walk
-from toolwire.validation.wording import WORDS, counted, form, missing, named, said, sentence, unknown
+from toolwire.schema.validation.alternatives import closest
+from toolwire.schema.validation.places import SAME_VALUE, Place, held
+from toolwire.schema.validation.values import Spot
+from toolwire.schema.validation.walk import LAST, Teller, Walk
+from toolwire.schema.validation.wording import WORDS, counted, form, missing, named, said, sentence, unknown
 
 _LEVELS = 4
 _MOST_NAMES = 1000

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from toolwire.errors import InvalidSchema
-from toolwire.validation.admission import REF_STANDS_ALONE, Admitted, admit
-from toolwire.validation.patterns import MAX_WORK, METER, Meter, MeteredPattern, linear, stepping
-from toolwire.validation.places import NO_BASE, Place, Resources, based
-from toolwire.validation.tellers import TELLERS
-from toolwire.validation.values import Display, Spot, flaw_of, weigh
-from toolwire.validation.walk import Ground, Walk
-from toolwire.validation.wording import said, sentence
+from toolwire.schema.validation.admission import REF_STANDS_ALONE, Admitted, admit
+from toolwire.schema.validation.patterns import MAX_WORK, METER, Meter, MeteredPattern, linear, stepping
+from toolwire.schema.validation.places import NO_BASE, Place, Resources, based
+from toolwire.schema.validation.tellers import TELLERS
+from toolwire.schema.validation.values import Display, Spot, flaw_of, weigh
+from toolwire.schema.validation.walk import Ground, Walk
+from toolwire.schema.validation.wording import said, sentence
 
 MAX_LISTED = 20
 MAX_COUNTED = 1000

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from toolwire.validation.places import REFERENCES, Place, Resources
-from toolwire.validation.values import Display, Spot
-from toolwire.validation.wording import named, sentence
+from toolwire.schema.validation.places import REFERENCES, Place, Resources
+from toolwire.schema.validation.values import Display, Spot
+from toolwire.schema.validation.wording import named, sentence
 
 MAX_LEVELS = 100
 MAX_HINTS = 20

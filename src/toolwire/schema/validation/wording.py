@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from toolwire.validation.values import SHOWN, Display, Spot, kind_of, shortened
+from toolwire.schema.validation.values import SHOWN, Display, Spot, kind_of, shortened
 
 MAX_NAMES = 20
 MAX_SENTENCE = 600

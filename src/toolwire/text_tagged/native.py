@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from toolwire.arguments import kind_of
 from toolwire.errors import InvalidField
 from toolwire.text_tagged.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of, read_object
 from toolwire.types import Message, Response, ToolCall
+from toolwire.wire.arguments import kind_of
 
 NO_CALLS = frozenset({"text", "thinking", "redacted_thinking"})
 EXPECTED = "a call has a function with a name and arguments, or is a tool_use with a name and an input"

@@ -22,12 +22,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.endings import CUT
+from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
+from toolwire.text_tagged import native
 from toolwire.text_tagged.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of
 from toolwire.text_tagged.reading import read_text
 from toolwire.text_tagged.weaving import calls_in_text
-from toolwire.tool_calls import native
 from toolwire.types import Message, Response, Text, ToolCall
 
 __all__ = ["CallError", "Parsed", "extract", "extract_or_raise", "native"]

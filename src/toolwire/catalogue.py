@@ -1,0 +1,33 @@
+"""Models, prices and what is known of local ones, each entry with its date and source."""
+
+from toolwire.providers.catalogue import (
+    Catalogue,
+    Layer,
+    Model,
+    Price,
+    ProviderTraits,
+    Retirement,
+    built_in,
+    cost,
+    hints,
+    model,
+    models,
+    provider,
+    providers,
+)
+
+__all__ = [
+    "Catalogue",
+    "Layer",
+    "Model",
+    "Price",
+    "ProviderTraits",
+    "Retirement",
+    "built_in",
+    "cost",
+    "hints",
+    "model",
+    "models",
+    "provider",
+    "providers",
+]

@@ -1,0 +1,1 @@
+"""What every encode and decode shares: losses, settings, marks, placeholders, and histories made legal."""

@@ -1,0 +1,21 @@
+"""The tool loop without I/O: its steps, its limits and its endings."""
+
+from toolwire.loop.run import Accept, Loop, Price, add_usage, tool_loop
+from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, Outcome, RunTools, Step
+
+__all__ = [
+    "Accept",
+    "AskModel",
+    "Broken",
+    "Cancelled",
+    "Done",
+    "Ending",
+    "Loop",
+    "LoopLimits",
+    "Outcome",
+    "Price",
+    "RunTools",
+    "Step",
+    "add_usage",
+    "tool_loop",
+]

@@ -1,0 +1,5 @@
+"""Makes a history legal: each call is followed by its result."""
+
+from toolwire.encoding.repair import repair
+
+__all__ = ["repair"]

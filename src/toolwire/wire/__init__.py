@@ -1,0 +1,1 @@
+"""Bytes and texts: frames, JSON, argument texts, names, and the shape of HTTP."""
