@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 
 _counter = itertools.count(1)
-WORDS = (
-    "the build fails in the second step because a module that the test needs is missing from the image"
-).split()
+WORDS = ("the build fails in the second step because a module that the test needs is missing from the image").split()
 
 
 def prose(seed: int, length: int) -> str:

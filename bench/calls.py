@@ -79,12 +79,8 @@ def ours() -> dict[str, Callable[[], float]]:
         "a function, execute of one call": lambda: spent(
             lambda call: execute([call], session), calls_of(fresh(), "no_op")
         ),
-        "an async function, resolver.aresolve": lambda: in_loop(
-            resolver.aresolve, calls_of(fresh(), "async_no_op")
-        ),
-        "a function in a thread, resolver.aresolve": lambda: in_loop(
-            resolver.aresolve, calls_of(fresh(), "no_op")
-        ),
+        "an async function, resolver.aresolve": lambda: in_loop(resolver.aresolve, calls_of(fresh(), "async_no_op")),
+        "a function in a thread, resolver.aresolve": lambda: in_loop(resolver.aresolve, calls_of(fresh(), "no_op")),
     }
 
 
@@ -137,9 +133,7 @@ def _langchain() -> dict[str, Callable[[], float]]:
 
 def report() -> None:
     """Print what each way costs on top of calling the function."""
-    print(
-        f"\na decoded call to its validated execution, us on top of calling a no-op; target at most {TARGET}"
-    )
+    print(f"\na decoded call to its validated execution, us on top of calling a no-op; target at most {TARGET}")
     base = median(lambda: spent(lambda given: no_op(**given), fresh()))
     own = {name: median(measure) - base for name, measure in ours().items()}
     others = {name: median(measure) - base for name, measure in peers().items()}

@@ -278,9 +278,7 @@ def measure(url: str, *, shown: bool, rounds: int) -> dict[str, tuple[float, flo
                 if number >= WARMING:
                     pairs[name].append((below * 1e6, (whole - below) * 1e6))
     median = statistics.median
-    return {
-        name: (median(b for b, _ in told), median(more for _, more in told)) for name, told in pairs.items()
-    }
+    return {name: (median(b for b, _ in told), median(more for _, more in told)) for name, told in pairs.items()}
 
 
 def environments() -> list[str]:

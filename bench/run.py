@@ -89,9 +89,7 @@ def _rosetta() -> Work:
     from llm_rosetta import convert  # noqa: PLC0415 - only where it is installed
 
     def work(data: bytes) -> bytes:
-        return msgspec.json.encode(
-            convert(msgspec.json.decode(data), "anthropic", source_provider="openai_chat")
-        )
+        return msgspec.json.encode(convert(msgspec.json.decode(data), "anthropic", source_provider="openai_chat"))
 
     return work
 
@@ -175,9 +173,7 @@ def report_import() -> None:
             statistics.median(float(run[1]) for run in runs),
         )
     added = (costs["toolwire"][0] - costs["bare"][0]) * 1000
-    print(
-        f"\nimport toolwire adds {added:.1f} ms and {(costs['toolwire'][1] - costs['bare'][1]) / 1024:.1f} MB"
-    )
+    print(f"\nimport toolwire adds {added:.1f} ms and {(costs['toolwire'][1] - costs['bare'][1]) / 1024:.1f} MB")
 
 
 def main() -> None:

@@ -51,9 +51,7 @@ def plant(root: Path) -> None:
     for number in range(FILES):
         folder = root / f"p{number % 25}" / f"m{number // 25 % 20}"
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [
-            " ".join(dice.choices(WORDS, k=dice.randrange(3, 10))) for _ in range(dice.randrange(20, 160))
-        ]
+        lines = [" ".join(dice.choices(WORDS, k=dice.randrange(3, 10))) for _ in range(dice.randrange(20, 160))]
         lines += ["the needle_here is found"] if number % 200 == 0 else []
         (folder / f"f{number}.py").write_text("\n".join(lines) + "\n")
 

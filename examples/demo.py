@@ -27,7 +27,7 @@ from toolwire.dialects import ALIASES, NAMES
 from toolwire.testing import simulate
 from toolwire.testing.expecting import words_of
 from toolwire.types import Request, ToolCall, ToolResult
-from toolwire.wire.transport import Answer, HttpRequest, Stop, Timeouts
+from toolwire.wire.transport import HttpRequest, HttpResponse, Stop, Timeouts
 
 PROJECT = Path(__file__).parent / "project"
 TASK = "A test of this project fails. Find out why, and fix it."
@@ -50,9 +50,7 @@ WIDTH, STRING, FIRST, LAST = 108, 76, 4, 2
 
 def model(request: Request, turn: Any) -> list[Any]:
     """Say what comes next."""
-    given = [
-        words_of(part) for message in request.messages for part in message.parts if type(part) is ToolResult
-    ]
+    given = [words_of(part) for message in request.messages for part in message.parts if type(part) is ToolResult]
     return STEPS[turn.round](given)
 
 
@@ -93,9 +91,7 @@ def mend(given: list[str]) -> list[Any]:
 def answer(given: list[str]) -> list[Any]:
     """Say how it went, by what the tests said."""
     passed = given[-1].rstrip().endswith("OK")
-    return [
-        f"`seconds_of` adds up its units now. {'All tests pass.' if passed else 'I could not run tests.'}"
-    ]
+    return [f"`seconds_of` adds up its units now. {'All tests pass.' if passed else 'I could not run tests.'}"]
 
 
 STEPS: list[Callable[[list[str]], list[Any]]] = [look, search, read, mend, answer]
@@ -107,7 +103,7 @@ STEPS: list[Callable[[list[str]], list[Any]]] = [look, search, read, mend, answe
 class Recorded:
     """An answer, and what was read of it."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpResponse) -> None:
         self.status, self.headers, self.answer, self.data = answer.status, answer.headers, answer, b""
 
     def __getattr__(self, name: str) -> Any:
@@ -174,9 +170,7 @@ def code_tools(folder: Path, screen: Screen) -> CodeTools:
     variables = {"PATH": f"{python / 'bin'}:{PATH}", "PYTHONDONTWRITEBYTECODE": "1"}
     kit = CodeTools(folder, environment=variables, **lent)
     if kit.sandbox == "refused":
-        screen.line(
-            "[no sandbox here (`toolwire doctor` says why): the commands of the demo run without]", "note"
-        )
+        screen.line("[no sandbox here (`toolwire doctor` says why): the commands of the demo run without]", "note")
         kit = CodeTools(folder, sandbox="none", environment=variables)
     return kit
 

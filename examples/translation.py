@@ -37,9 +37,7 @@ def conversation() -> Request:
             ],
         ),
     ]
-    return Request(
-        model="some-model", max_tokens=500, seed=7, context=Context("Be brief.", messages, [WEATHER])
-    )
+    return Request(model="some-model", max_tokens=500, seed=7, context=Context("Be brief.", messages, [WEATHER]))
 
 
 def show(title: str, value: Any) -> None:

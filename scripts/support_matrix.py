@@ -120,10 +120,7 @@ def _conversations() -> dict[str, Request]:
         ],
         "words after a call": [_ASK, Message("assistant", [_CALL, Text("I looked.")]), _result("one")],
     }
-    return {
-        concept: replace(_BASE, context=Context(None, messages, [_TOOL]))
-        for concept, messages in values.items()
-    }
+    return {concept: replace(_BASE, context=Context(None, messages, [_TOOL])) for concept, messages in values.items()}
 
 
 def _with(part: Part) -> Message:
@@ -142,9 +139,7 @@ def _tools() -> dict[str, Request]:
         "tool name with any character": replace(_TOOL, name="srv/look.up"),
         "cache mark on a tool": replace(_TOOL, cache=Cache()),
     }
-    probes = {
-        concept: replace(_BASE, context=Context(None, [_ASK], [tool])) for concept, tool in values.items()
-    }
+    probes = {concept: replace(_BASE, context=Context(None, [_ASK], [tool])) for concept, tool in values.items()}
     return {"system prompt": replace(_BASE, context=Context("Be brief.", [_ASK], [_TOOL])), **probes}
 
 
@@ -157,9 +152,7 @@ def _responses() -> dict[str, Response]:
             "stop",
         ),
         "answer: cut by length": Response.of(Message("assistant", "Yes"), "length"),
-        "answer: ended by a stop sequence": Response(
-            choices=[Choice(Message("assistant", "Yes"), "stop_sequence")]
-        ),
+        "answer: ended by a stop sequence": Response(choices=[Choice(Message("assistant", "Yes"), "stop_sequence")]),
         "answer: filtered": Response.of(Message("assistant", "Yes"), "content_filter"),
         "answer: paused": Response.of(Message("assistant", "Yes"), "pause"),
         "answer: several choices": Response(

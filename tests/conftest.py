@@ -55,9 +55,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["tally"] = dict(counts)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Print the counts."""
     del exitstatus
     for what, count in sorted(config.stash.get(TALLY, Counter[str]()).items()):

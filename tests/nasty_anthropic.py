@@ -47,9 +47,7 @@ def stop(index: int) -> bytes:
 
 def end(reason: Any = "tool_use") -> bytes:
     """Write why the answer ended."""
-    return named(
-        "message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 2}
-    )
+    return named("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 2})
 
 
 MESSAGE: Body = {"id": "m1", "type": "message", "role": "assistant", "model": "m", "content": []}
@@ -185,18 +183,14 @@ BLOCKS = (
         calls=B,
         broken=('{"x"',),
     ),
-    row(
-        "a whole input at the start", START, tool(0, "a", "f", input={"x": 1}), stop(0), end(), STOP, calls=A
-    ),
+    row("a whole input at the start", START, tool(0, "a", "f", input={"x": 1}), stop(0), end(), STOP, calls=A),
     row(
         "words at the start",
         *(START, begin(0, type="text", text="Hel"), say(0, "lo"), stop(0), end("end_turn"), STOP),
         text="Hello",
         finish="stop",
     ),
-    row(
-        "words without a start", START, say(0, "Hi"), stop(0), end("end_turn"), STOP, text="Hi", finish="stop"
-    ),
+    row("words without a start", START, say(0, "Hi"), stop(0), end("end_turn"), STOP, text="Hi", finish="stop"),
     row(
         "input without a start",
         START,

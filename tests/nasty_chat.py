@@ -275,15 +275,11 @@ ENDINGS = (
     row("lost in the text", ROLE, say("Hel"), text="Hel", finish="incomplete", ended=False),
     row("lost in a call", *FIRST[:-1], broken=('{"x"',), finish="incomplete", ended=False),
     row("lost after a call that nothing closed", *FIRST, broken=(X,), finish="incomplete", ended=False),
-    row(
-        "lost in the second call", *FIRST, SECOND[0], calls=A, broken=("",), finish="incomplete", ended=False
-    ),
+    row("lost in the second call", *FIRST, SECOND[0], calls=A, broken=("",), finish="incomplete", ended=False),
     row("lost in a frame", *FIRST[:-1], FIRST[-1][:-9], broken=('{"x"',), finish="incomplete", ended=False),
     row("an error in the text", ROLE, say("Hel"), ERROR, say("lo"), text="Hel", finish="error", ended=False),
     row("an error in a call", *FIRST, ERROR, broken=(X,), finish="error", ended=False),
-    row(
-        "an error after a call", *FIRST, SECOND[0], ERROR, calls=A, broken=("",), finish="error", ended=False
-    ),
+    row("an error after a call", *FIRST, SECOND[0], ERROR, calls=A, broken=("",), finish="error", ended=False),
     row(
         "an error as bare JSON",
         *(ROLE, say("Hel"), b'{\n  "error": {\n    "message": "boom"\n  }\n}\n'),

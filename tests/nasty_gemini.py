@@ -194,9 +194,7 @@ ENDINGS = (
         ended=False,
     ),
     row("lost in a frame", FIRST, SECOND[:-5], calls=A, finish="incomplete", ended=False),
-    row(
-        "an error in the words", say("Hel"), event(ERROR), say("lo"), text="Hel", finish="error", ended=False
-    ),
+    row("an error in the words", say("Hel"), event(ERROR), say("lo"), text="Hel", finish="error", ended=False),
     row(
         "an error as bare JSON",
         say("Hel"),
@@ -205,18 +203,14 @@ ENDINGS = (
         finish="error",
         ended=False,
     ),
-    row(
-        "nothing but an error", msgspec.json.format(msgspec.json.encode([ERROR])), finish="error", ended=False
-    ),
+    row("nothing but an error", msgspec.json.format(msgspec.json.encode([ERROR])), finish="error", ended=False),
 )
 
 FRAMES = (
     row("no content", event({"candidates": [{"index": 0}]}), FIRST, BARE, calls=A),
     row("no parts", event({"candidates": [{"content": {"role": "model"}}]}), FIRST, BARE, calls=A),
     row("counts alone", USAGE, FIRST, STOP, USAGE, calls=A),
-    row(
-        "no index", FIRST.replace(b'"index"', b'"x"'), STOP.replace(b'"index"', b'"x"'), calls=A, nasty=False
-    ),
+    row("no index", FIRST.replace(b'"index"', b'"x"'), STOP.replace(b'"index"', b'"x"'), calls=A, nasty=False),
     row(
         "a list of chunks",
         b"[" + msgspec.json.encode(chunk(F)) + b",\n",

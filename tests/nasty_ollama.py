@@ -58,9 +58,7 @@ BENIGN = (
         calls=A,
         nasty=False,
     ),
-    row(
-        "words with the end", piece("Hel"), piece("lo", done="stop"), text="Hello", finish="stop", nasty=False
-    ),
+    row("words with the end", piece("Hel"), piece("lo", done="stop"), text="Hello", finish="stop", nasty=False),
     row("CRLF", *(frame.replace(b"\n", b"\r\n") for frame in (FIRST, DONE)), calls=A, nasty=False),
     row("no end of the last line", FIRST, DONE[:-1], calls=A, nasty=False),
 )
@@ -131,9 +129,7 @@ LINES = (
     row("a mark", b"\xef\xbb\xbf" + FIRST, DONE, calls=A),
     row("a line over two reads", *cut(piece("Hello"), b"Hel"), DONE, text="Hello", finish="stop"),
     row("a letter over two reads", *cut(piece("aéb"), b"\xc3"), DONE, text="aéb", finish="stop"),
-    row(
-        "a line as only Python sees it", piece("a\u2028b\u0085c"), DONE, text="a\u2028b\u0085c", finish="stop"
-    ),
+    row("a line as only Python sees it", piece("a\u2028b\u0085c"), DONE, text="a\u2028b\u0085c", finish="stop"),
     row("no UTF-8 in the words", spoil(piece("a\0b"), b"\xff"), DONE, text="a\ufffdb", finish="stop"),
     row("braces without JSON", piece("Hel"), b"{oops}\n", text="Hel", finish="error", ended=False),
     row("a line that is no JSON", piece("Hel"), b"oops\n", text="Hel", finish="error", ended=False),

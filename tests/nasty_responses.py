@@ -85,9 +85,7 @@ HALF = done(0, call(0, '{"x"', "incomplete"))
 
 def row(name: str, *frames: bytes, nasty: bool = True, ended: bool = True, **told: Any) -> Row:
     """Make a row; unless it says otherwise, the answer asks for tools."""
-    return Row(
-        dialect="openai-responses", name=name, frames=frames, told=Told(**told), ended=ended, nasty=nasty
-    )
+    return Row(dialect="openai-responses", name=name, frames=frames, told=Told(**told), ended=ended, nasty=nasty)
 
 
 def numbered(frame: bytes, number: int) -> bytes:

@@ -115,9 +115,7 @@ def _gemini_request(body: Any) -> str | None:
 def _ollama_request(body: Any) -> str | None:
     """Judge by the client's types for each key; its own request type lets any map pass as a message."""
     for message in body.get("messages") or ():
-        if isinstance(message, dict) and not all(
-            isinstance(image, str) for image in message.get("images") or ()
-        ):
+        if isinstance(message, dict) and not all(isinstance(image, str) for image in message.get("images") or ()):
             return "messages.images: base64 text on the wire"
     for key, value in body.items():
         if key not in OLLAMA_REQUEST:
@@ -148,9 +146,7 @@ responses = openai.types.responses.response_create_params
 messages = anthropic.types.message_create_params
 beta = anthropic.types.beta.message_create_params
 REQUESTS: dict[str, Judge] = {
-    "openai-chat": judge(
-        _strict, chat.CompletionCreateParamsNonStreaming, chat.CompletionCreateParamsStreaming
-    ),
+    "openai-chat": judge(_strict, chat.CompletionCreateParamsNonStreaming, chat.CompletionCreateParamsStreaming),
     "openai-responses": judge(
         _strict, responses.ResponseCreateParamsNonStreaming, responses.ResponseCreateParamsStreaming
     ),

@@ -66,9 +66,7 @@ VALUES = st.recursive(
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=3), below, max_size=3),
     max_leaves=6,
 )
-REFERENCES = st.sampled_from(
-    ["#", "#/$defs/a", "#/$defs/b", "#/properties/a", "#/definitions/a", "#anchor", "#/x"]
-)
+REFERENCES = st.sampled_from(["#", "#/$defs/a", "#/$defs/b", "#/properties/a", "#/definitions/a", "#anchor", "#/x"])
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
 TYPE_LISTS = st.sampled_from([["string", "null"], ["object", "null"], ["integer", "string"]])
 """Keywords that mean the same to every validator of the draft, with their values."""
@@ -168,9 +166,7 @@ def _unions(below: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
 
 
 _STANDARD = st.recursive(
-    _LEAVES
-    | _REFERRING
-    | st.sampled_from([{"const": 1}, {"enum": ["x", "yy", None]}, {**STRING, "const": "x"}]),
+    _LEAVES | _REFERRING | st.sampled_from([{"const": 1}, {"enum": ["x", "yy", None]}, {**STRING, "const": "x"}]),
     lambda below: _objects(below) | _objects(below) | _unions(below) | _some_of(_standard(below), 4),
     max_leaves=10,
 )
@@ -213,9 +209,7 @@ def instance_of(draw: st.DrawFn, root: Schema, schema: Schema, depth: int = 0) -
     kind = draw(st.sampled_from(kind)) if isinstance(kind, list) else kind
     if kind == "array":
         most = min(schema.get("maxItems", 2), 2 if depth < _DEEP // 2 else 0)
-        return [
-            instance_of(draw, root, schema["items"], depth + 1) for _ in range(draw(st.integers(0, most)))
-        ]
+        return [instance_of(draw, root, schema["items"], depth + 1) for _ in range(draw(st.integers(0, most)))]
     if kind != "object":
         return draw(_SCALARS[kind])
     required = schema.get("required", ())

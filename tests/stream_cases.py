@@ -133,9 +133,7 @@ def tell(events: list[Event]) -> Told:
 
 def _tell(choice: Choice) -> Told:
     parts = choice.message.parts
-    words = {
-        kind: "".join(part.text for part in parts if type(part) is kind) for kind in (Text, Refusal, Thinking)
-    }
+    words = {kind: "".join(part.text for part in parts if type(part) is kind) for kind in (Text, Refusal, Thinking)}
     calls = tuple(_call(part) for part in parts if type(part) is ToolCall)
     return Told(words[Text], words[Refusal], words[Thinking], calls, choice.finish_reason, body=parts)
 
@@ -339,9 +337,7 @@ def same_calls(target: str, theirs: Told, ours: Told) -> bool:
 
 def _same_id(written: str, given: str, grammar: Any) -> bool:
     """Whether an id is the same in a target's grammar; one that is too long there has another."""
-    return restore(written, grammar) == given or (
-        len(given) > grammar.limit and len(written) <= grammar.limit
-    )
+    return restore(written, grammar) == given or (len(given) > grammar.limit and len(written) <= grammar.limit)
 
 
 def whole_turn(name: str, data: bytes) -> dict[str, Any] | None:
@@ -351,11 +347,7 @@ def whole_turn(name: str, data: bytes) -> dict[str, Any] | None:
 
 def _final_message(data: bytes) -> dict[str, Any] | None:
     told = judged("anthropic", data)
-    return (
-        None
-        if told.error is not None or told.finish is None
-        else told.body.to_dict(mode="json", warnings=False)
-    )
+    return None if told.error is not None or told.finish is None else told.body.to_dict(mode="json", warnings=False)
 
 
 def _final_response(data: bytes) -> dict[str, Any] | None:

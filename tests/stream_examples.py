@@ -16,9 +16,7 @@ QUERY = ('{"q": "t', 'ea \\"}{\\" \\u00fc", "n": [1, 2.5', ", null]}")
 
 def events(*bodies: Body, done: bool = False) -> bytes:
     """Write bodies as server-sent events."""
-    return b"".join(write_event(encode_json(body)) for body in bodies) + (
-        b"data: [DONE]\n\n" if done else b""
-    )
+    return b"".join(write_event(encode_json(body)) for body in bodies) + (b"data: [DONE]\n\n" if done else b"")
 
 
 def named(*bodies: Body) -> bytes:
@@ -56,9 +54,7 @@ ROLE = chunk({"role": "assistant", "content": ""})
 USAGE = chunk(usage=COUNTS)
 FRAGMENTS = [chunk(call(0, piece)) for piece in QUERY]
 CHAT = {
-    "words": events(
-        ROLE, *(chunk({"content": word}) for word in TEXT.split(" ")), chunk({}, "stop"), USAGE, done=True
-    ),
+    "words": events(ROLE, *(chunk({"content": word}) for word in TEXT.split(" ")), chunk({}, "stop"), USAGE, done=True),
     "calls": events(
         ROLE,
         chunk({"content": "I look."}),
@@ -86,9 +82,7 @@ CHAT = {
         chunk({}, "stop", usage=COUNTS),
         done=True,
     ),
-    "refusal": events(
-        ROLE, chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop"), done=True
-    ),
+    "refusal": events(ROLE, chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop"), done=True),
     "choices": events(
         chunk({"role": "assistant", "content": "A"}),
         chunk({"role": "assistant", "content": "B"}, index=1),
@@ -120,11 +114,7 @@ CHAT = {
     "a call of two kinds": events(
         chunk({"role": "assistant", "function_call": {"name": "", "arguments": ""}}),
         chunk(
-            {
-                "tool_calls": [
-                    {**call(0, "{}", "call_1", "now")["tool_calls"][0], "custom": {"name": "", "input": ""}}
-                ]
-            }
+            {"tool_calls": [{**call(0, "{}", "call_1", "now")["tool_calls"][0], "custom": {"name": "", "input": ""}}]}
         ),
         chunk({}, "tool_calls"),
         done=True,
@@ -133,8 +123,7 @@ CHAT = {
         ROLE, chunk({"content": "I w"}), {"error": {"message": "no", "type": "server_error", "code": None}}
     ),
     "nobody ended it": events(ROLE, chunk({"content": "I"}), chunk(call(0, "{}", "call_1", "now"))),
-    "comments": b": ping\r\n\r\n"
-    + events(ROLE, chunk({"content": "I"}), chunk({}, "stop")).replace(b"\n", b"\r\n"),
+    "comments": b": ping\r\n\r\n" + events(ROLE, chunk({"content": "I"}), chunk({}, "stop")).replace(b"\n", b"\r\n"),
 }
 
 
@@ -159,9 +148,7 @@ def block(index: int, body: Body, *deltas: Body) -> list[Body]:
 
 def words(index: int, *texts: str) -> list[Body]:
     """Make a block of text."""
-    return block(
-        index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": text} for text in texts)
-    )
+    return block(index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": text} for text in texts))
 
 
 def tool(index: int, name: str, *texts: str) -> list[Body]:
@@ -298,9 +285,7 @@ RESPONSES = {
     "failed": told(spoken(0, "I w", cut=True), status="failed", **FAILED),
     "error": told(spoken(0, "I w", cut=True), status=None)
     + named({"type": "error", "code": "server_error", "message": "no", "param": None, "sequence_number": 9}),
-    "nobody ended it": told(
-        spoken(0, "I"), asked(1, "now", "{}"), asked(2, "search", *QUERY, cut=True), status=None
-    ),
+    "nobody ended it": told(spoken(0, "I"), asked(1, "now", "{}"), asked(2, "search", *QUERY, cut=True), status=None),
 }
 
 
@@ -342,14 +327,8 @@ GEMINI = {
     ),
     "limit": events(said({"text": "I"}), said({"text": " l"}, finish="MAX_TOKENS")),
     "blocked": events({"promptFeedback": {"blockReason": "SAFETY"}, "modelVersion": "m", "responseId": "r1"}),
-    "array": b"["
-    + encode_json(said({"text": "I"}))
-    + b"\n,\r\n"
-    + encode_json(said(NOW, finish="STOP"))
-    + b"\n]\n",
-    "error": events(
-        said({"text": "I w"}), {"error": {"code": 503, "message": "no", "status": "UNAVAILABLE"}}
-    ),
+    "array": b"[" + encode_json(said({"text": "I"})) + b"\n,\r\n" + encode_json(said(NOW, finish="STOP")) + b"\n]\n",
+    "error": events(said({"text": "I w"}), {"error": {"code": 503, "message": "no", "status": "UNAVAILABLE"}}),
     "nobody ended it": events(said({"text": "I"}), said(NOW)),
 }
 
@@ -370,9 +349,7 @@ CLOCK = {"id": "call_2", "function": {"index": 1, "name": "now", "arguments": {}
 OLLAMA = {
     "one line": lines(line(content="I", done="stop")),
     "words": lines(*(line(content=word) for word in TEXT.split(" ")), line(done="stop")),
-    "calls": lines(
-        line(content="I look."), line(tool_calls=[SEARCH]), line(tool_calls=[CLOCK]), line(done="stop")
-    ),
+    "calls": lines(line(content="I look."), line(tool_calls=[SEARCH]), line(tool_calls=[CLOCK]), line(done="stop")),
     "thinking": lines(line(thinking="Hm. "), line(thinking="Well."), line(content="Yes."), line(done="stop")),
     "limit": lines(line(content="I"), line(content=" l", done="length")),
     "error": lines(line(content="I w"), {"error": "no"}),

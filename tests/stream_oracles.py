@@ -257,9 +257,7 @@ def _told_items(items: Any) -> Told:
         for item in items
         if item.type in {"function_call", "custom_tool_call"}
     ]
-    summaries = [
-        "\n\n".join(text.text for text in (*(item.summary or ()), *(item.content or ()))) for item in thoughts
-    ]
+    summaries = ["\n\n".join(text.text for text in (*(item.summary or ()), *(item.content or ()))) for item in thoughts]
     return Told(
         text="".join(block.text for block in contents if block.type == "output_text"),
         refusal="".join(block.refusal for block in contents if block.type == "refusal"),

@@ -239,10 +239,7 @@ def with_field(value: Any, path: tuple[Any, ...], field: str) -> Any:
         return replace(value, **{field: "user" if other == getattr(value, field) == "assistant" else other})
     step, *rest = path
     if isinstance(value, list):
-        return [
-            with_field(inner, tuple(rest), field) if place == step else inner
-            for place, inner in enumerate(value)
-        ]
+        return [with_field(inner, tuple(rest), field) if place == step else inner for place, inner in enumerate(value)]
     return replace(value, **{step: with_field(getattr(value, step), tuple(rest), field)})
 
 

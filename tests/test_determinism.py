@@ -47,9 +47,7 @@ def conversation(turns: int) -> list[Message]:
     """Make turns with two calls each, names and ids that need escaping, and late system messages."""
     messages = [Message("system", "Be brief."), Message("user", "Begin.")]
     for turn in range(turns):
-        calls = [
-            ToolCall(f"functions.a/b:{turn}.{index}", "srv/look.up", {"turn": turn}) for index in range(2)
-        ]
+        calls = [ToolCall(f"functions.a/b:{turn}.{index}", "srv/look.up", {"turn": turn}) for index in range(2)]
         messages.append(Message("assistant", [Text(f"Turn {turn}."), *calls]))
         messages += [Message("tool", [ToolResult(call.id, call.name, f"result {turn}")]) for call in calls]
         messages.append(Message("assistant", f"Done with {turn}."))
@@ -72,9 +70,7 @@ def test_a_longer_history_keeps_the_earlier_bytes(target: str) -> None:
     )
     encoded = DIALECTS[target].encode_request(request).body
     key = {"gemini": "contents", "openai-responses": "input"}.get(target, "messages")
-    ends = [
-        place for place, message in enumerate(whole) if message.role == "assistant" and not message.tool_calls
-    ]
+    ends = [place for place, message in enumerate(whole) if message.role == "assistant" and not message.tool_calls]
     for end in ends:
         shorter = replace(request, context=replace(request.context, messages=whole[: end + 1]))
         earlier = DIALECTS[target].encode_request(shorter).body

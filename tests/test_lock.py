@@ -66,24 +66,17 @@ def test_requirements_are_the_locked_ones(environment: str) -> None:
 def test_the_lock_knows_every_declared_dependency() -> None:
     [own] = [package for package in LOCK["package"] if package["name"] == PROJECT["project"]["name"]]
     declared = {group: direct([group]) - direct([]) for group in PROJECT["dependency-groups"]}
-    listed = {
-        group: {entry["name"] for entry in entries}
-        for group, entries in own["metadata"]["requires-dev"].items()
-    }
+    listed = {group: {entry["name"] for entry in entries} for group, entries in own["metadata"]["requires-dev"].items()}
     assert listed == declared, "run `make lock`"
     wanted = direct([]) | {name for extra in EXTRAS.values() for name in map(named, extra)}
     assert {entry["name"] for entry in own["metadata"]["requires-dist"]} == wanted, "run `make lock`"
 
 
 def test_the_lock_names_the_public_index_only() -> None:
-    places = re.findall(
-        r"(?:registry|url) = \"(https?://[^/\"]+|[^\"]*)", (REPOSITORY / "uv.lock").read_text("utf-8")
-    )
+    places = re.findall(r"(?:registry|url) = \"(https?://[^/\"]+|[^\"]*)", (REPOSITORY / "uv.lock").read_text("utf-8"))
     assert set(places) == {"https://pypi.org", "https://files.pythonhosted.org"}
 
 
 def test_a_requirement_file_out_of_step_is_seen() -> None:
-    text = (
-        "a==1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n    # via b\nb==2 ; python_version < '4'\n"
-    )
+    text = "a==1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n    # via b\nb==2 ; python_version < '4'\n"
     assert pins(text) == {("a", "1"): {"sha256:00", "sha256:11"}, ("b", "2"): set()}

@@ -63,9 +63,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("most", "times"), CUTS)
 @pytest.mark.parametrize("name", NAMES)
-def test_events_do_not_depend_on_how_the_bytes_were_cut(
-    name: str, most: int, times: int, tally: Counter[str]
-) -> None:
+def test_events_do_not_depend_on_how_the_bytes_were_cut(name: str, most: int, times: int, tally: Counter[str]) -> None:
     chance = random.Random(74)  # noqa: S311 - the same every time
     for case in cases(name, most):
         size, whole = len(case.data), decoded(name, case.data)
@@ -109,9 +107,7 @@ def test_a_stream_that_is_written_again_tells_the_same(name: str, most: int, tal
 
 @pytest.mark.parametrize("most", SIZES)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_stream_in_another_dialect_tells_the_same(
-    source: str, target: str, most: int, tally: Counter[str]
-) -> None:
+def test_a_stream_in_another_dialect_tells_the_same(source: str, target: str, most: int, tally: Counter[str]) -> None:
     found = []
     for case in cases(source, most):
         events = decoded(source, case.data)
@@ -215,9 +211,7 @@ def test_half_a_call_is_half_a_call_elsewhere(target: str, text: str) -> None:
     start, *steps = tool(0, "now", *([text] if text else []))
     events = decode("anthropic", blocks(start, *steps[:-1], reason="tool_use"))
     assert [event.call.runs for event in events if isinstance(event, CallEnd)] == [text == "{}"]
-    damaged = [
-        replace(event, call=cut_off(event.call)) if isinstance(event, CallEnd) else event for event in events
-    ]
+    damaged = [replace(event, call=cut_off(event.call)) if isinstance(event, CallEnd) else event for event in events]
     assert accumulate(decode(target, encode(target, damaged)[0])).tool_calls == []
 
 

@@ -1,5 +1,5 @@
 """Requests, responses, streams and errors of one dialect as those of another."""
 
-from toolwire.translation.translate import Stream, error, request, response, stream
+from toolwire.translation.translate import TranslatedStream, error, request, response, stream
 
-__all__ = ["Stream", "error", "request", "response", "stream"]
+__all__ = ["TranslatedStream", "error", "request", "response", "stream"]

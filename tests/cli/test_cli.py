@@ -130,9 +130,7 @@ def test_an_error(run: Any) -> None:
     assert ran.told == "  request_id: openai-chat gives it in a header (dropped)\n"
     ran = run(*back, "--strict", given=given | {"extra": 1})
     assert (ran.code, ran.out) == (1, b"")
-    ran = run(
-        "translate", "--from", "openai", "--to", "anthropic", "--kind", "error", "--status", "503", given={}
-    )
+    ran = run("translate", "--from", "openai", "--to", "anthropic", "--kind", "error", "--status", "503", given={})
     assert ran.body == {"type": "error", "error": {"type": "overloaded_error", "message": "{}"}}
 
 
@@ -200,9 +198,7 @@ USAGE: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("arguments", USAGE)
-def test_arguments_that_cannot_be_used(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_arguments_that_cannot_be_used(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -249,9 +245,7 @@ def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     done = subprocess.run([*command, str(file)], capture_output=True, check=False)
     assert (done.returncode, msgspec.json.decode(done.stdout)) == (0, WRITTEN)
     assert done.stderr.decode() == SEED_LOSS + N_LOSS
-    refused = subprocess.run(
-        [*command, "--strict"], input=file.read_bytes(), capture_output=True, check=False
-    )
+    refused = subprocess.run([*command, "--strict"], input=file.read_bytes(), capture_output=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, b"")
     broken = subprocess.run(command, input=b"{", capture_output=True, check=False)
     assert (broken.returncode, broken.stdout) == (2, b"")

@@ -52,9 +52,7 @@ def test_tokens_are_counted_and_unknown_money_is_not_shown(run: Any) -> None:
     with simulate(turns) as model:
         said = run(model, "do it")
         assert "[1,200 tokens in (1,000 cached), 7 tokens out]" in said.text
-        assert re.search(
-            r"\[in all: 2 turns, [0-9,]+ tokens in .1,000 cached., [0-9,]+ tokens out\]", said.text
-        )
+        assert re.search(r"\[in all: 2 turns, [0-9,]+ tokens in .1,000 cached., [0-9,]+ tokens out\]", said.text)
         assert "$" not in said.text
         model.play([["Done.", Usage(input_tokens=1_000_000, output_tokens=0)]])
         said = run(model, "do it", "--model", "openai/gpt-4o")
@@ -72,10 +70,7 @@ def test_what_a_model_or_a_tool_says_never_steers_the_terminal(run: Any, tmp_pat
     with simulate(turns) as model:
         said = run(model, "do it", "--yes")
     assert said.code == 1
-    assert (
-        said.text.count(r"\x1b[31mred \x1b]52;c;eA==\x07 \x1b]8;;http://x\x1b\link \x9b2J \u202eback \u2066")
-        >= 4
-    )
+    assert said.text.count(r"\x1b[31mred \x1b]52;c;eA==\x07 \x1b]8;;http://x\x1b\link \x9b2J \u202eback \u2066") >= 4
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said.text) == []
 
 
@@ -110,9 +105,7 @@ ENDS: list[tuple[str, list[Any], list[str], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("turns", "more", "code", "words"), [case[1:] for case in ENDS], ids=[c[0] for c in ENDS]
-)
+@pytest.mark.parametrize(("turns", "more", "code", "words"), [case[1:] for case in ENDS], ids=[c[0] for c in ENDS])
 def test_an_end_is_said_in_words_and_as_an_exit_code(
     run: Any, turns: list[Any], more: list[str], code: int, words: str
 ) -> None:
@@ -154,9 +147,7 @@ def test_what_cannot_be_used_is_said_without_a_traceback(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("provider", "words"), [("ollama", "start it (`ollama serve`)"), ("groq", "--base-url")]
-)
+@pytest.mark.parametrize(("provider", "words"), [("ollama", "start it (`ollama serve`)"), ("groq", "--base-url")])
 def test_a_server_that_is_not_there(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

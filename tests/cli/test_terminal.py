@@ -69,9 +69,7 @@ LOOKS = r"\x1b\[[0-9;]*m"
     ("more", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"HIDE": "1"}, False)],
 )
-def test_the_looks_are_on_a_terminal_that_has_them(
-    tmp_path: Path, more: dict[str, str], coloured: bool
-) -> None:
+def test_the_looks_are_on_a_terminal_that_has_them(tmp_path: Path, more: dict[str, str], coloured: bool) -> None:
     """With rich and without it (here hidden) the words are the same."""
     if "HIDE" in more:
         (tmp_path / "rich.py").write_text("raise ImportError('it is not here')")
@@ -127,9 +125,7 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
         messages = kept(tmp_path).context.messages
         assert messages[0].text == "do it"
         calls = [call.id for one in messages for call in one.tool_calls]
-        results = [
-            part.tool_call_id for one in messages for part in one.parts if isinstance(part, ToolResult)
-        ]
+        results = [part.tool_call_id for one in messages for part in one.parts if isinstance(part, ToolResult)]
         assert calls == results
         for provider in PROVIDERS:
             model.play([["Finished."]])
@@ -140,9 +136,7 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
 
 
 def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
-    stubborn = ToolCall(
-        None, "bash", {"command": "trap '' TERM INT; touch begun.txt; while :; do sleep 0.1; done"}
-    )
+    stubborn = ToolCall(None, "bash", {"command": "trap '' TERM INT; touch begun.txt; while :; do sleep 0.1; done"})
     with (
         simulate([[stubborn]]) as model,
         terminal(tmp_path, "run", "do it", "--yes", *at(model, tmp_path)) as shown,

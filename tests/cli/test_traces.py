@@ -98,9 +98,7 @@ def test_a_changed_row_is_found(url: str, capsys: Any, tmp_path: Path) -> None:
     for given in (anchor, str(kept)):
         assert said(capsys, "verify", "--url", url, "--anchor", given)[0] == 0
     with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
-        for (trigger,) in database.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
         database.execute("UPDATE tool_traces SET tool_name = 'write' WHERE position = 2")
     database.close()

@@ -25,9 +25,7 @@ def get_time(city: str) -> str:
 
 def declared(**settings: Any) -> Request:
     """Make a request with two tools."""
-    return Request(
-        context=Context(None, [Message("Hi")], [get_weather.tool, get_time.tool]), model="m", **settings
-    )
+    return Request(context=Context(None, [Message("Hi")], [get_weather.tool, get_time.tool]), model="m", **settings)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +55,7 @@ def test_other_servers_are_asked_as_their_dialect_can(name: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows(face: str) -> None:  # conflict 35
-    [known, *_] = [
-        model for model in catalogue.models() if "anthropic" in model.providers and model.max_output
-    ]
+    [known, *_] = [model for model in catalogue.models() if "anthropic" in model.providers and model.max_output]
     for model, shown, tokens in (
         (known.name, False, MOST_TOKENS),
         (known.name, True, known.max_output),

@@ -70,9 +70,7 @@ def plays(request: Any, turn: Any) -> list[Any]:
 def idle(transport: Any) -> bool:
     """Whether no connection of any event loop is in use."""
     pools = [client._transport._pool for client in transport._async.values()]
-    return all(
-        connection.is_idle() or connection.is_closed() for pool in pools for connection in pool.connections
-    )
+    return all(connection.is_idle() or connection.is_closed() for pool in pools for connection in pool.connections)
 
 
 def run_until(name: str, url: str, point: int, *, shown: bool) -> tuple[int | None, list[Message], Any]:

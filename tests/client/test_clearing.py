@@ -140,9 +140,7 @@ def test_what_the_provider_keeps_itself_is_not_cleared() -> None:
         (None, Clearing(at=0.01, at_least=0), False),
     ],
 )
-def test_the_window_is_that_of_the_catalogue_or_is_said(
-    model: str | None, policy: Clearing, falls: bool
-) -> None:
+def test_the_window_is_that_of_the_catalogue_or_is_said(model: str | None, policy: Clearing, falls: bool) -> None:
     assert window_of("gpt-4o") == 128_000
     request, cut = clear(Request(context=Context(messages=turns(6)), model=model), policy)
     assert (cut.results == 3) == falls == (contents(request.messages)[0] == gone())

@@ -26,7 +26,7 @@ from toolwire import (
     ToolCall,
     ToolResult,
 )
-from toolwire.client.clearing import NOTHING, Clearing, Cut, Sweep, clear, cleared, native
+from toolwire.client.clearing import NOTHING, Clearance, Clearing, Sweep, clear, cleared, native
 from toolwire.dialects import dialect
 from toolwire.testing.service import Service
 from toolwire.testing.strictness import Asked, refusal
@@ -95,9 +95,7 @@ def bare(messages: Any) -> list[Any]:
     return [
         replace(
             message,
-            content=[
-                replace(part, content="") if type(part) is ToolResult else part for part in message.parts
-            ],
+            content=[replace(part, content="") if type(part) is ToolResult else part for part in message.parts],
         )
         for message in messages
     ]
@@ -137,7 +135,7 @@ class Stage:
         self.history = [Message("Go.")]
         self.sweep = Sweep(policy)
         self.bodies: list[Any] = []
-        self.cuts: list[Cut] = []
+        self.cuts: list[Clearance] = []
 
     def lead(self, count: int) -> str | None:
         """Lead it for so many turns; gives the words of a refusal."""

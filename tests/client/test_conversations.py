@@ -44,9 +44,7 @@ def test_a_tool_is_run_and_the_model_answers(name: str, face: str, shown: bool) 
         [Expect(results={"get_weather": "25 degrees in Tokyo"}), "It is 25 degrees."],
     ]
     with simulate(script, api_key=KEY) as model:
-        led = lead(
-            face, name, model.url, "Weather in Tokyo?", shown=shown, tools=[get_weather], system="Be brief."
-        )
+        led = lead(face, name, model.url, "Weather in Tokyo?", shown=shown, tools=[get_weather], system="Be brief.")
     done = led.done
     assert RUN == ["Tokyo"]
     assert (done.ending, done.turns, done.message.content) == ("answer", 2, "It is 25 degrees.")
@@ -127,9 +125,7 @@ def test_chat_is_one_round_in_the_spelling_of_openai(name: str, face: str) -> No
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather in Tokyo?"}]
     with simulate([[Expect(system="Be brief.", tools=["get_weather"]), TOKYO]]) as model:
         response = chat(face, name, model.url, messages, tools=[WEATHER])
-    assert [(call.name, call.arguments) for call in response.tool_calls] == [
-        ("get_weather", {"city": "Tokyo"})
-    ]
+    assert [(call.name, call.arguments) for call in response.tool_calls] == [("get_weather", {"city": "Tokyo"})]
     assert response.finish_reason == "tool_calls"
     assert response.model
 
@@ -170,9 +166,7 @@ class TestStream:
 
     def test_of_sync_code(self) -> None:
         with simulate([[TOKYO], ["It is warm."]]) as model:
-            stream = sync.stream(
-                "?", "anthropic", "m", tools=[get_weather], options=options_at("anthropic", model.url)
-            )
+            stream = sync.stream("?", "anthropic", "m", tools=[get_weather], options=options_at("anthropic", model.url))
             assert stream.response is None
             items, rest = stream.next()
             assert isinstance(items[0], ToolCall)
@@ -184,9 +178,7 @@ class TestStream:
 
     def test_of_async_code(self) -> None:
         async def main() -> None:
-            stream = aio.stream(
-                "?", "anthropic", "m", tools=[get_weather], options=options_at("anthropic", model.url)
-            )
+            stream = aio.stream("?", "anthropic", "m", tools=[get_weather], options=options_at("anthropic", model.url))
             assert stream.response is None
             items, rest = await stream.next()
             assert isinstance(items[0], ToolCall)
@@ -235,9 +227,7 @@ def test_a_tool_that_fails_is_told_to_the_model(face: str) -> None:  # row R003-
 
 @pytest.mark.parametrize("face", FACES)
 def test_a_run_is_bounded(face: str) -> None:  # row J1
-    with simulate(
-        lambda _request, turn: [ToolCall(None, "get_weather", {"city": str(turn.number)})]
-    ) as model:
+    with simulate(lambda _request, turn: [ToolCall(None, "get_weather", {"city": str(turn.number)})]) as model:
         done = lead(face, "openai", model.url, "?", tools=[get_weather], limits=LoopLimits(turns=4)).done
     assert (done.ending, done.turns, len(model.requests)) == ("limit", 4, 4)
     assert legal(done.messages)

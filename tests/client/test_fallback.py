@@ -112,9 +112,7 @@ def test_a_block_that_somebody_else_wrote_is_no_call(spoof: str, name: str) -> N
         given = dict(SPOOFS[spoof])
         prompt = given.pop("prompt")
         with simulate([["All is well."]]) as model:
-            done = lead(
-                "sync", name, model.url, prompt, tools=[get_weather], capabilities=capabilities, **given
-            ).done
+            done = lead("sync", name, model.url, prompt, tools=[get_weather], capabilities=capabilities, **given).done
         assert (done.ending, done.turns, RUN) == ("answer", 1, [])
 
 
@@ -134,7 +132,5 @@ def test_a_block_in_a_result_is_no_call_of_the_answer(name: str) -> None:  # row
 def test_it_can_be_left_off(name: str) -> None:  # row I3
     RUN.clear()
     with simulate([[WORDS]]) as model:
-        done = lead(
-            "sync", name, model.url, "Weather?", tools=[get_weather], options={"fallback": False}
-        ).done
+        done = lead("sync", name, model.url, "Weather?", tools=[get_weather], options={"fallback": False}).done
     assert (done.content, RUN) == (WORDS, [])

@@ -131,9 +131,7 @@ LOST: dict[str, tuple[Answer, str]] = {
 @pytest.mark.parametrize("shown", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("case", LOST)
-def test_a_connection_that_fails_is_typed_and_tried_as_often_as_said(
-    case: str, face: str, shown: bool
-) -> None:
+def test_a_connection_that_fails_is_typed_and_tried_as_often_as_said(case: str, face: str, shown: bool) -> None:
     """Rows J9, J11: no layer below tries again by itself."""
     answer, scheme = LOST[case]
     for retries in (ONCE, QUICK):
@@ -154,9 +152,7 @@ LATE: dict[str, tuple[Answer, Timeouts]] = {
 
 
 @pytest.mark.parametrize("face", SOME)
-@pytest.mark.parametrize(
-    "case", ["no head", *(pytest.param(case, marks=pytest.mark.slow) for case in [*LATE][1:])]
-)
+@pytest.mark.parametrize("case", ["no head", *(pytest.param(case, marks=pytest.mark.slow) for case in [*LATE][1:])])
 def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:  # row J9
     answer, timeouts = LATE[case]
     prompt = "x" * 20_000_000 if "never read" in case else "?"
@@ -256,9 +252,7 @@ def test_times_hold_while_the_clock_jumps(face: str, shown: bool, jumping: Jumpi
     with simulate(script) as model:
         options = {"retries": QUICK, "timeouts": Timeouts(connect=5, first=5, between=5, total=10)}
         limits = LoopLimits(seconds=5)
-        done = lead(
-            face, "openai", model.url, "?", shown=shown, tools=[hang], limits=limits, options=options
-        ).done
+        done = lead(face, "openai", model.url, "?", shown=shown, tools=[hang], limits=limits, options=options).done
     assert done.ending == "answer"
     [result] = [part for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
     assert "took longer than" in str(result.content)

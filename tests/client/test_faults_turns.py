@@ -278,10 +278,7 @@ def test_calls_of_one_resource_run_one_after_the_other(face: str) -> None:
 def test_parallel_edits_of_one_file_are_all_kept(tmp_path: Any) -> None:
     """Row J7: over the wire, ten calls in one answer."""
     (tmp_path / "log.txt").write_text("")
-    calls = [
-        ToolCall(None, "append_to_file", {"path": "log.txt", "content": f"line {place}\n"})
-        for place in range(10)
-    ]
+    calls = [ToolCall(None, "append_to_file", {"path": "log.txt", "content": f"line {place}\n"}) for place in range(10)]
     with simulate([calls, ["Done."]]) as model:
         done = lead("sync", "anthropic", model.url, "?", tools=CodeTools(tmp_path)).done
     assert done.ending == "answer"

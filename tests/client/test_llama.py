@@ -128,9 +128,7 @@ def test_tools_are_run_and_the_history_stays_legal(shown: bool) -> None:
     RUN.clear()
     limits = LoopLimits(turns=3, repeats=2)
     prompt = "Look at thing 3."
-    done, items = lead(
-        prompt, shown=shown, tools=[look, weigh], tool_choice="required", limits=limits, max_tokens=400
-    )
+    done, items = lead(prompt, shown=shown, tools=[look, weigh], tool_choice="required", limits=limits, max_tokens=400)
     assert done.error is None
     assert RUN
     assert legal(done.messages)

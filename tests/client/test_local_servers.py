@@ -42,9 +42,7 @@ def test_a_choice_by_name_is_said_by_what_is_offered(
     assert [tool.name for tool in given.tools if type(tool) is Tool] == offered
     assert given.tool_choice == said
     named = choice is not None and choice.names is not None
-    assert [(loss.path, loss.severity) for loss in losses] == (
-        [("tool_choice.names", "minor")] if named else []
-    )
+    assert [(loss.path, loss.severity) for loss in losses] == ([("tool_choice.names", "minor")] if named else [])
     assert adapted(declared(choice), provider_of("openai")[0]) == (declared(choice), ())
 
 
@@ -68,9 +66,7 @@ def test_broken_arguments_are_no_text_there(raw: str, lost: bool) -> None:
 
 
 def test_too_long_is_told_from_wrong() -> None:
-    body: Any = {
-        "error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 9}
-    }
+    body: Any = {"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 9}}
     assert LLAMA.speaks().decode_error(400, body).kind == "context_length"
 
 

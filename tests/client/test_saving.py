@@ -49,9 +49,7 @@ def test_what_json_cannot_hold_is_refused() -> None:
         save(Context(None, [Message("\ud800")]))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[", "[]", "{}", '{"context": 3}', '{"version": 2, "context": {}}', b"\xff"]
-)
+@pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"context": 3}', '{"version": 2, "context": {}}', b"\xff"])
 def test_what_was_not_saved_here_is_refused(text: Any) -> None:
     with pytest.raises((InvalidField, InvalidBody)):
         load(text)
@@ -123,9 +121,7 @@ class TestProviderState:
         with simulate([["Hi Ann."], [TOKYO], ["25 degrees."], ["Ann."]]) as model:
             context = Context(None, [Message("I am Ann.")], provider_state={})
             for question in ("Weather?", "Who am I?", None):
-                done = lead(
-                    face, "openai-responses", model.url, context, shown=shown, tools=[get_weather]
-                ).done
+                done = lead(face, "openai-responses", model.url, context, shown=shown, tools=[get_weather]).done
                 context = with_history(context, done)
                 context = Context(
                     context.system, [*context.messages, Message(question or "")], (), context.provider_state

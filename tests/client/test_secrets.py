@@ -171,9 +171,7 @@ def test_a_key_of_the_environment_is_told_as_little(monkeypatch: pytest.MonkeyPa
 
 def test_a_password_in_an_address_is_told_as_little(logged: Callable[[], str]) -> None:
     with pytest.raises(ToolwireError) as found:
-        sync.generate(
-            "?", "openai", "m", options={"base_url": f"http://u:{KEY}@127.0.0.1:9", "retries": Retries(1)}
-        )
+        sync.generate("?", "openai", "m", options={"base_url": f"http://u:{KEY}@127.0.0.1:9", "retries": Retries(1)})
     assert clean(str(found.value), repr(found.value), repr(vars(found.value)))
     assert logged() is not None
 

@@ -45,9 +45,7 @@ ASKED = Request(
     context=Context("Be kind.", [Message("user", f"Say {KEY}")]), model="m-1", max_tokens=5, temperature=0.5
 )
 FIRST = Response.of(Message("assistant", [*CALLS]), "tool_calls", model="m-1-1", id="r1", usage=Usage(3, 4))
-LAST = Response.of(
-    Message("assistant", f"It is {SECRET}."), "stop", model="m-1-1", id="r2", usage=Usage(5, 6)
-)
+LAST = Response.of(Message("assistant", f"It is {SECRET}."), "stop", model="m-1-1", id="r2", usage=Usage(5, 6))
 RESULTS = [
     ToolResult("a", "read", f"read with {SECRET}"),
     ToolResult("b", "list", f"failed: Bearer {KEY}", is_error=True),
@@ -98,11 +96,7 @@ def test_a_conversation_its_exchanges_and_its_calls_are_nested() -> None:
     assert [span.name for span in told.ended] == [
         "chat m-1", "execute_tool read", "execute_tool list", "chat m-1", "invoke_agent",
     ]  # fmt: skip
-    assert all(
-        span.parent and span.parent.span_id == whole.context.span_id
-        for span in told.ended
-        if span is not whole
-    )
+    assert all(span.parent and span.parent.span_id == whole.context.span_id for span in told.ended if span is not whole)
     assert [span.kind.name for span in told.ended] == ["CLIENT", "INTERNAL", "INTERNAL", "CLIENT", "INTERNAL"]
     assert dict(told.ended[0].attributes or {}) == {
         "gen_ai.operation.name": "chat",
@@ -132,9 +126,7 @@ def test_a_conversation_its_exchanges_and_its_calls_are_nested() -> None:
 
 def test_what_was_said_is_told_only_if_it_is_asked_for() -> None:
     names = {name for span in Told().hear(*WHOLE).ended for name in span.attributes or {}}
-    assert not any(
-        word in name for name in names for word in ("messages", "arguments", "result", "instructions")
-    )
+    assert not any(word in name for name in names for word in ("messages", "arguments", "result", "instructions"))
     told = Told(content=True).hear(*WHOLE)
     asked = told.named("chat m-1").attributes
     assert json.loads(asked["gen_ai.system_instructions"]) == [{"type": "text", "content": "Be kind."}]
@@ -203,9 +195,7 @@ def test_whatever_ends_it_every_span_is_ended_and_none_has_a_secret(ending: str,
 def test_an_ending_that_is_none_is_told(ending: str, kinds: list[str | None]) -> None:
     told = Told().hear(*ENDINGS[ending])
     assert [(span.attributes or {}).get("error.type") for span in told.ended] == kinds
-    assert [span.status.status_code is StatusCode.ERROR for span in told.ended] == [
-        one is not None for one in kinds
-    ]
+    assert [span.status.status_code is StatusCode.ERROR for span in told.ended] == [one is not None for one in kinds]
 
 
 def test_a_call_that_says_when_it_ended_is_believed() -> None:
@@ -245,9 +235,7 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_a_choice_is_a_choice() -> None:
-    two = Response(
-        choices=[Choice(Message("assistant", "a"), "stop"), Choice(Message("assistant", "b"), "length")]
-    )
+    two = Response(choices=[Choice(Message("assistant", "a"), "stop"), Choice(Message("assistant", "b"), "length")])
     told = Told().hear(AskModel(ASKED, 0), two, DONE)
     assert told.ended[0].attributes["gen_ai.response.finish_reasons"] == ("stop", "length")  # type: ignore[index]
 

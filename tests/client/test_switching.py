@@ -79,9 +79,7 @@ class TestFromACodec:
     def test_other_providers_have_the_same_three_operations(self) -> None:
         """Line 4.1.3."""
         for provider in ("gemini", "openai-responses"):
-            assert "ping" in str(
-                codec.encode_definitions([Tool("ping", "Ping", {"type": "object"})], provider)
-            )
+            assert "ping" in str(codec.encode_definitions([Tool("ping", "Ping", {"type": "object"})], provider))
             assert "pong" in str(codec.encode_result(ToolResult("call_1", "ping", "pong"), provider))
         said = {"output": [{"type": "function_call", "call_id": "c", "name": "ping", "arguments": "{}"}]}
         assert [call.id for call in codec.decode_tool_calls(said, "openai-responses")] == ["c"]
@@ -92,14 +90,10 @@ class TestFromACodec:
         RUN.clear()
         broken = ToolCall("call_1", "get_weather", raw='{"city": ', error="it is no JSON")
         wrong = ToolCall("call_2", "get_weather", {"town": "Oz"})
-        with simulate(
-            [[broken, wrong], [Expect(results={"get_weather": "invalid arguments"}), "Sorry."]]
-        ) as model:
+        with simulate([[broken, wrong], [Expect(results={"get_weather": "invalid arguments"}), "Sorry."]]) as model:
             done = lead(face, "openai", model.url, "?", tools=[get_weather]).done
         assert (done.content, RUN) == ("Sorry.", [])
-        results = [
-            part for message in done.messages for part in message.parts if isinstance(part, ToolResult)
-        ]
+        results = [part for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
         assert [result.is_error for result in results] == [True, True]
 
     @pytest.mark.parametrize("name", DIALECTS)
@@ -197,10 +191,7 @@ class TestFromAFactory:
 
     def test_a_client_is_made_by_its_name(self) -> None:
         """Line 4.2.2: the server of each is its own; tests/clients/test_factory.py runs the seed's test."""
-        made = {
-            name: LLMFactory.create(name)
-            for name in ("openai", "anthropic", "ollama", "gpt-4o", "Sonnet 4.5")
-        }
+        made = {name: LLMFactory.create(name) for name in ("openai", "anthropic", "ollama", "gpt-4o", "Sonnet 4.5")}
         assert [client.provider.name for client in made.values()] == [
             "openai",
             "anthropic",
@@ -257,9 +248,7 @@ class TestFromAFactory:
         mine = catalogue.built_in().with_models({"gpt-4o": {"price": {"input": 1, "output": 2}}})
         assert mine.cost(usage, "gpt-4o") == 3.0
 
-    def test_nothing_is_asked_on_standard_input_and_nothing_is_fetched(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_nothing_is_asked_on_standard_input_and_nothing_is_fetched(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Line 4.2.6, row R001-29."""
 
         def never(*_given: Any) -> str:
@@ -279,9 +268,7 @@ class TestFromAFactory:
         """Line 4.2.7, rows R001-22, R003-49; clearing is in tests/test_clearing.py."""
         with simulate([[Thinking("I look."), TOKYO], ["Warm."]]) as model:
             done = lead("sync", "anthropic", model.url, "?", shown=shown, tools=[get_weather]).done
-        [thought] = [
-            block for block in model.requests[1].body["messages"][1]["content"] if block["type"] == "thinking"
-        ]
+        [thought] = [block for block in model.requests[1].body["messages"][1]["content"] if block["type"] == "thinking"]
         assert (thought["thinking"], bool(thought["signature"])) == ("I look.", True)
         assert done.ending == "answer"
 

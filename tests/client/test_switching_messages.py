@@ -62,10 +62,7 @@ class TestMessagesAndStreams:
                     assert (client.provider.name, client.provider.key) == ("anthropic", "k")
         finally:
             put_key("anthropic", None)
-        assert (
-            provider_of(("openai", {"base_url": "http://x"}), "m", base_url="http://y")[0].base_url
-            == "http://y"
-        )
+        assert provider_of(("openai", {"base_url": "http://x"}), "m", base_url="http://y")[0].base_url == "http://y"
 
     @pytest.mark.parametrize("role", ["user", "assistant", "tool", "system", "developer"])
     @pytest.mark.parametrize("name", FOUR)
@@ -97,9 +94,7 @@ class TestMessagesAndStreams:
         ]
         expected = Expect(last="And what about London?", messages=5)
         with simulate([[expected, "Rain."]]) as model:
-            led = lead(
-                "sync", name, model.url, "And what about London?", messages=messages, tools=[get_weather]
-            )
+            led = lead("sync", name, model.url, "And what about London?", messages=messages, tools=[get_weather])
         assert led.done.message.content == "Rain."
 
     @pytest.mark.parametrize("name", FOUR)

@@ -93,23 +93,17 @@ class TestCallsInText:
         assert tool_calls.extract({"role": "assistant", "content": BLOCK}, {}, [get_weather.tool]).calls
         with simulate([[TOKYO], ["One."], [BLOCK], ["Two."]]) as model:
             lead(face, "openai", model.url, "?", tools=[get_weather])
-            lead(
-                face, "openai", model.url, "?", tools=[get_weather], capabilities={"native_tool_calls": False}
-            )
+            lead(face, "openai", model.url, "?", tools=[get_weather], capabilities={"native_tool_calls": False})
         assert ["tools" in received.body for received in model.requests] == [True, True, False, False]
 
-    @pytest.mark.parametrize(
-        "said", [[ToolCall(None, "get_weather", {"town": 1})], [BLOCK.replace("city", "town")]]
-    )
+    @pytest.mark.parametrize("said", [[ToolCall(None, "get_weather", {"town": 1})], [BLOCK.replace("city", "town")]])
     @pytest.mark.parametrize("face", FACES)
     def test_arguments_are_checked_before_anything_runs(self, face: str, said: list[Any]) -> None:
         """Line 4.5.5, row R004-27."""
         RUN.clear()
         with simulate([said, ["Sorry."]]) as model:
             done = lead(face, "openai", model.url, "?", tools=[get_weather]).done
-        [result] = [
-            part for message in done.messages for part in message.parts if isinstance(part, ToolResult)
-        ]
+        [result] = [part for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
         assert (done.content, RUN, result.is_error) == ("Sorry.", [], True)
         assert "city" in str(result.content)
 

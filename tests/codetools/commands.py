@@ -87,9 +87,7 @@ def zombies() -> list[int]:
     found = []
     for name in pids():
         try:
-            state, parent = (
-                Path("/proc", name, "stat").read_text("ascii", "replace").rsplit(")", 1)[1].split()[:2]
-            )
+            state, parent = Path("/proc", name, "stat").read_text("ascii", "replace").rsplit(")", 1)[1].split()[:2]
         except (OSError, IndexError):
             continue
         if state == "Z" and int(parent) == os.getpid():

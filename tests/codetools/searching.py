@@ -125,9 +125,7 @@ HAS_GIT = pytest.mark.skipif(not Path("/usr/bin/git").exists(), reason="git is n
 def git(*arguments: str, cwd: Path) -> str:
     """Run git without anybody's settings."""
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    done = subprocess.run(
-        ["/usr/bin/git", *arguments], cwd=cwd, env=environment, capture_output=True, check=True
-    )
+    done = subprocess.run(["/usr/bin/git", *arguments], cwd=cwd, env=environment, capture_output=True, check=True)
     return os.fsdecode(done.stdout)
 
 

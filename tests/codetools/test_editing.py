@@ -25,9 +25,7 @@ def test_a_text_is_replaced_where_it_is_once(project: Project) -> None:  # B1 R0
     project.file("f", "one\ntwo\nthree\n")
     assert project.ok("edit_file", path="f", oldText="two\n", newText="2\n") == "Edited f at line 2."
     assert project.read("f") == b"one\n2\nthree\n"
-    assert "3 times, beginning in lines 1, 3, 3" in project.refused(
-        "edit_file", path="f", oldText="e", newText=""
-    )
+    assert "3 times, beginning in lines 1, 3, 3" in project.refused("edit_file", path="f", oldText="e", newText="")
     assert "not in the file" in project.refused("edit_file", path="f", oldText="two", newText="")
     assert project.read("f") == b"one\n2\nthree\n"
 
@@ -45,17 +43,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("edit", "said"), REFUSED)
-def test_an_edit_that_cannot_be_made_changes_nothing(
-    project: Project, edit: dict[str, str], said: str
-) -> None:
+def test_an_edit_that_cannot_be_made_changes_nothing(project: Project, edit: dict[str, str], said: str) -> None:
     file = project.file("f", "old aaa\r\n", 0o640)
     before = file.stat()
     assert said in project.refused("edit_file", path="f", **edit)
-    assert said in project.refused(
-        "multi_edit", path="f", edits=[{"oldText": "old", "newText": "new"}, edit]
-    ) or (
-        "not in the file"
-        in project.refused("multi_edit", path="f", edits=[{"oldText": "old", "newText": "n"}, edit])
+    assert said in project.refused("multi_edit", path="f", edits=[{"oldText": "old", "newText": "new"}, edit]) or (
+        "not in the file" in project.refused("multi_edit", path="f", edits=[{"oldText": "old", "newText": "n"}, edit])
     )
     after = file.stat()
     assert project.read("f") == b"old aaa\r\n"  # R002-25
@@ -98,14 +91,11 @@ def test_edits_are_made_in_order_and_see_each_other(project: Project) -> None:  
 
 @pytest.mark.parametrize("failing", [1, 3, 5])
 @pytest.mark.parametrize("several", [False, True])
-def test_one_that_fails_stops_all_and_is_named(
-    project: Project, failing: int, *, several: bool
-) -> None:  # B11
+def test_one_that_fails_stops_all_and_is_named(project: Project, failing: int, *, several: bool) -> None:  # B11
     for number in range(1, 6):
         project.file(f"f{number if several else ''}", "".join(f"w{one}\n" for one in range(1, 6)))
     edits: list[dict[str, Any]] = [
-        {"path": f"f{number if several else ''}", "oldText": f"w{number}", "newText": "x"}
-        for number in range(1, 6)
+        {"path": f"f{number if several else ''}", "oldText": f"w{number}", "newText": "x"} for number in range(1, 6)
     ]
     edits[failing - 1]["oldText"] = "absent"
     before = {path: path.read_bytes() for path in project.root.iterdir()}
@@ -124,9 +114,7 @@ def test_one_file_by_several_spellings_is_one_file(project: Project) -> None:  #
     project.file("d/f", "a b c d e")
     (project.root / "link").symlink_to("d")
     paths = ["d/f", "./d/f", "d/../d//f", "link/f", f"{project.root}/d/f"]
-    edits = [
-        {"path": path, "oldText": letter, "newText": "x"} for path, letter in zip(paths, "abcde", strict=True)
-    ]
+    edits = [{"path": path, "oldText": letter, "newText": "x"} for path, letter in zip(paths, "abcde", strict=True)]
     assert project.ok("multi_edit", edits=edits) == "Made 5 edits in d/f, at lines 1, 1, 1, 1, 1."
     assert project.read("d/f") == b"x x x x x"
 
@@ -247,9 +235,7 @@ def test_a_file_that_was_only_touched_is_not_stale(project: Project, tool: str) 
 
 
 @pytest.mark.parametrize("tool", CHANGES)
-def test_what_the_tools_wrote_is_known_and_what_others_wrote_is_not(
-    project: Project, tool: str
-) -> None:  # B15 B17
+def test_what_the_tools_wrote_is_known_and_what_others_wrote_is_not(project: Project, tool: str) -> None:  # B15 B17
     file = project.file("f", "never read: same")
     project.ok(tool, path="f", **CHANGES[tool])
     file.write_text("same")
@@ -291,9 +277,7 @@ def test_a_change_while_the_tool_works_is_kept(
     assert not project.left_over()
 
 
-def test_what_is_overtaken_at_once_is_no_success(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:  # B32
+def test_what_is_overtaken_at_once_is_no_success(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # B32
     file = project.file("f", "same")
 
     def overtaken(fd: int) -> None:
@@ -301,9 +285,7 @@ def test_what_is_overtaken_at_once_is_no_success(
             file.write_text("by somebody else")
 
     monkeypatch.setattr(replacing, "sync", overtaken)
-    assert "something else changed it at once" in project.refused(
-        "edit_file", path="f", oldText="same", newText="x"
-    )
+    assert "something else changed it at once" in project.refused("edit_file", path="f", oldText="same", newText="x")
 
 
 @pytest.mark.parametrize("tool", ["edit_file", "multi_edit", "multi_edit of two"])

@@ -72,11 +72,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 def contents(project: Project) -> dict[str, str]:
-    return {
-        str(path.relative_to(project.root)): path.read_text()
-        for path in project.root.rglob("*")
-        if path.is_file()
-    }
+    return {str(path.relative_to(project.root)): path.read_text() for path in project.root.rglob("*") if path.is_file()}
 
 
 def rounds(project: Project, tool: str, faults: Faults) -> Iterator[tuple[str, bool]]:
@@ -96,9 +92,7 @@ def rounds(project: Project, tool: str, faults: Faults) -> Iterator[tuple[str, b
     pytest.fail("there is no end of system calls")
 
 
-@pytest.mark.parametrize(
-    "number", [errno.ENOSPC, *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)]
-)
+@pytest.mark.parametrize("number", [errno.ENOSPC, *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)])
 @pytest.mark.parametrize(
     "tool",
     [
@@ -106,9 +100,7 @@ def rounds(project: Project, tool: str, faults: Faults) -> Iterator[tuple[str, b
         for tool in ARGUMENTS
     ],
 )
-def test_each_system_call_may_fail(
-    project: Project, monkeypatch: pytest.MonkeyPatch, tool: str, number: int
-) -> None:
+def test_each_system_call_may_fail(project: Project, monkeypatch: pytest.MonkeyPatch, tool: str, number: int) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     faults = Faults(monkeypatch, number)
     old = {"f": OLD, "g": OLD}
@@ -191,9 +183,7 @@ FIXED = FILLED.replace("no space", "permission denied").replace("200_000", "20")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a small disk is made by a mount namespace, on Linux")
-def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(
-    project: Project, tmp_path: Path
-) -> None:  # A25
+def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(project: Project, tmp_path: Path) -> None:  # A25
     unshare, small = shutil.which("unshare"), tmp_path / "small"
     small.mkdir()
     here = Path(__file__).resolve().parents[2] / "src"

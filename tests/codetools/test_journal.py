@@ -35,9 +35,7 @@ def now(project: Project) -> dict[str, str]:
     return {name: project.read(name).decode() for name in OLD}
 
 
-def kill_at(
-    project: Project, monkeypatch: pytest.MonkeyPatch, step: int, edits: list[dict[str, str]] = EDITS
-) -> bool:
+def kill_at(project: Project, monkeypatch: pytest.MonkeyPatch, step: int, edits: list[dict[str, str]] = EDITS) -> bool:
     """Stop for good at a system call; gives whether there was one."""
     count = 0
     dead = False
@@ -87,9 +85,7 @@ def test_a_change_that_stops_anywhere_is_all_or_nothing_after_a_start(
 def test_what_is_recovered_is_said(
     project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    step = next(
-        step for step in range(1, 1000) if kill_at(project, monkeypatch, step) and now(project) != OLD
-    )
+    step = next(step for step in range(1, 1000) if kill_at(project, monkeypatch, step) and now(project) != OLD)
     assert step
     with caplog.at_level(logging.WARNING, "toolwire"):
         project.restart()
@@ -147,9 +143,7 @@ def test_the_next_change_recovers_first(project: Project, monkeypatch: pytest.Mo
     assert now(project) == {name: text.replace("new", "newer") for name, text in NEW.items()}
 
 
-def test_a_change_that_another_process_is_at_is_left_alone(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_that_another_process_is_at_is_left_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     left_in_the_middle(project, monkeypatch)
     monkeypatch.setattr(journal, "SOON", 0.02)
     before = now(project)
@@ -226,9 +220,7 @@ def test_a_note_that_is_no_file_does_no_harm(project: Project, kind: str) -> Non
     project.untouched()
 
 
-def test_files_of_other_roots_and_strange_names_are_recovered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_other_roots_and_strange_names_are_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     project = Project(tmp_path)
     other = tmp_path / "other"
@@ -237,8 +229,7 @@ def test_files_of_other_roots_and_strange_names_are_recovered(
     project.options = {"roots": [other]}
     files = [project.file(strange, "old"), other / "f", project.file("last", "old")]
     edits = [
-        {"path": path, "oldText": "old", "newText": "new"}
-        for path in (r"caf\xff €\x0a.txt", f"{other}/f", "last")
+        {"path": path, "oldText": "old", "newText": "new"} for path in (r"caf\xff €\x0a.txt", f"{other}/f", "last")
     ]
     seen = set()
     for step in range(1, 1000, 3):

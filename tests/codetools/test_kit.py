@@ -23,8 +23,7 @@ from toolwire.codetools import resolver, resolver_fn
 from toolwire.errors import InvalidField
 
 TWELVE = (
-    "read_file write_file edit_file multi_edit append_to_file bash grep glob list_directory tree file_info "
-    "http_get"
+    "read_file write_file edit_file multi_edit append_to_file bash grep glob list_directory tree file_info http_get"
 ).split()
 
 
@@ -69,9 +68,7 @@ def test_a_pair_and_a_function_are_resolvers(
     project: Path,
 ) -> None:  # rows R002-17, R002-18, R002-28, R002-29
     assert resolver("here") == (CodeTools, "here")
-    assert (
-        resolver_fn(project)(call("read_file", path="src/main.py")).content == "def main():\n    return 1\n"
-    )
+    assert resolver_fn(project)(call("read_file", path="src/main.py")).content == "def main():\n    return 1\n"
     composition = Composition([resolver(str(project))])
     assert "def main" in str(composition.resolve(call("read_file", path="src/main.py")).content)
     names = ["read_file", "grep"]

@@ -186,9 +186,7 @@ def test_file_info_is_about_the_path_itself(project: Project) -> None:  # D14 A1
         one.bind(f"/proc/self/fd/{here}/socket")
         os.close(here)
     facts = {path: info(project, path) for path in os.listdir(project.root)}  # noqa: PTH208 - with odd names
-    assert {
-        path: fact["type"] for path, fact in facts.items() if path in ("pipe", "socket", "src", "zero")
-    } == {
+    assert {path: fact["type"] for path, fact in facts.items() if path in ("pipe", "socket", "src", "zero")} == {
         "pipe": "pipe",
         "socket": "socket",
         "src": "folder",
@@ -197,9 +195,7 @@ def test_file_info_is_about_the_path_itself(project: Project) -> None:  # D14 A1
     assert facts["zero"]["size"] == "0 bytes (0B)"
     assert facts["zero"]["mime"] == "text/plain"
     assert facts["odd"]["mime"] == "application/octet-stream"
-    links = {
-        path: (fact["target"], fact["leads to"]) for path, fact in facts.items() if fact["type"] == "link"
-    }
+    links = {path: (fact["target"], fact["leads to"]) for path, fact in facts.items() if fact["type"] == "link"}
     assert links["link"] == ("src", "folder")
     assert links["gone"] == ("nowhere", "nothing")
     assert links["out-link"][1] == "it leads out of the project folder"
@@ -215,12 +211,8 @@ def test_file_info_of_an_odd_time(project: Project, seconds: int) -> None:  # D1
 
 
 @pytest.mark.parametrize("tool", ["glob", "list_directory", "tree", "file_info"])
-@pytest.mark.parametrize(
-    "path", ["../x", "..", "/etc", "", "nothing", "a\0b", "x" * 5000, "small/x", "gone/x"]
-)
-def test_a_path_that_cannot_be_is_refused(
-    project: Project, tool: str, path: str
-) -> None:  # A1 A2 A11 A13 A14
+@pytest.mark.parametrize("path", ["../x", "..", "/etc", "", "nothing", "a\0b", "x" * 5000, "small/x", "gone/x"])
+def test_a_path_that_cannot_be_is_refused(project: Project, tool: str, path: str) -> None:  # A1 A2 A11 A13 A14
     project.refused(tool, path=path, **({"pattern": "*"} if tool == "glob" else {}))
 
 
@@ -292,10 +284,10 @@ def test_a_walk_says_what_ended_it(project: Project, monkeypatch: pytest.MonkeyP
     assert "Too many files" in said
     assert len(said.split("\n")) > 2
     with project.tools.workspace.open_folder(project.tools.workspace.place(".")) as fd:
-        late = walking.Walk(fd, seconds=0)
+        late = walking.FolderWalk(fd, seconds=0)
         assert len(list(late.entries())) <= 2
         assert late.cut == "time"
-        asked = walking.Walk(fd, stopped=lambda: True)
+        asked = walking.FolderWalk(fd, stopped=lambda: True)
         list(asked.entries())
         assert asked.cut
 
@@ -324,17 +316,13 @@ def flattened(project: Project) -> None:
 
 
 @pytest.mark.parametrize("engine", [None, False])
-def test_folders_deeper_than_any_path_end_the_walk_and_nothing_else(
-    tmp_path: Path, engine: Any
-) -> None:  # D13
+def test_folders_deeper_than_any_path_end_the_walk_and_nothing_else(tmp_path: Path, engine: Any) -> None:  # D13
     project = Project(tmp_path, ripgrep=engine)
     project.file("top.py", "needle\n")
     deep(project, 1000)
     try:
         begin = spent()
-        assert (
-            project.ok("glob", pattern="**/*.py") == "top.py\n\n[Folders that are too deep to look into: 1.]"
-        )
+        assert project.ok("glob", pattern="**/*.py") == "top.py\n\n[Folders that are too deep to look into: 1.]"
         assert project.ok("grep", pattern="needle").startswith("top.py:1: needle")
         said = project.ok("tree", max_depth=100)
         assert said.count("d/") == 100

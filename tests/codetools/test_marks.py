@@ -51,9 +51,7 @@ def sleeper(mark: str) -> "subprocess.Popen[bytes]":
 )
 def test_orphans(ended: int, mark: str, goes: bool) -> None:  # C24
     own = os.getpid()
-    with sleeper(
-        mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._begun(own))
-    ) as process:
+    with sleeper(mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._begun(own))) as process:
         try:
             assert marks.sweep_orphans(-ended)
             # Whoever else sweeps at the same time may have been the one that ended it.

@@ -115,17 +115,13 @@ def test_lines_are_found_again(data: bytes) -> None:
 def test_the_lines_of_all_places_are_said() -> None:  # B1
     with pytest.raises(Unmatched, match=r"2 times, beginning in lines 1, 3: "):
         edit(b"a\nb\nab\n", b"a", b"c")
-    with pytest.raises(
-        Unmatched, match=r"30 times, beginning in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more"
-    ):
+    with pytest.raises(Unmatched, match=r"30 times, beginning in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more"):
         edit(b"a\n" * 30, b"a", b"c")
     with pytest.raises(Unmatched, match="at least 1000 times"):
         edit(b"a" * 5000, b"a", b"c")
 
 
-@pytest.mark.parametrize(
-    "old", [b"x" * 5_000_000, b"x" * 10_000_000, b"xy", b"y" * 100_000, b"x" * 100 + b"y"]
-)
+@pytest.mark.parametrize("old", [b"x" * 5_000_000, b"x" * 10_000_000, b"xy", b"y" * 100_000, b"x" * 100 + b"y"])
 def test_a_long_line_and_a_long_text_take_linear_time(old: bytes) -> None:  # B30
     data = b"x" * 10_000_000
     begin = time.perf_counter()

@@ -41,9 +41,7 @@ HINTS = [
 
 
 @pytest.mark.parametrize(("old", "where", "what", "difference"), HINTS)
-def test_the_nearest_place_is_shown_and_what_differs(
-    old: str, where: str, what: str, difference: str
-) -> None:
+def test_the_nearest_place_is_shown_and_what_differs(old: str, where: str, what: str, difference: str) -> None:
     said = hint(FILE, old)
     assert f"{where}." in said or f"{where}," in said
     assert what in said

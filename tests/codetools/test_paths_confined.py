@@ -13,9 +13,7 @@ from toolwire.codetools import paths
 
 
 @pytest.fixture(params=OPENERS)
-def project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Project]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Project]:
     with confined(tmp_path, monkeypatch, request.param) as made:
         yield made
 

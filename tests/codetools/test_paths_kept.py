@@ -18,9 +18,7 @@ from toolwire import CodeTools
 
 
 @pytest.fixture(params=OPENERS)
-def project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Project]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Project]:
     with confined(tmp_path, monkeypatch, request.param) as made:
         yield made
 
@@ -100,9 +98,7 @@ SECRETS = [".env", ".ENV", ".env.local", "d/.env", ".env/x", ".env. ", "d/../.en
 
 
 @writing
-def test_what_is_protected_is_not_written_though_it_is_not_there(
-    project: Project, tool: str
-) -> None:  # A18 A23
+def test_what_is_protected_is_not_written_though_it_is_not_there(project: Project, tool: str) -> None:  # A18 A23
     before = sorted(project.root.rglob("*"))
     for path in (*PROTECTED, *SECRETS):
         said = project.refused(tool, path=path, **EACH[tool])

@@ -97,9 +97,7 @@ def test_an_offset_or_limit_that_is_none_is_refused(project: Project, asked: dic
 
 def test_a_whole_number_may_be_written_with_a_point(project: Project) -> None:  # B28
     project.file("f", numbered(5))
-    assert project.ok("read_file", path="f", offset=3.0, limit=1.0).startswith(
-        "line 3\n[Showing lines 3-3 of 5."
-    )
+    assert project.ok("read_file", path="f", offset=3.0, limit=1.0).startswith("line 3\n[Showing lines 3-3 of 5.")
 
 
 def test_all_of_a_file_is_read_by_following_the_notices(project: Project) -> None:
@@ -108,9 +106,7 @@ def test_all_of_a_file_is_read_by_following_the_notices(project: Project) -> Non
     offset, parts = 1, []
     while offset:
         said = project.ok("read_file", path="f", offset=offset)
-        found = re.search(
-            r"\[Showing lines \d+-(\d+) of (about )?\d+.*Use offset=(\d+) to continue\.\]$", said
-        )
+        found = re.search(r"\[Showing lines \d+-(\d+) of (about )?\d+.*Use offset=(\d+) to continue\.\]$", said)
         parts.append(said[: found.start()] if found else said)
         assert len(parts[-1].encode()) <= READ_BYTES
         assert parts[-1].count("\n") <= READ_LINES
@@ -192,9 +188,7 @@ IMAGES = [
 
 
 @pytest.mark.parametrize(("media_type", "data"), IMAGES)
-def test_an_image_is_given_as_an_image_whatever_its_name(
-    project: Project, media_type: str, data: bytes
-) -> None:
+def test_an_image_is_given_as_an_image_whatever_its_name(project: Project, media_type: str, data: bytes) -> None:
     project.file("f.txt", data)
     content, failed = project.call("read_file", path="f.txt", offset=5)
     assert not failed
@@ -234,9 +228,7 @@ def test_wide_text_is_read_by_its_mark(project: Project, charset: str) -> None: 
     project.file("f", f"{mark}caf\u00e9\nb\nc\n".encode(charset))
     said = project.ok("read_file", path="f", offset=1, limit=2)
     name = "UTF-16" if "16" in charset else "UTF-32"
-    assert said.startswith(
-        f"caf\u00e9\nb\n[The file is {name}, shown as UTF-8. edit_file cannot change it.]\n[Showing"
-    )
+    assert said.startswith(f"caf\u00e9\nb\n[The file is {name}, shown as UTF-8. edit_file cannot change it.]\n[Showing")
     assert "NUL" in project.refused("edit_file", path="f", oldText="b", newText="x")
 
 
@@ -259,13 +251,9 @@ def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytes
     os.truncate(file, 10 << 30)
     begin = time.perf_counter()
     said = project.ok("read_file", path="f")
-    assert re.search(
-        r"\[Showing lines 1-2000 of about \d+ \(10 GB\)\. Use offset=2001 to continue\.\]$", said
-    )
+    assert re.search(r"\[Showing lines 1-2000 of about \d+ \(10 GB\)\. Use offset=2001 to continue\.\]$", said)
     assert "binary" in project.refused("read_file", path="f", offset=5001)
-    assert "line 99999999 is not in its first 8 MB" in project.refused(
-        "read_file", path="f", offset=99_999_999
-    )
+    assert "line 99999999 is not in its first 8 MB" in project.refused("read_file", path="f", offset=99_999_999)
     os.truncate(project.file("g"), 10 << 30)
     assert "binary (it has NUL bytes) of 10 GB" in project.refused("read_file", path="g")
     assert "10 GB" in project.refused("edit_file", path="g", oldText="a", newText="b")

@@ -37,9 +37,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_outside_nothing_is_written(project: Path) -> None:  # C13
     paths = ["/etc/new", "/usr/new", "/new", "/dev/new", "/var/log/new", "/run/new"]
-    made = said(
-        tools_at(project), f"for path in {' '.join(paths)}; do touch $path && echo made; done 2>&1; :"
-    )
+    made = said(tools_at(project), f"for path in {' '.join(paths)}; do touch $path && echo made; done 2>&1; :")
     assert "made" not in made
     assert made.count("\n") == len(paths) - 1
     assert [path for path in paths if os.path.lexists(path)] == []
@@ -78,9 +76,7 @@ def test_what_is_beside_stays(project: Path) -> None:  # C13
 def test_what_is_its_own_goes_with_it(project: Path) -> None:  # C13
     tools = tools_at(project)
     name = f"own-{os.getpid()}"
-    listed = said(
-        tools, f"cd; echo x > ~/.bashrc; echo x > $TMPDIR/{name}; echo x > /dev/shm/{name}; ls -A ~ /dev/shm"
-    )
+    listed = said(tools, f"cd; echo x > ~/.bashrc; echo x > $TMPDIR/{name}; echo x > /dev/shm/{name}; ls -A ~ /dev/shm")
     assert {".bashrc", name} <= set(listed.split())
     assert name not in said(tools, "ls -A ~ /dev/shm")
     assert not Path("/tmp", name).exists()  # noqa: S108 - it is looked for
@@ -215,9 +211,7 @@ def test_the_whole_disk_is_no_project() -> None:
 
 
 def test_other_processes_are_not_seen(project: Path) -> None:  # C9, M8
-    command = (
-        "cat /proc/*/environ /proc/$PPID/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]*; cat /proc/*/cmdline"
-    )
+    command = "cat /proc/*/environ /proc/$PPID/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]*; cat /proc/*/cmdline"
     text = str(run(tools_at(project, environment={"WANTED": "1"}), command).content)
     assert len([line for line in text.splitlines() if line.startswith("/proc/")]) <= 5
     assert text.count("WANTED=1") >= 2, "its own are there, so the search would find others"
@@ -311,9 +305,7 @@ def test_too_much_memory_is_ended(project: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("level", ["auto", "bubblewrap"])
-def test_without_bubblewrap_no_command_runs(
-    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:  # C16
+def test_without_bubblewrap_no_command_runs(project: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:  # C16
     monkeypatch.setattr(sandbox, "PLACES", ("/nosuch/bwrap",))
     tools = CodeTools(project, sandbox=level)
     result = run(tools, "touch ran")

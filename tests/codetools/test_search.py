@@ -101,9 +101,7 @@ def test_gitignore_is_one_rule(searched: Searched) -> None:  # D8
     found = set(paths(searched.grep(limit=1000)))
     assert {"plain.txt", "keep.log", ".hidden", ".hidden.d/x", "src/build/in.txt", "sub/a.log"} <= found
     assert {"sub/deep/b.log", "vendor/repo/a.log"} <= found
-    assert (
-        not {"a.log", "#odd", "build/out.txt", "sub/only.txt", "sub/x.tmp", "node_modules/m/index.js"} & found
-    )
+    assert not {"a.log", "#odd", "build/out.txt", "sub/only.txt", "sub/x.tmp", "node_modules/m/index.js"} & found
     everything = set(paths(searched.grep(limit=1000, ignored=True)))
     assert {
         "a.log",
@@ -145,9 +143,7 @@ def test_a_second_name_of_a_secret_is_in_no_answer(tmp_path: Path, engine: Any) 
 def test_links_are_not_followed_and_lead_nowhere(searched: Searched) -> None:  # A4 A6 D3 D7
     begin = spent()
     found = paths(searched.grep(limit=1000))
-    assert len(found) == len(
-        {(path, line) for path, line in zip(found, lines(searched.grep(limit=1000)), strict=True)}
-    )
+    assert len(found) == len({(path, line) for path, line in zip(found, lines(searched.grep(limit=1000)), strict=True)})
     assert not [path for path in found if path.startswith(("link", "loop", "sub/loop", "dangling"))]
     for path in ("link-out", "link-abs", "link-dir-out", "link-dir-out/needle.txt", "../outside"):
         assert "outside of" in (said := searched.refused(path=path)) or "leads out" in said
@@ -340,9 +336,7 @@ def test_other_roots_are_shown_by_their_whole_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "nothing", "../x", "plain.txt/x", "x" * 5000, "a\0b", "/etc"])
-def test_a_path_that_cannot_be_searched_is_refused(
-    searched: Searched, path: str
-) -> None:  # A1 A2 A11 A13 A14
+def test_a_path_that_cannot_be_searched_is_refused(searched: Searched, path: str) -> None:  # A1 A2 A11 A13 A14
     searched.refused(path=path)
 
 

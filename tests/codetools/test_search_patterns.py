@@ -12,7 +12,7 @@ from tests.codetools.folders import sized
 from tests.codetools.searching import HAS_GIT, HAS_RG, RG, git, spent
 from toolwire.codetools import fallback, ignoring, patterns, regexes, ripgrep
 from toolwire.codetools.paths import Workspace
-from toolwire.codetools.walking import Walk
+from toolwire.codetools.walking import FolderWalk
 from toolwire.errors import ToolError
 
 FITS = {
@@ -32,9 +32,7 @@ NOT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path"), [(one, path) for one in FITS for path in FITS[one].split(" ") if path]
-)
+@pytest.mark.parametrize(("pattern", "path"), [(one, path) for one in FITS for path in FITS[one].split(" ") if path])
 def test_a_pattern_fits(pattern: str, path: str) -> None:
     assert patterns.glob_test(pattern)(path)
 
@@ -44,9 +42,7 @@ def test_a_pattern_does_not_fit(pattern: str, path: str) -> None:
     assert not patterns.glob_test(pattern)(path)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["../**", "/etc/*", "**/../../x", "..", "a/..", "{..,a}/x", "a/{b,..}", "//x"]
-)
+@pytest.mark.parametrize("pattern", ["../**", "/etc/*", "**/../../x", "..", "a/..", "{..,a}/x", "a/{b,..}", "//x"])
 def test_a_pattern_that_leads_out_is_refused(pattern: str) -> None:  # D9
     with pytest.raises(ToolError, match="stays inside"):
         patterns.glob_test(pattern)
@@ -182,9 +178,7 @@ def _planted(root: Path, dice: random.Random) -> None:
             if not (path := folder / dice.choice(NAMES)).is_dir():
                 path.write_text("x\n")
     for folder in dice.sample(folders, min(len(folders), 2)):
-        (folder / ".gitignore").write_bytes(
-            "\n".join(_line(dice) for _ in range(dice.randrange(1, 5))).encode()
-        )
+        (folder / ".gitignore").write_bytes("\n".join(_line(dice) for _ in range(dice.randrange(1, 5))).encode())
 
 
 @HAS_GIT
@@ -196,7 +190,7 @@ def test_the_rules_are_those_of_git(tmp_path: Path, tally: Counter[str]) -> None
         _planted(root, random.Random(seed))  # noqa: S311 - trees, not secrets
         workspace = Workspace(root)
         with workspace.open_folder(workspace.place(".")) as fd:
-            walk = Walk(fd, above=[])
+            walk = FolderWalk(fd, above=[])
             with closing(walk.entries()) as entries:
                 ours = {entry.path for entry in entries if entry.kind == "file"}
         git("init", "-q", cwd=root)
@@ -303,7 +297,7 @@ WRONG = ["{", "a{", r"\n", "(?=a)", r"\1", "(", ")", "*", "[z-a]", r"\K", r"\Q",
 
 def _fitting(pattern: str, *, ignore_case: bool) -> list[int] | None:
     try:
-        lines = regexes.Lines(regexes.checked(pattern, literal=False), literal=False, ignore_case=ignore_case)
+        lines = regexes.LinePattern(regexes.checked(pattern, literal=False), literal=False, ignore_case=ignore_case)
     except ToolError:
         return None
     found = [number for number, line in enumerate(LINES, 1) if lines.fits(line)]
@@ -319,11 +313,7 @@ def _of_ripgrep(pattern: str, *, ignore_case: bool) -> list[int] | None:
     flag = "--ignore-case" if ignore_case else "--case-sensitive"
     command = [str(RG), *ripgrep.OPTIONS, "--no-heading", "--no-filename", flag, "-e", pattern, "--", "-"]
     done = subprocess.run(command, input="\n".join(LINES).encode() + b"\n", capture_output=True, check=False)
-    return (
-        None
-        if done.returncode == 2
-        else [int(line.split(b":")[0]) for line in done.stdout.split(b"\n") if line]
-    )
+    return None if done.returncode == 2 else [int(line.split(b":")[0]) for line in done.stdout.split(b"\n") if line]
 
 
 @HAS_RG
@@ -338,25 +328,18 @@ def test_any_pattern_means_what_it_means_to_ripgrep(tally: Counter[str]) -> None
     dice = random.Random(5)  # noqa: S311 - patterns, not secrets
     for _ in range(sized(20_000, 1_000)):
         pieces = [
-            dice.choice(ATOMS) + dice.choice(["", "", "", "*", "+", "?", "{0,2}"])
-            for _ in range(dice.randrange(1, 5))
+            dice.choice(ATOMS) + dice.choice(["", "", "", "*", "+", "?", "{0,2}"]) for _ in range(dice.randrange(1, 5))
         ]
-        pattern = (
-            dice.choice(["", "", "^"]) + dice.choice(["", "", "|"]).join(pieces) + dice.choice(["", "", "$"])
-        )
+        pattern = dice.choice(["", "", "^"]) + dice.choice(["", "", "|"]).join(pieces) + dice.choice(["", "", "$"])
         ignore_case = dice.random() < 0.3
-        assert _fitting(pattern, ignore_case=ignore_case) == _of_ripgrep(pattern, ignore_case=ignore_case), (
-            pattern
-        )
+        assert _fitting(pattern, ignore_case=ignore_case) == _of_ripgrep(pattern, ignore_case=ignore_case), pattern
         tally["regular expressions that mean the same with and without ripgrep"] += 1
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(?x)a b", "(?-u:a)", "[a&&b]", "[a--b]", "[[a]b]", r"[\W]", "[[:^alpha:]]"]
-)
+@pytest.mark.parametrize("pattern", ["(?x)a b", "(?-u:a)", "[a&&b]", "[a--b]", "[[a]b]", r"[\W]", "[[:^alpha:]]"])
 def test_what_cannot_be_said_without_ripgrep_is_refused(pattern: str) -> None:
     with pytest.raises(ToolError, match="without ripgrep"):
-        regexes.Lines(pattern, literal=False, ignore_case=False)
+        regexes.LinePattern(pattern, literal=False, ignore_case=False)
 
 
 def test_backslashes_that_mean_nothing_are_left_out() -> None:
@@ -365,8 +348,8 @@ def test_backslashes_that_mean_nothing_are_left_out() -> None:
 
 
 def test_a_heavy_pattern_gets_its_text_in_small_pieces() -> None:  # D4
-    light = regexes.Lines("a", literal=False, ignore_case=False)
-    heavy = regexes.Lines("[ab]*a[ab]{900}c", literal=False, ignore_case=False)
+    light = regexes.LinePattern("a", literal=False, ignore_case=False)
+    heavy = regexes.LinePattern("[ab]*a[ab]{900}c", literal=False, ignore_case=False)
     assert light.piece == regexes.PIECE
     assert heavy.piece < 10_000
     text = "".join(random.Random(1).choices("ab", k=heavy.piece))  # noqa: S311 - letters, not secrets
@@ -384,7 +367,7 @@ def test_a_file_is_read_in_whole_lines(
     for text in ("", "a", "a\n", "\n\n", "a\nbb\r\nccccccccc\n\né\n" * 9, "é" * 50 + "\nx", "x\n" + "y" * 40):
         (tmp_path / "f").write_bytes(text.encode())
         with (tmp_path / "f").open("rb") as file:
-            reading = fallback.Reading(min(16, longest), longest)
+            reading = fallback.FileReading(min(16, longest), longest)
             blocks = list(reading.blocks(file.fileno()))
         lines = [line for block in blocks for line in fallback.lines_of(block)]
         expected = text.removesuffix("\n").split("\n") if text else []

@@ -86,9 +86,7 @@ def test_only_a_new_enough_ripgrep_outside_of_the_roots_is_taken(
 
 
 @pytest.mark.parametrize("option", ["rg", "./rg", "/nothing/rg", "/etc/passwd", "/bin/sh"])
-def test_a_ripgrep_that_cannot_be_run_is_an_error_and_no_silent_change(
-    project: Project, option: str
-) -> None:  # D11
+def test_a_ripgrep_that_cannot_be_run_is_an_error_and_no_silent_change(project: Project, option: str) -> None:  # D11
     assert "rg_missing" in Searched(project, option).refused()
 
 
@@ -188,9 +186,7 @@ def test_a_search_ends_with_its_time_and_leaves_no_process(  # D5
     assert children() == before
 
 
-def test_the_search_without_ripgrep_ends_with_its_time(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:  # D5
+def test_the_search_without_ripgrep_ends_with_its_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # D5
     for number in range(300):
         project.file(f"x/{number}", "a\n" * 1000)
     monkeypatch.setattr(search, "SEARCH_SECONDS", 0)
@@ -303,7 +299,7 @@ def test_output_may_be_cut_anywhere(size: int) -> None:
         b"./late\x001:0:x\n./late: WARNING: stopped searching binary file after match\n\n./z\x004:1:x\n"
     )
     gathering = hits.Gathering(query)
-    reader = ripgrep.Reader(gathering)
+    reader = ripgrep.OutputReader(gathering)
     for place in range(0, len(said), size):
         reader.feed(said[place : place + size])
     assert {path: [(one.number, one.hit) for one in found] for path, found in gathering.records.items()} == {
@@ -316,7 +312,7 @@ def test_output_may_be_cut_anywhere(size: int) -> None:
 def test_few_of_many_matches_are_kept() -> None:  # D5
     query = hits.Query("x", False, False, 0, 10, False, lambda _: True, ())
     gathering = hits.Gathering(query)
-    reader = ripgrep.Reader(gathering)
+    reader = ripgrep.OutputReader(gathering)
     kept = 0
     for number in range(3_000, 0, -1):
         reader.feed(f"./{number:06}\0".encode() + b"1:0:x\n" * 11 + b"\n")
@@ -329,7 +325,7 @@ def test_few_of_many_matches_are_kept() -> None:  # D5
 def test_one_endless_line_of_output_is_not_kept() -> None:  # D6
     query = hits.Query("x", False, False, 0, 10, False, lambda _: True, ())
     gathering = hits.Gathering(query)
-    reader = ripgrep.Reader(gathering)
+    reader = ripgrep.OutputReader(gathering)
     reader.feed(b"./a\x001:0:")
     for _ in range(100):
         reader.feed(b"y" * 100_000)

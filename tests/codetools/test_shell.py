@@ -99,9 +99,7 @@ def test_it_ends_when_bash_ends(tmp_path: Path, level: str) -> None:  # C2
 
 def test_the_naive_way_waits_for_the_pipe() -> None:  # C2, the control
     with pytest.raises(subprocess.TimeoutExpired):
-        subprocess.run(
-            ["/bin/bash", "-c", "sleep 1 & echo hi"], stdout=subprocess.PIPE, timeout=0.1, check=False
-        )
+        subprocess.run(["/bin/bash", "-c", "sleep 1 & echo hi"], stdout=subprocess.PIPE, timeout=0.1, check=False)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -117,9 +115,7 @@ def test_nothing_outlives_a_timeout(tmp_path: Path, level: str, style: str) -> N
 def test_killing_the_group_leaves_some() -> None:  # C3, the control
     token = mark()
     command = f"(setsid sleep {token} & echo); sleep {token}"
-    with subprocess.Popen(
-        ["/bin/bash", "-c", command], stdout=subprocess.PIPE, start_new_session=True
-    ) as process:
+    with subprocess.Popen(["/bin/bash", "-c", command], stdout=subprocess.PIPE, start_new_session=True) as process:
         pipe_of(process.stdout).read(1)
         time.sleep(0.1)
         os.killpg(process.pid, signal.SIGKILL)
@@ -171,9 +167,7 @@ def test_it_runs_in_sync_and_async_code_and_in_a_thread_of_a_loop(tmp_path: Path
     tools = tools_at(tmp_path)
 
     async def main() -> list[str]:
-        calls = [
-            tools.aresolve(ToolCall(str(n), "bash", {"command": f"sleep 0.05; echo {n}"})) for n in range(4)
-        ]
+        calls = [tools.aresolve(ToolCall(str(n), "bash", {"command": f"sleep 0.05; echo {n}"})) for n in range(4)]
         return [str(result.content) for result in await asyncio.gather(*calls)]
 
     assert asyncio.run(main()) == ["0", "1", "2", "3"]  # C23, few
@@ -258,9 +252,7 @@ def test_a_command_dies_with_its_host(tmp_path: Path, level: str) -> None:  # C2
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_nothing_is_left_when_the_watch_fails(
-    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_when_the_watch_fails(tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_leader: int) -> str:
         raise OSError("too many open files")
 

@@ -51,9 +51,7 @@ def chance(seed: str) -> random.Random:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("style", ESCAPES)
-def test_timeouts_leave_nothing(
-    tmp_path: Path, level: str, style: str, tally: Counter[str]
-) -> None:  # C3, C4
+def test_timeouts_leave_nothing(tmp_path: Path, level: str, style: str, tally: Counter[str]) -> None:  # C3, C4
     tools = tools_at(tmp_path, level)
 
     def once(number: int) -> tuple[bool, int]:

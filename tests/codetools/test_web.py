@@ -28,9 +28,7 @@ class Site:
         self.network = Mapped({PUBLIC: server, OTHER: server}, {"a.example": [PUBLIC], "b.example": [OTHER]})
         monkeypatch.setattr(web, "network", lambda: self.network)
 
-    def get(
-        self, say: Answer | None = None, options: dict[str, Any] | None = None, **more: Any
-    ) -> ToolResult:
+    def get(self, say: Answer | None = None, options: dict[str, Any] | None = None, **more: Any) -> ToolResult:
         if say is not None:
             self.server.say = say
         arguments = {"url": "http://a.example/", **more}
@@ -104,9 +102,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
         (None, "116 bytes"),
     ],
 )
-def test_e16_what_is_no_text_is_refused_with_its_type_and_size(
-    site: Site, kind: str | None, size: str
-) -> None:
+def test_e16_what_is_no_text_is_refused_with_its_type_and_size(site: Site, kind: str | None, size: str) -> None:
     told = site.error(answer(PNG, 200, kind))
     assert told.startswith("200 OK\n")
     assert f"{kind or 'no type'}, {size}." in told
@@ -120,9 +116,7 @@ def test_e16_a_large_file_that_is_no_text_is_not_loaded(site: Site) -> None:
     assert "does not say" in site.error(b"HTTP/1.1 200 OK\r\nContent-Type: audio/x\r\n\r\n" + bytes(1000))
 
 
-@pytest.mark.parametrize(
-    ("status", "phrase"), [(404, "Not Found"), (500, "Internal Server Error"), (299, "")]
-)
+@pytest.mark.parametrize(("status", "phrase"), [(404, "Not Found"), (500, "Internal Server Error"), (299, "")])
 def test_a_status_that_is_no_success_is_an_error_with_the_beginning_of_the_page(
     site: Site, status: int, phrase: str
 ) -> None:
@@ -153,9 +147,7 @@ def test_a_long_text_is_given_in_parts_and_says_how_to_read_on(site: Site) -> No
         assert offset == len(read) + 1
     assert read == body
     assert len(body) > 3 * HTTP_CHARACTERS
-    assert "offset 999999 is beyond the end: the text has 160000 characters" in site.error(
-        said, offset=999_999
-    )
+    assert "offset 999999 is beyond the end: the text has 160000 characters" in site.error(said, offset=999_999)
 
 
 def test_a_body_is_cut_at_max_bytes_and_the_notice_says_so(site: Site) -> None:
@@ -270,9 +262,7 @@ def test_all_of_it_has_one_deadline(site: Site) -> None:
             site.server.gone.wait(0.05)
 
     told = site.error(say, timeout=0.15)
-    assert (
-        told == "http://a.example/ was not read within 0.15 s; a longer timeout may help, 60 s are the most"
-    )
+    assert told == "http://a.example/ was not read within 0.15 s; a longer timeout may help, 60 s are the most"
 
 
 def test_in_async_code_it_runs_beside_other_work_and_can_be_cancelled(site: Site) -> None:

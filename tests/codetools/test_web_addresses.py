@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolwire.codetools.addresses import (
     NAT64,
     AddressRefused,
-    Rules,
+    FetchRules,
     carried_by,
     is_allowed,
     number_of,
@@ -19,7 +19,7 @@ from toolwire.codetools.addresses import (
 )
 from toolwire.errors import InvalidField
 
-PLAIN, OPEN = Rules(), Rules(allow_private=True)
+PLAIN, OPEN = FetchRules(), FetchRules(allow_private=True)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,7 @@ def test_e3_control_the_check_of_the_standard_library_alone_passes_some() -> Non
     assert {"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"} <= set(passed)
 
 
-@pytest.mark.parametrize(
-    "address", ["2606:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808", "8.8.8.8"]
-)
+@pytest.mark.parametrize("address", ["2606:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808", "8.8.8.8"])
 def test_e3_control_public_addresses_are_not_refused(address: str) -> None:
     assert why_refused(address) is None
 
@@ -162,9 +160,7 @@ def test_e4_metadata_services_are_refused_by_name(host: str) -> None:
         ("", False),
     ],
 )
-def test_e5_ranges_that_are_not_public_are_refused_and_private_ones_can_be_allowed(
-    address: str, opened: bool
-) -> None:
+def test_e5_ranges_that_are_not_public_are_refused_and_private_ones_can_be_allowed(address: str, opened: bool) -> None:
     assert why_refused(address)
     assert (why_refused(address, allow_private=True) is None) is opened
 
@@ -231,20 +227,14 @@ def test_e9_checker_and_connector_read_the_same_host(url: str, host: str | None)
         assert target.url.raw_host.decode() == host, "it is this that is connected to"
 
 
-@pytest.mark.parametrize(
-    "port", ["0", "1", "22", "25", "6379", "65536", "-1", "99999999999", "x", "9" * 5000]
-)
+@pytest.mark.parametrize("port", ["0", "1", "22", "25", "6379", "65536", "-1", "99999999999", "x", "9" * 5000])
 def test_e9_ports_that_are_not_of_the_web_are_refused(port: str) -> None:
     with pytest.raises(AddressRefused):
         target_of(f"http://a.com:{port}/", PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("port", "opened"), [(80, True), (443, True), (8080, True), (8443, True), (3000, False)]
-)
-def test_e9_ports_of_the_web_may_be_used_and_high_ones_where_private_is_allowed(
-    port: int, opened: bool
-) -> None:
+@pytest.mark.parametrize(("port", "opened"), [(80, True), (443, True), (8080, True), (8443, True), (3000, False)])
+def test_e9_ports_of_the_web_may_be_used_and_high_ones_where_private_is_allowed(port: int, opened: bool) -> None:
     assert target_of(f"http://a.com:{port}/", OPEN).port == port
     if opened:
         assert target_of(f"http://a.com:{port}/", PLAIN).port == port
@@ -270,7 +260,7 @@ def test_e9_ports_of_the_web_may_be_used_and_high_ones_where_private_is_allowed(
     ],
 )
 def test_e10_hosts_are_compared_by_whole_labels(host: str, allowed: bool) -> None:
-    rules = Rules.of(allow_hosts=["*.good.com", "exact.org", "B\u00dcCHER.example", "8.8.8.8"])
+    rules = FetchRules.of(allow_hosts=["*.good.com", "exact.org", "B\u00dcCHER.example", "8.8.8.8"])
     if allowed:
         assert target_of(f"http://{host}/", rules).host
     else:
@@ -280,30 +270,26 @@ def test_e10_hosts_are_compared_by_whole_labels(host: str, allowed: bool) -> Non
 
 def test_e10_a_nul_does_not_end_a_host() -> None:
     with pytest.raises(AddressRefused):
-        target_of("http://good.com\0.evil/", Rules.of(allow_hosts=["good.com", "*.evil"]))
+        target_of("http://good.com\0.evil/", FetchRules.of(allow_hosts=["good.com", "*.evil"]))
 
 
 def test_e10_no_hosts_are_none_and_not_all() -> None:
     with pytest.raises(AddressRefused):
-        target_of("http://a.com/", Rules.of(allow_hosts=[]))
-    assert target_of("http://a.com/", Rules.of(allow_hosts=None)).host == "a.com"
-    assert target_of("http://a.com/", Rules.of(allow_hosts="a.com")).host == "a.com"
+        target_of("http://a.com/", FetchRules.of(allow_hosts=[]))
+    assert target_of("http://a.com/", FetchRules.of(allow_hosts=None)).host == "a.com"
+    assert target_of("http://a.com/", FetchRules.of(allow_hosts="a.com")).host == "a.com"
     assert not is_allowed("com", ["*.com"])
 
 
-@pytest.mark.parametrize(
-    "given", [["*"], ["*.*.com"], ["a*.com"], ["http://a.com"], [""], ["*."], [3], 3, ["1.2"]]
-)
+@pytest.mark.parametrize("given", [["*"], ["*.*.com"], ["a*.com"], ["http://a.com"], [""], ["*."], [3], 3, ["1.2"]])
 def test_e10_what_is_no_host_is_refused_and_allows_nothing(given: Any) -> None:
     with pytest.raises(InvalidField, match="allow_hosts"):
-        Rules.of(allow_hosts=given)
+        FetchRules.of(allow_hosts=given)
     with pytest.raises(InvalidField, match="allow_private"):
-        Rules.of(allow_private=given)
+        FetchRules.of(allow_private=given)
 
 
-@given(
-    st.text() | st.text("htp:/@#?%\\.[]0123456789abcx\u3002", max_size=30).map(lambda text: f"http://{text}")
-)
+@given(st.text() | st.text("htp:/@#?%\\.[]0123456789abcx\u3002", max_size=30).map(lambda text: f"http://{text}"))
 def test_any_text_is_a_target_or_is_refused(text: str) -> None:
     told: list[str] = []
     for base in (None, target_of("http://a.com/b?c", PLAIN).url):

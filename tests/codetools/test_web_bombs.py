@@ -73,13 +73,9 @@ def bombs() -> dict[str, bytes]:
         "zeros": pack(full_of(b"\0"), "text/plain"),
         "letters": pack(full_of(b"x"), "text/plain"),
         "spaces in a page": answer(spaces, 200, "text/html", ("Content-Encoding", "gzip")),
-        "packed twice": answer(
-            gzip.compress(spaces, 9), 200, "text/html", ("Content-Encoding", "gzip, gzip")
-        ),
+        "packed twice": answer(gzip.compress(spaces, 9), 200, "text/html", ("Content-Encoding", "gzip, gzip")),
         "packed twice, said once": pack(spaces, "text/plain"),
-        "parts": answer(
-            gzip.compress(b"x" * MIB) * (SIZE // MIB), 200, "text/plain", ("Content-Encoding", "gzip")
-        ),
+        "parts": answer(gzip.compress(b"x" * MIB) * (SIZE // MIB), 200, "text/plain", ("Content-Encoding", "gzip")),
         "tags": pack(full_of(b"<div>")),
         "cells": pack(b"<table><tr>" + full_of(b"<td>x")),
         "links": pack(full_of(b"<a href=x>")),
@@ -106,9 +102,7 @@ def peak(program: str, say: Answer, limit: int) -> tuple[int, str]:
 def test_e12_no_bomb_takes_more_than_the_limit_and_eight_mebibytes(tally: Counter[str]) -> None:
     most = {name: peak(FETCH, bomb, MIB)[0] for name, bomb in bombs().items()}
     assert {name: size for name, size in most.items() if size > MIB + ALLOWED} == {}
-    tally[f"bombs of {SIZE // MIB} MiB, each read with the limit of 1 MiB and at most 8 MiB more"] += len(
-        most
-    )
+    tally[f"bombs of {SIZE // MIB} MiB, each read with the limit of 1 MiB and at most 8 MiB more"] += len(most)
     tally["KiB of memory that the worst bomb took, with a limit of 1 MiB"] = max(most.values()) // 1024
 
 

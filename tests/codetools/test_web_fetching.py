@@ -12,7 +12,7 @@ from httpcore2 import AnyIOBackend, ConnectError
 
 from tests.codetools.web_lab import OTHER, PUBLIC, PUBLIC_6, Mapped, answer, get, redirect, serving
 from toolwire.codetools import dialling
-from toolwire.codetools.addresses import Rules
+from toolwire.codetools.addresses import FetchRules
 from toolwire.codetools.dialling import Network
 from toolwire.codetools.outbound import headers_of
 from toolwire.errors import ToolError
@@ -227,9 +227,7 @@ def test_e8_headers_with_secrets_do_not_go_elsewhere(name: str) -> None:
 
     def say(request: bytes) -> bytes:
         path = request.split()[1]
-        return (
-            redirect({b"/": end, b"/back": "http://a.example/other"}[path]) if first(path) else answer(b"x")
-        )
+        return redirect({b"/": end, b"/back": "http://a.example/other"}[path]) if first(path) else answer(b"x")
 
     def first(path: bytes) -> bool:
         return path == b"/back" or (path == b"/" and len(server.requests) == 1)
@@ -286,9 +284,7 @@ def test_headers_of_the_model_are_sent() -> None:
 
 
 def test_e11_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / ".netrc").write_text(
-        "machine a.example login me password s3cret\ndefault login x password s3cret"
-    )
+    (tmp_path / ".netrc").write_text("machine a.example login me password s3cret\ndefault login x password s3cret")
     (tmp_path / ".netrc").chmod(0o600)
     with serving(answer(b"x")) as server, serving(answer(b"proxy")) as canary:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
@@ -347,5 +343,5 @@ def test_e19_addresses_that_do_not_answer_are_tried_four_at_most(monkeypatch: py
     with serving() as server:
         free = server.port
     monkeypatch.setattr(dialling, "CONNECT_SECONDS", 1)
-    told = refused(f"http://127.0.0.1:{free}/", None, "cannot connect", rules=Rules(allow_private=True))
+    told = refused(f"http://127.0.0.1:{free}/", None, "cannot connect", rules=FetchRules(allow_private=True))
     assert "refused" in told

@@ -12,7 +12,7 @@ import pytest
 
 from tests.codetools.web_lab import OTHER, PUBLIC, Mapped, Server, answer, get, redirect, serving
 from toolwire.codetools import fetching
-from toolwire.codetools.addresses import Rules
+from toolwire.codetools.addresses import FetchRules
 from toolwire.errors import ToolError
 
 TARGETS = (
@@ -100,9 +100,7 @@ def canary() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("step", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_no_hostile_address_reaches_the_canary(tally: Counter[str], step: int) -> None:
     tried = 0
     with serving() as public, canary() as bird:
@@ -155,9 +153,9 @@ def test_control_naive_clients_reach_the_canary(host: str) -> None:
 
 def test_private_networks_are_reached_where_they_are_allowed() -> None:
     with canary() as bird:
-        found = get(f"http://127.0.0.1:{bird.port}/", rules=Rules(allow_private=True))
+        found = get(f"http://127.0.0.1:{bird.port}/", rules=FetchRules(allow_private=True))
         assert found.body == b"sung"
         for url in (f"http://0.0.0.0:{bird.port}/", f"http://[::ffff:127.0.0.1]:{bird.port}/"):
             with pytest.raises(ToolError):
-                get(url, rules=Rules(allow_private=True))
+                get(url, rules=FetchRules(allow_private=True))
     assert bird.connections == 1

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.codetools.readable import Window, read_page
+from toolwire.codetools.readable import TextWindow, read_page
 
 BASE = "https://a.example/docs/page.html"
 
 
 def read(page: str, step: int = 65536) -> str:
-    window = Window(0, 10_000_000)
+    window = TextWindow(0, 10_000_000)
     read_page((page[place : place + step] for place in range(0, len(page), step)), BASE, window.add)
     return window.text
 
@@ -76,7 +76,7 @@ def test_e20_what_looks_like_a_call_or_an_instruction_stays_text() -> None:
 
 def test_a_part_of_a_text_is_kept_and_the_rest_is_counted() -> None:
     for start, size in ((0, 3), (2, 3), (5, 100), (8, 1), (20, 5)):
-        window = Window(start, size)
+        window = TextWindow(start, size)
         for piece in ("ab", "", "cdefg", "hij"):
             window.add(piece)
         assert window.text == "abcdefghij"[start : start + size]
@@ -84,7 +84,7 @@ def test_a_part_of_a_text_is_kept_and_the_rest_is_counted() -> None:
 
 
 def test_reading_stops_when_nobody_waits() -> None:
-    window = Window(0, 10)
+    window = TextWindow(0, 10)
     pieces = window.wanted(["a", "b", "c"])
     assert next(pieces) == "a"
     window.closed = True
@@ -144,7 +144,7 @@ LONG = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_no_page_takes_long_or_much_room(name: str) -> None:
-    window = Window(0, 1000)
+    window = TextWindow(0, 1000)
     pages = [LONG[name]]
     begun = time.process_time()
     read_page(pages, BASE, window.add)
@@ -152,7 +152,7 @@ def test_no_page_takes_long_or_much_room(name: str) -> None:
     assert spent < 3, "1 MiB of it would be too long"
     tracemalloc.start()
     try:
-        read_page(pages, BASE, Window(0, 1000).add)
+        read_page(pages, BASE, TextWindow(0, 1000).add)
         assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
     finally:
         tracemalloc.stop()

@@ -15,9 +15,7 @@ from toolwire.codetools import dialling
 from toolwire.codetools.dialling import Network
 from toolwire.errors import ToolError
 
-x509 = pytest.importorskip(
-    "cryptography.x509", reason="certificates are made with cryptography, which is not there"
-)
+x509 = pytest.importorskip("cryptography.x509", reason="certificates are made with cryptography, which is not there")
 TODAY = dt.datetime.now(dt.UTC)
 
 
@@ -32,9 +30,7 @@ class Authority:
         self.path = folder / "authority.pem"
         self.path.write_bytes(self._signed(self.name, self.key, [], days=30, is_authority=True))
 
-    def _signed(
-        self, name: Any, key: Any, names: list[Any], days: int, *, is_authority: bool = False
-    ) -> bytes:
+    def _signed(self, name: Any, key: Any, names: list[Any], days: int, *, is_authority: bool = False) -> bytes:
         from cryptography.hazmat.primitives import hashes, serialization
 
         builder = (
@@ -43,14 +39,10 @@ class Authority:
             .not_valid_after(TODAY + dt.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
-            )
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
         if is_authority:
-            builder = builder.add_extension(
-                x509.KeyUsage(*[False] * 5, True, True, *[False] * 2), critical=True
-            )
+            builder = builder.add_extension(x509.KeyUsage(*[False] * 5, True, True, *[False] * 2), critical=True)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         made: bytes = builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
@@ -113,9 +105,7 @@ def test_e18_an_address_has_a_certificate_of_its_own(authority: Authority) -> No
         ("good.example", -30, "expired"),
     ],
 )
-def test_e14_a_certificate_that_is_wrong_is_an_error(
-    authority: Authority, name: str, days: int, reason: str
-) -> None:
+def test_e14_a_certificate_that_is_wrong_is_an_error(authority: Authority, name: str, days: int, reason: str) -> None:
     with serving(answer(b"x"), tls=authority.server(name, days)) as server:
         network = Mapped({PUBLIC: server}, {"good.example": [PUBLIC]}, trust=authority.trust())
         with pytest.raises(ToolError, match=reason):

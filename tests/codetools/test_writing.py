@@ -28,9 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 
 def test_a_file_is_made_and_replaced(project: Project) -> None:  # R002-03
     assert project.ok("write_file", path="a/b/f", content="1\n") == "Wrote 2 bytes to a/b/f (a new file)."
-    assert (
-        project.ok("write_file", path="a/b/f", content="22\n") == "Wrote 3 bytes to a/b/f (it had 2 bytes)."
-    )
+    assert project.ok("write_file", path="a/b/f", content="22\n") == "Wrote 3 bytes to a/b/f (it had 2 bytes)."
     assert project.read("a/b/f") == b"22\n"
     assert project.names("a/b") == ["f"]
 
@@ -44,9 +42,7 @@ def test_a_file_that_is_there_is_kept_if_asked(project: Project) -> None:  # B17
     assert project.read("f") == b"x"
 
 
-@pytest.mark.parametrize(
-    "content", ["", "x", "\n", "a\r\nb\r\n", "\ufeffa", "\0", "\u20ac\U0001f600", "x" * 1_000_000]
-)
+@pytest.mark.parametrize("content", ["", "x", "\n", "a\r\nb\r\n", "\ufeffa", "\0", "\u20ac\U0001f600", "x" * 1_000_000])
 def test_what_is_written_is_what_was_given(project: Project, content: str) -> None:  # B27
     project.ok("write_file", path="f", content=content)
     assert project.read("f") == content.encode()
@@ -58,9 +54,7 @@ def test_too_much_is_refused_before_anything_is_written(project: Project) -> Non
     project.ok("write_file", path="f", content="x" * WRITE_BYTES)
     assert "10 MB" in project.refused("write_file", path="f", content="y" * (WRITE_BYTES + 1))
     assert "10 MB" in project.refused("write_file", path="f", content="\u20ac" * (WRITE_BYTES // 3 + 1))
-    assert "10 MB" in project.refused(
-        "append_to_file", path="f", content="y" * (FILE_BYTES - WRITE_BYTES + 1)
-    )
+    assert "10 MB" in project.refused("append_to_file", path="f", content="y" * (FILE_BYTES - WRITE_BYTES + 1))
     assert "10 MB" in project.refused("write_file", path="new/f", content="y" * (WRITE_BYTES + 1))
     assert project.names(".") == ["f"]
 
@@ -91,9 +85,7 @@ APPENDED = [
 
 
 @pytest.mark.parametrize(("data", "added", "made", "said"), APPENDED)
-def test_text_is_added_and_nothing_else(
-    project: Project, data: bytes, added: str, made: bytes, said: str
-) -> None:
+def test_text_is_added_and_nothing_else(project: Project, data: bytes, added: str, made: bytes, said: str) -> None:
     project.file("f", data)
     told = project.ok("append_to_file", path="f", content=added)
     assert project.read("f") == made
@@ -273,9 +265,7 @@ def test_where_there_are_no_locks_only_what_is_old_and_of_the_dead_is_swept(
     dead = subprocess.Popen(["true"])  # noqa: S607 - any program that ends
     dead.wait()
     hexadecimal = "0123456789abcdef"
-    old = [
-        project.file(f".toolwire-{process}-{hexadecimal}.tmp", "left") for process in (dead.pid, os.getpid())
-    ]
+    old = [project.file(f".toolwire-{process}-{hexadecimal}.tmp", "left") for process in (dead.pid, os.getpid())]
     young = project.file(f".toolwire-{dead.pid}-{hexadecimal[::-1]}.tmp", "left")
     for path in old:
         os.utime(path, (1, 1))

@@ -11,7 +11,7 @@ from typing import Any
 
 from httpcore2 import AnyIOBackend, AsyncNetworkStream
 
-from toolwire.codetools.addresses import Rules
+from toolwire.codetools.addresses import FetchRules
 from toolwire.codetools.dialling import Network
 from toolwire.codetools.fetching import Fetched, fetch
 from toolwire.codetools.outbound import headers_of
@@ -178,7 +178,7 @@ def get(
     network: Network | None = None,
     *,
     headers: dict[str, str] | None = None,
-    rules: Rules = Rules(),  # noqa: B008 - it is frozen
+    rules: FetchRules = FetchRules(),  # noqa: B008 - it is frozen
     limit: int = 1024 * 1024,
     seconds: float = 10,
 ) -> Fetched:

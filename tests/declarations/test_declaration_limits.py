@@ -98,12 +98,7 @@ def test_what_is_below_the_limits_is_read(ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ["yaml", "json"])
 def test_a_deep_file_is_read_near_the_recursion_limit(ending: str) -> None:
-    text = (
-        '[{"name": "a", "description": "d", "parameters": {}, "metadata": {"x": '
-        + "[" * 90
-        + "]" * 90
-        + "}}]"
-    )
+    text = '[{"name": "a", "description": "d", "parameters": {}, "metadata": {"x": ' + "[" * 90 + "]" * 90 + "}}]"
 
     def below(frames: int) -> int:
         return below(frames - 1) if frames else len(declarations.loads(text, name=f"x.{ending}").tools)
@@ -183,9 +178,7 @@ tools:
   - {name: other, inputSchema: *schema, sensitive_fields: [a]}
 resolvers: []
 """
-PIECES = st.sampled_from(
-    [*"{}[]:,-?&*!|>'\"%@#\n\t \\~.0", "&schema", "*schema", "<<", "---", "null", "1e3", "\ud800"]
-)
+PIECES = st.sampled_from([*"{}[]:,-?&*!|>'\"%@#\n\t \\~.0", "&schema", "*schema", "<<", "---", "null", "1e3", "\ud800"])
 
 
 @given(

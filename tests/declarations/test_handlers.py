@@ -73,9 +73,7 @@ def test_what_the_file_says_wins_over_what_a_handler_says() -> None:
         "Search with a token.",
         {"parallel": True, "timeout": 9},
     )
-    [said] = load(
-        f"- {{handler: 'app:declared', name: t, {QUERY}, strict: true, metadata: {{timeout: 3}}}}"
-    ).tools
+    [said] = load(f"- {{handler: 'app:declared', name: t, {QUERY}, strict: true, metadata: {{timeout: 3}}}}").tools
     assert said == Tool("t", "d", SCHEMA, {"parallel": True, "timeout": 3}, True)
 
 
@@ -118,15 +116,11 @@ def test_resolvers_are_composed_in_order_after_the_own_tools() -> None:
 
 
 @pytest.mark.parametrize("ending", ["yaml", "json"])
-def test_a_folder_is_relative_to_the_file(
-    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_relative_to_the_file(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"tools.{ending}"
     for cwd, there in (("sub", tmp_path / "sub"), ("/else/where", Path("/else/where"))):
         path.write_text(f'{{"resolvers": [{{"resolver": "{APP}:Files", "cwd": "{cwd}"}}]}}')
-        assert (
-            declarations.load(path).resolver().resolve(call("read_file")).content == f"read_file in {there}"
-        )
+        assert declarations.load(path).resolver().resolve(call("read_file")).content == f"read_file in {there}"
     path.write_text(f'{{"resolvers": [{{"resolver": "{APP}:Files", "cwd": "sub"}}]}}')
     monkeypatch.chdir(tmp_path)
     result = declarations.load(path.name).resolver().resolve(call("read_file"))
@@ -255,9 +249,7 @@ def test_the_problems_of_all_handlers_are_told_at_once() -> None:
 
 
 def test_a_name_is_declared_once() -> None:
-    with pytest.raises(
-        DeclarationError, match=r':3:4: \[2\]\.name: "search" is declared twice; it stands in line 1'
-    ):
+    with pytest.raises(DeclarationError, match=r':3:4: \[2\]\.name: "search" is declared twice; it stands in line 1'):
         load(f"- handler: app:search\n- {{name: b, {QUERY}}}\n- {{name: search, {QUERY}}}")
 
 
@@ -308,9 +300,7 @@ def test_allow_narrows_what_may_be_imported(allow: list[str] | None, loads: bool
     if loads:
         assert load(text, allow=allow).tools[0].name == "search"
         return
-    with pytest.raises(
-        DeclarationError, match=rf":2:6: tools\[0\]\.handler: the module {APP} is not allowed"
-    ):
+    with pytest.raises(DeclarationError, match=rf":2:6: tools\[0\]\.handler: the module {APP} is not allowed"):
         load(text, allow=allow)
 
 

@@ -51,11 +51,7 @@ SPELLINGS: dict[str, tuple[Any, list[Tool]]] = {
     ),
     "MCP": ({"tools": [{"name": "search", "inputSchema": QUERY}]}, [Tool("search", None, QUERY)]),
     "MCP, annotated": (
-        {
-            "tools": [
-                {"name": "search", "title": "S", "inputSchema": QUERY, "annotations": {"readOnlyHint": True}}
-            ]
-        },
+        {"tools": [{"name": "search", "title": "S", "inputSchema": QUERY, "annotations": {"readOnlyHint": True}}]},
         [Tool("search", None, QUERY, {"title": "S", "annotations": {"readOnlyHint": True}})],
     ),
     "null is absent": (
@@ -146,10 +142,7 @@ def test_a_tool_comes_back_from_an_mcp_listing(tool: Tool) -> None:  # row R002-
 
 
 SCALARS = [
-    *[
-        (word, word)
-        for word in "no NO off on yes y N 2024-01-01 12:30 1_000 0b11 1,5 + . 1.2.3 0x 0o8 tRUE".split()
-    ],
+    *[(word, word) for word in "no NO off on yes y N 2024-01-01 12:30 1_000 0b11 1,5 + . 1.2.3 0x 0o8 tRUE".split()],
     *[("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False), ("FALSE", False)],
     *[("null", None), ("Null", None), ("NULL", None), ("~", None), ("", None)],
     *[("0", 0), ("-0", 0), ("+5", 5), ("17", 17), ("0x1F", 31), (str(2**70), 2**70)],
@@ -185,9 +178,7 @@ def test_an_alias_gives_values_of_their_own() -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_marks_and_line_ends_are_no_content(newline: str, mark: str) -> None:
-    yaml_text = (
-        f"{mark}search:{newline}  description: Search{newline}  parameters: {json.dumps(QUERY)}{newline}"
-    )
+    yaml_text = f"{mark}search:{newline}  description: Search{newline}  parameters: {json.dumps(QUERY)}{newline}"
     assert declarations.loads(yaml_text.encode(), handlers=False).tools == [SEARCH]
     json_text = mark + json.dumps([PLAIN], indent=1).replace("\n", newline)
     assert declarations.loads(json_text.encode(), name="x.JSON", handlers=False).tools == [SEARCH]

@@ -134,9 +134,7 @@ TURNS: dict[str, tuple[list[Body], Body]] = {
         added(X), step("function_call_arguments.done", AT, arguments='{"x":1}'), done(X), output=[X]
     ),
     "a call without a beginning": turn(fragments('{"x"', ":1}"), done(X), output=[X]),
-    "a call without arguments": turn(
-        added(call("")), done(call("")), added(Y, 1), done(Y, 1), output=[call(""), Y]
-    ),
+    "a call without arguments": turn(added(call("")), done(call("")), added(Y, 1), done(Y, 1), output=[call(""), Y]),
     "a call with bad arguments": turn(added(call("{")), fragments("{"), done(call("{")), output=[call("{")]),
     "calls side by side": turn(
         added(X),

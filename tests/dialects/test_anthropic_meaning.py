@@ -196,9 +196,7 @@ def test_one_value_changes_one_place() -> None:
         "system": [{"type": "text", "text": "a", "cache_control": EPHEMERAL}],
         "messages": [
             user({"type": "text", "text": "c", "x": 1}),
-            assistant(
-                {"type": "thinking", "thinking": "", "signature": "S"}, {**USE, "input": {"z": 1}, "x": 1}
-            ),
+            assistant({"type": "thinking", "thinking": "", "signature": "S"}, {**USE, "input": {"z": 1}, "x": 1}),
             user(result(content="no", is_error=True)),
         ],
         "thinking": {"type": "enabled", "budget_tokens": 4096, "x": 1},

@@ -243,9 +243,7 @@ PARTS: dict[str, tuple[Message, Any, list[Said]]] = {
         [("messages[0].content[1]", "dropped", "semantic")],
     ),
     "documents": (
-        Message(
-            "user", [Document(data="x", name="d"), Document("u"), Document(text="t"), Document(file_id="f")]
-        ),
+        Message("user", [Document(data="x", name="d"), Document("u"), Document(text="t"), Document(file_id="f")]),
         [
             {
                 "type": "document",
@@ -269,9 +267,7 @@ PARTS: dict[str, tuple[Message, Any, list[Said]]] = {
         [("messages[0].content[1]", "dropped", "semantic")],
     ),
     "citations of a user": (
-        Message(
-            "user", [Text("a", [Citation(quote="q", opaque=Opaque("anthropic", {"type": "char_location"}))])]
-        ),
+        Message("user", [Text("a", [Citation(quote="q", opaque=Opaque("anthropic", {"type": "char_location"}))])]),
         "a",
         [("messages[0].content[0].citations", "dropped", "semantic")],
     ),
@@ -366,9 +362,7 @@ def test_every_turn_is_bytes_that_stay() -> None:
     history = [
         Message("system", "s"),
         Message("Hi"),
-        Message(
-            "assistant", [Thinking("", "S"), Text("I look."), ToolCall("a.b", "srv/x"), ToolCall("a:b", "y")]
-        ),
+        Message("assistant", [Thinking("", "S"), Text("I look."), ToolCall("a.b", "srv/x"), ToolCall("a:b", "y")]),
         answered("a.b", "1"),
         answered("a:b", "2"),
         Message("developer", "Late."),

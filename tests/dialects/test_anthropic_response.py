@@ -62,9 +62,7 @@ OWN: dict[str, dict[str, Any]] = {
     "content of no kind": answering(content="Hi"),
     "no reason": answering(HELLO, stop=None),
     "a sequence": answering(HELLO, stop="stop_sequence", stop_sequence="END"),
-    "a refusal": answering(
-        stop="refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "e"}
-    ),
+    "a refusal": answering(stop="refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "e"}),
     "more": answering(
         HELLO,
         container={"id": "c"},
@@ -282,9 +280,7 @@ def test_the_word_for_an_end(reason: Any, word: Any, lost: list[Said]) -> None:
 
 
 def test_counts_from_elsewhere_are_said_without_what_was_cached() -> None:
-    body, lost = encode(
-        Message("assistant", "Hi"), usage=Usage(17, 5, 4, 3, 2, Opaque("openai-chat", {"x": 1}))
-    )
+    body, lost = encode(Message("assistant", "Hi"), usage=Usage(17, 5, 4, 3, 2, Opaque("openai-chat", {"x": 1})))
     assert body["usage"] == {
         "input_tokens": 10,
         "output_tokens": 5,

@@ -189,9 +189,7 @@ def exchanges(request: Request) -> list[Any]:
                 text = part.raw if part.custom else part.arguments.get("input")
                 seen.append((part.id, part.name, text or part.arguments))
             elif isinstance(part, ToolResult):
-                words = (
-                    part.content if isinstance(part.content, str) else Message("user", part.content[:1]).text
-                )
+                words = part.content if isinstance(part.content, str) else Message("user", part.content[:1]).text
                 seen.append((part.tool_call_id, words, part.is_error))
     return seen
 

@@ -25,9 +25,7 @@ OWN_REQUESTS: dict[str, dict[str, Any]] = {
     "no contents": {"contents": None, "cachedContent": "cachedContents/1"},
     "contents that are one": {"contents": {"role": "user", "parts": {"text": "Go."}}},
     "contents that are none": {"contents": ["x", 1, None, {"role": "narrator", "parts": []}, {}]},
-    "roles": {
-        "contents": [{"parts": [{"text": "a"}]}, {"role": None}, {"role": "function", "parts": [SEEN]}]
-    },
+    "roles": {"contents": [{"parts": [{"text": "a"}]}, {"role": None}, {"role": "function", "parts": [SEEN]}]},
     "parts that are none": contents(None, "x", 1, [{"text": "a"}], {}, {"text": 1}, {"text": None}, {"a": 1}),
     "a part that says two things": contents({"text": "a", "functionCall": {"name": "f"}}),
     "nulls beside a part": contents({"text": "a", "inlineData": None, "thoughtSignature": None}),
@@ -85,9 +83,7 @@ OWN_REQUESTS: dict[str, dict[str, Any]] = {
     ),
     "what an escape looks like": contents({"functionCall": {"id": "a__tw0-2f", "name": "srv_list__tw3-2f"}}),
     "a system prompt": {"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": []},
-    "a system prompt of parts": {
-        "systemInstruction": {"role": "user", "parts": [{"text": "a"}, {"text": ""}]}
-    },
+    "a system prompt of parts": {"systemInstruction": {"role": "user", "parts": [{"text": "a"}, {"text": ""}]}},
     "a system prompt that is text": {"systemInstruction": "Be brief."},
     "a system prompt with one part": {"systemInstruction": {"parts": {"text": "Be brief."}, "role": 1}},
     "a system prompt without parts": {"system_instruction": {"parts": [], "role": "system"}},
@@ -103,9 +99,7 @@ OWN_REQUESTS: dict[str, dict[str, Any]] = {
         ]
     },
     "both kinds of schema": {
-        "tools": [
-            {"functionDeclarations": [{"name": "a", "parameters": {}, "parametersJsonSchema": {"a": 1}}]}
-        ]
+        "tools": [{"functionDeclarations": [{"name": "a", "parameters": {}, "parametersJsonSchema": {"a": 1}}]}]
     },
     "settings": {
         "generationConfig": {
@@ -283,9 +277,7 @@ def test_openapi_words_are_read_as_json_schema(spelled: dict[str, Any], meant: d
 
 def test_a_changed_schema_stays_in_its_words() -> None:
     spelled = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
-    request = gemini.decode_request(
-        {"tools": [{"functionDeclarations": [{"name": "f", "parameters": spelled}]}]}
-    )
+    request = gemini.decode_request({"tools": [{"functionDeclarations": [{"name": "f", "parameters": spelled}]}]})
     [tool] = request.tools
     changed = replace(tool, parameters={"type": "object", "properties": {"a": {"type": "integer"}}})
     context = Context(None, [], [changed])

@@ -73,9 +73,7 @@ def test_what_a_part_means(body: Any, kind: type, fields: dict[str, Any]) -> Non
 
 
 def test_a_signature_stays_on_its_part() -> None:
-    call, text = parts_of(
-        {**LOOK, "thought_signature": "a+/="}, {"text": "", "thoughtSignature": "b"}, role="model"
-    )
+    call, text = parts_of({**LOOK, "thought_signature": "a+/="}, {"text": "", "thoughtSignature": "b"}, role="model")
     assert call.opaque.value == {"thoughtSignature": "a+/="}
     assert text == Text("", opaque=Opaque("gemini", {"thoughtSignature": "b"}))
 
@@ -109,20 +107,14 @@ def test_calls_without_ids_are_numbered_through_the_conversation() -> None:
     assert [call.id for message in messages for call in message.tool_calls] == [
         *("gemini_1", "gemini_2", "gemini_3", "gemini_4")
     ]
-    answered = [
-        part.tool_call_id for message in messages for part in message.parts if isinstance(part, ToolResult)
-    ]
+    answered = [part.tool_call_id for message in messages for part in message.parts if isinstance(part, ToolResult)]
     assert answered == ["gemini_1", "gemini_2", "gemini_3", "own"]
     assert gemini.encode_request(gemini.decode_request({"contents": turns})).body == {"contents": turns}
 
 
-def linked(
-    calls: list[tuple[str, str | None]], results: list[tuple[str | None, str | None]]
-) -> list[str | None]:
+def linked(calls: list[tuple[str, str | None]], results: list[tuple[str | None, str | None]]) -> list[str | None]:
     said = [{"functionCall": {"name": name, "id": given}} for name, given in calls]
-    answers: list[Any] = [
-        {"functionResponse": {"name": name, "id": given, "response": {}}} for name, given in results
-    ]
+    answers: list[Any] = [{"functionResponse": {"name": name, "id": given, "response": {}}} for name, given in results]
     body = {"contents": [{"role": "model", "parts": said}, {"role": "user", "parts": answers}]}
     request = gemini.decode_request(body)
     assert gemini.encode_request(request).body == body
@@ -164,9 +156,7 @@ RESPONSES: list[tuple[dict[str, Any], str, bool]] = [
 
 
 @pytest.mark.parametrize(("response", "text", "is_error"), RESPONSES)
-def test_an_object_and_the_text_of_a_result_are_one_to_one(
-    response: dict[str, Any], text: str, is_error: bool
-) -> None:
+def test_an_object_and_the_text_of_a_result_are_one_to_one(response: dict[str, Any], text: str, is_error: bool) -> None:
     [result] = parts_of({"functionResponse": {"name": "look", "response": response}})
     assert (result.content, result.is_error) == (text, is_error)
     history = [

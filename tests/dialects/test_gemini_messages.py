@@ -90,9 +90,7 @@ SYSTEMS: list[tuple[Any, list[Message], Any]] = [
 
 
 @pytest.mark.parametrize(("system", "messages", "written"), SYSTEMS)
-def test_system_messages_that_lead_are_the_system_instruction(
-    system: Any, messages: Any, written: Any
-) -> None:
+def test_system_messages_that_lead_are_the_system_instruction(system: Any, messages: Any, written: Any) -> None:
     body = gemini.encode_request(asking([*messages, Message("Go.")], system=system)).body
     assert body.get("systemInstruction") == written
 
@@ -182,15 +180,11 @@ IMAGE = Image(data=PNG, media_type="image/png")
 INLINE = {"inlineData": {"mimeType": "image/png", "data": PNG}}
 
 
-@pytest.mark.parametrize(
-    ("model", "within"), [("gemini-3-pro", True), ("m", True), ("gemini-2.5-pro", False)]
-)
+@pytest.mark.parametrize(("model", "within"), [("gemini-3-pro", True), ("m", True), ("gemini-2.5-pro", False)])
 def test_media_in_a_result(model: str, within: bool) -> None:
     calls = Message("assistant", [ToolCall("c1", "look"), ToolCall("c2", "find")])
     first = Message("tool", [ToolResult("c1", None, [Text("see "), IMAGE])])
-    request = gemini.encode_request(
-        replace(asking([Message("Hi"), calls, first, TWO, Message("and?")]), model=model)
-    )
+    request = gemini.encode_request(replace(asking([Message("Hi"), calls, first, TWO, Message("and?")]), model=model))
     answer = result("see " if within else "see [image 1 attached below]", "c1")
     if within:
         answer["functionResponse"]["parts"] = [INLINE]
@@ -307,13 +301,9 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
 @pytest.mark.parametrize(("part", "role", "body", "lost"), OTHERS)
 def test_parts(part: Any, role: Any, body: Any, lost: list[Said]) -> None:
     written, found = contents_of(Message(role, [Text("."), part]))
-    assert written == [
-        said("model" if role == "assistant" else "user", ".", *([] if body is None else [body]))
-    ]
+    assert written == [said("model" if role == "assistant" else "user", ".", *([] if body is None else [body]))]
     place = "messages[0].content[1]"
-    assert found == [
-        (f"{place}.{path}" if path else place, action, severity) for path, action, severity in lost
-    ]
+    assert found == [(f"{place}.{path}" if path else place, action, severity) for path, action, severity in lost]
 
 
 ARGUMENTS: list[tuple[ToolCall, dict[str, Any], list[Said]]] = [
@@ -346,24 +336,18 @@ def test_arguments(made: ToolCall, args: dict[str, Any], lost: list[Said]) -> No
         ("m", True, False),
     ],
 )
-def test_the_first_call_of_a_step_from_elsewhere_excuses_itself(
-    model: str, allowed: bool, skips: bool
-) -> None:
+def test_the_first_call_of_a_step_from_elsewhere_excuses_itself(model: str, allowed: bool, skips: bool) -> None:
     step = [CALLS, ONE, TWO]
     request = replace(asking([Message("a"), *step, *step, Message("b"), *step]), model=model)
     written = gemini.encode_request(request, Quirks(skip_signature=allowed)).body["contents"]
     signatures = [
-        [part.get("thoughtSignature") for part in content["parts"]]
-        for content in written
-        if content["role"] == "model"
+        [part.get("thoughtSignature") for part in content["parts"]] for content in written if content["role"] == "model"
     ]
     assert signatures == [[SKIP if skips else None, None]] * 3
 
 
 def test_a_signature_of_its_own_is_not_excused() -> None:
-    signed = said(
-        "model", {**call("look", "c1"), "thoughtSignature": "a+/="}, call("look", "c2"), call("look", "c3")
-    )
+    signed = said("model", {**call("look", "c1"), "thoughtSignature": "a+/="}, call("look", "c2"), call("look", "c3"))
     response = gemini.decode_response({"candidates": [{"content": signed}]})
     answers = [Message("tool", [ToolResult(made.id, None, "x")]) for made in response.tool_calls]
     written, _ = contents_of(Message("a"), response.message, *answers, model="gemini-3-pro")

@@ -198,9 +198,7 @@ def test_changed_usage_changes_its_counts() -> None:
 def test_a_response_from_elsewhere() -> None:
     message = Message("assistant", [Thinking("Hm."), Text(""), Text("Yes."), ToolCall("c", "look", {"a": 1})])
     usage = Usage(10, 20, 3, 4, 5, Opaque("elsewhere", {}))
-    response = Response.of(
-        message, "tool_calls", id="r", model="m", created=1.0, usage=usage, service_tier="flex"
-    )
+    response = Response.of(message, "tool_calls", id="r", model="m", created=1.0, usage=usage, service_tier="flex")
     encoded = gemini.encode_response(replace(response, provider_state={"a": 1}))
     thought = {"text": "Hm.", "thought": True}
     call = {"functionCall": {"name": "look", "id": "c", "args": {"a": 1}}}
@@ -251,9 +249,7 @@ def test_the_word_for_why_an_answer_ended(reason: Any, word: str | None, exact: 
 
 
 def test_what_a_choice_cannot_say() -> None:
-    choice = Choice(
-        Message("assistant", "a", name="me"), "stop", stop_sequence="END", opaque=Opaque("x", {"a": 1})
-    )
+    choice = Choice(Message("assistant", "a", name="me"), "stop", stop_sequence="END", opaque=Opaque("x", {"a": 1}))
     encoded = gemini.encode_response(Response(choices=[choice, choice]))
     assert [entry["index"] for entry in encoded.body["candidates"]] == [0, 1]
     assert losses(encoded)[:3] == [
@@ -273,9 +269,7 @@ ERRORS: list[tuple[int | None, Any, str, str]] = [
     (400, error_body("INVALID_ARGUMENT", details=[{"reason": "API_KEY_INVALID"}]), "authentication", "no"),
     (
         400,
-        error_body(
-            "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."
-        ),
+        error_body("INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
         "context_length",
         "The input token count (9) exceeds the maximum number of tokens allowed (8).",
     ),

@@ -164,9 +164,7 @@ READ: dict[str, Case] = {
         parts=[("c", "f", {}), ("d", "g", {})],
     ),
     "pieces, and another name": asks(piece(**F), chunk(CALL), END, parts=[("c", "f", "{"), LOOK]),
-    "pieces, each with the name": asks(
-        piece(**F), piece(ONE, more=False, **F), END, parts=[("c", "f", {"a": 1})]
-    ),
+    "pieces, each with the name": asks(piece(**F), piece(ONE, more=False, **F), END, parts=[("c", "f", {"a": 1})]),
     "pieces in snake_case": asks(
         chunk({"function_call": {**F, "will_continue": True}}),
         chunk({"function_call": {"partial_args": [{"json_path": "$.a", "string_value": "x"}]}}),
@@ -178,9 +176,7 @@ READ: dict[str, Case] = {
         piece(at("$.a", more=True, stringValue="x"), more=False, **F), END, parts=[("c", "f", '{"a":"x"')]
     ),
     "pieces of one place": case(piece(ONE, TWO, more=False, **F), END, parts=[("c", "f", '{"a":1')]),
-    "pieces at an odd place": case(
-        piece(at("$..a", numberValue=1), more=False, **F), END, parts=[("c", "f", "{")]
-    ),
+    "pieces at an odd place": case(piece(at("$..a", numberValue=1), more=False, **F), END, parts=[("c", "f", "{")]),
     "pieces of an odd kind": case(piece(at("$.a", x={}), more=False, **F), END, parts=[("c", "f", "{")]),
     "pieces of no call": case(piece(ONE), END, parts=[call(True, partialArgs=[ONE])]),
 }

@@ -99,9 +99,7 @@ def test_an_array_holds_the_same_chunks() -> None:
     data, _ = encode(*EVENTS, stream_array=True)
     assert msgspec.json.decode(data) == bodies_of(encode(*EVENTS)[0])
     failed, _ = encode(MessageStart(SHELL), ErrorEnd(Error("overloaded", "busy")), stream_array=True)
-    assert msgspec.json.decode(failed) == [
-        {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}
-    ]
+    assert msgspec.json.decode(failed) == [{"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}]
 
 
 def test_words_and_calls_go_out_at_once() -> None:
@@ -149,9 +147,7 @@ def test_why_an_answer_ended_is_said_last(reason: str) -> None:
 
 def test_words_that_follow_each_other_are_one_part() -> None:
     refusal: list[Event] = [PartStart(2, Refusal("")), RefusalDelta(2, "no"), PartEnd(2, Refusal(""))]
-    data, lost = encode(
-        MessageStart(SHELL), *said(0, "a"), *said(1, "b"), *refusal, ended("stop"), MessageEnd()
-    )
+    data, lost = encode(MessageStart(SHELL), *said(0, "a"), *said(1, "b"), *refusal, ended("stop"), MessageEnd())
     assert accumulate(decode("gemini", data)).content == "abno"
     assert [(path, concept) for path, concept, _ in lost] == [
         ("choices[0].message.content[1]", "parts"),

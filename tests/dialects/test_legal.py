@@ -89,11 +89,7 @@ def check_messages(body: dict[str, Any]) -> None:
     ids: set[str] = set()
     open_calls: list[str] = []
     for turn in body["messages"]:
-        blocks = (
-            [{"type": "text", "text": turn["content"]}]
-            if isinstance(turn["content"], str)
-            else turn["content"]
-        )
+        blocks = [{"type": "text", "text": turn["content"]}] if isinstance(turn["content"], str) else turn["content"]
         assert blocks
         assert turn["role"] in ("user", "assistant")
         assert all(block["text"] for block in blocks if block["type"] == "text")
@@ -148,9 +144,7 @@ def check_text(content: Any) -> None:
 
 
 @given(messages=HISTORY)
-@example(
-    messages=[Message("assistant", [ToolCall("a", "f")]), Message("tool", [ToolResult("a", "f", [Image()])])]
-)
+@example(messages=[Message("assistant", [ToolCall("a", "f")]), Message("tool", [ToolResult("a", "f", [Image()])])])
 def test_chat_completions(messages: list[Message]) -> None:
     encoded = openai_chat.encode_request(asking(messages))
     check_chat(encoded.body, 40)

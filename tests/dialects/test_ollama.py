@@ -28,9 +28,7 @@ OWN_REQUESTS: dict[str, dict[str, Any]] = {
     "content of another kind": {
         "messages": [{"role": "user", "content": None}, {"role": "user", "content": [{"type": "text"}]}]
     },
-    "no content": {
-        "messages": [{"role": "assistant"}, {"role": "assistant", "tool_calls": []}, {"role": "tool"}]
-    },
+    "no content": {"messages": [{"role": "assistant"}, {"role": "assistant", "tool_calls": []}, {"role": "tool"}]},
     "empty words": {"messages": [{"role": "assistant", "content": "", "thinking": "", "images": []}]},
     "everything": {
         "messages": [

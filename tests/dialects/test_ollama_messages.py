@@ -51,9 +51,7 @@ CALL_BODY = {"id": "call_1", "function": {"name": "look", "arguments": {"city": 
 
 
 def test_the_role_of_a_tool() -> None:
-    bodies, lost = messages_of(
-        Message("assistant", [CALL]), Message("tool", [ToolResult("call_1", None, "sunny")])
-    )
+    bodies, lost = messages_of(Message("assistant", [CALL]), Message("tool", [ToolResult("call_1", None, "sunny")]))
     assert bodies == [
         {"role": "assistant", "content": "", "tool_calls": [CALL_BODY]},
         {"role": "tool", "tool_name": "look", "tool_call_id": "call_1", "content": "sunny"},
@@ -99,9 +97,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         ],
     ),
     "other media": (
-        Message(
-            "user", [Text("a"), Document(data="x", media_type="application/pdf"), Audio("x", "audio/wav")]
-        ),
+        Message("user", [Text("a"), Document(data="x", media_type="application/pdf"), Audio("x", "audio/wav")]),
         {"role": "user", "content": "a"},
         [
             ("messages[0].content[1]", "dropped", "semantic"),

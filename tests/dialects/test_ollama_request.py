@@ -152,9 +152,7 @@ NOBODY_ASKS: dict[str, tuple[list[Message], list[Tool], list[dict[str, Any]]]] =
 def test_a_choice_without_tools_or_words(messages: list[Any], tools: list[Any], bodies: list[Any]) -> None:
     encoded = ollama.encode_request(asking(messages, tools=tools, tool_choice=ToolChoice("required")))
     assert encoded.body["messages"] == bodies
-    assert losses(encoded) == [
-        ("tool_choice", *(("approximated", "semantic") if tools else ("dropped", "minor")))
-    ]
+    assert losses(encoded) == [("tool_choice", *(("approximated", "semantic") if tools else ("dropped", "minor")))]
 
 
 def test_a_choice_leaves_what_it_was_given_alone() -> None:
@@ -243,9 +241,7 @@ def test_a_format_keeps_a_model_from_calling() -> None:
 
 def test_state_and_other_wires_stay_behind() -> None:
     context = Context(provider_state={"previous_response_id": "r"})
-    encoded = ollama.encode_request(
-        Request(context=context, opaque=Opaque("openai-chat", {"modalities": ["text"]}))
-    )
+    encoded = ollama.encode_request(Request(context=context, opaque=Opaque("openai-chat", {"modalities": ["text"]})))
     assert losses(encoded) == [
         ("provider_state.previous_response_id", "dropped", "semantic"),
         ("opaque.modalities", "dropped", "semantic"),

@@ -124,9 +124,7 @@ FINISHES: dict[str, tuple[Any, list[Any], str, list[Said]]] = {
 
 
 @pytest.mark.parametrize(("reason", "parts", "word", "lost"), FINISHES.values(), ids=FINISHES)
-def test_why_an_answer_from_elsewhere_ended(
-    reason: Any, parts: list[Any], word: str, lost: list[Any]
-) -> None:
+def test_why_an_answer_from_elsewhere_ended(reason: Any, parts: list[Any], word: str, lost: list[Any]) -> None:
     encoded = ollama.encode_response(Response.of(Message("assistant", parts), reason))
     assert (encoded.body["done_reason"], losses(encoded)) == (word, lost)
 

@@ -115,9 +115,7 @@ READ: dict[str, Case] = {
     "words and the end": case(line("a"), line("b", done=True), parts=["ab"]),
     "one line": case(line("a", done=True), parts=["a"]),
     "nothing": case(LAST, parts=[""]),
-    "calls of a line": asks(
-        line("", call(a=1), call("g", "d")), LAST, parts=[("c", "f", {"a": 1}), ("d", "g", {})]
-    ),
+    "calls of a line": asks(line("", call(a=1), call("g", "d")), LAST, parts=[("c", "f", {"a": 1}), ("d", "g", {})]),
     "calls over lines": asks(line("", call()), line("", call("g", "d")), LAST, parts=[C, ("d", "g", {})]),
     "a call and the end": asks(line("", call(), done=True), parts=[C]),
     "words, then a call": asks(line("a"), line("b", call()), LAST, parts=["ab", C]),
@@ -128,12 +126,8 @@ READ: dict[str, Case] = {
         LAST,
         parts=[("c", "f", {"a": 1}), ("d", "g", {})],
     ),
-    "an id again": asks(
-        line("", call(a=1), call(a=2)), LAST, parts=[("c", "f", {"a": 1}), ("c", "f", {"a": 2})]
-    ),
-    "no ids": asks(
-        line("", call("f", None), call("f", None)), LAST, parts=[(f"{MADE}_{n}", "f", {}) for n in (0, 1)]
-    ),
+    "an id again": asks(line("", call(a=1), call(a=2)), LAST, parts=[("c", "f", {"a": 1}), ("c", "f", {"a": 2})]),
+    "no ids": asks(line("", call("f", None), call("f", None)), LAST, parts=[(f"{MADE}_{n}", "f", {}) for n in (0, 1)]),
     "text for arguments": asks(line("", TEXT_ARGUMENTS), LAST, parts=[("c", "f", {"a": 1})]),
     "bad text for arguments": asks(line("", BAD_TEXT), LAST, parts=[("c", "f", "{bad")]),
     "a list for arguments": asks(
@@ -203,10 +197,7 @@ def test_a_stream_tells_what_a_response_of_it_tells(name: str) -> None:
     in_order = name not in {"a call, then words", "the list again", "a call that is none"}
     if whole and in_order and name in READ:
         told = ollama.decode_response(merged(bodies_of(data)))
-        assert (
-            differences(msgspec.to_builtins(told), msgspec.to_builtins(accumulate(decode("ollama", data))))
-            == []
-        )
+        assert differences(msgspec.to_builtins(told), msgspec.to_builtins(accumulate(decode("ollama", data)))) == []
 
 
 def merged(bodies: list[Body]) -> Body:
@@ -266,9 +257,7 @@ def test_lines_that_are_alike_are_read_as_they_are_alone(beside: Body) -> None:
     told = [event for piece in data for event in one.feed(piece)]
     assert told == other.feed(b"".join(data))
     odd = (data[0][:-1] + b" \n", data[0].replace(TIMES[0].encode(), b"x"), data[0][:9], data[0][9:], b"{]\n")
-    assert [one.feed(piece) for piece in odd] == [
-        other.feed(piece[:1]) + other.feed(piece[1:]) for piece in odd
-    ]
+    assert [one.feed(piece) for piece in odd] == [other.feed(piece[:1]) + other.feed(piece[1:]) for piece in odd]
     assert (one.feed(data[0]), one.over) == ([], True)
 
 

@@ -283,9 +283,7 @@ RESULTS: list[tuple[dict[str, Any], ToolResult]] = [
     ({"content": None}, ToolResult("call_1", None, [])),
     (
         {"content": [{"type": "text", "text": "Error: boom"}, {"type": "text", "text": "Error: x"}]},
-        ToolResult(
-            "call_1", None, [Text("boom", opaque=PLAIN), Text("Error: x", opaque=PLAIN)], is_error=True
-        ),
+        ToolResult("call_1", None, [Text("boom", opaque=PLAIN), Text("Error: x", opaque=PLAIN)], is_error=True),
     ),
 ]
 

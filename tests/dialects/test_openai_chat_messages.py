@@ -161,9 +161,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         [("messages[0].content[1]", "dropped", "semantic")],
     ),
     "a file": (
-        Message(
-            "user", [Document(data="x", media_type="application/pdf", name="d.pdf"), Document(file_id="f")]
-        ),
+        Message("user", [Document(data="x", media_type="application/pdf", name="d.pdf"), Document(file_id="f")]),
         {
             "role": "user",
             "content": [
@@ -264,9 +262,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         ],
     ),
     "what only another wire knows": (
-        Message(
-            "user", [Opaque("anthropic", {"type": "x"}), Text("a")], opaque=Opaque("anthropic", {"n": 1})
-        ),
+        Message("user", [Opaque("anthropic", {"type": "x"}), Text("a")], opaque=Opaque("anthropic", {"n": 1})),
         {"role": "user", "content": "a"},
         [
             ("messages[0].content[0].opaque.type", "dropped", "semantic"),

@@ -38,9 +38,7 @@ def answering(finish: Any = "stop", **message: Any) -> dict[str, Any]:
     }
 
 
-CITED = [
-    {"type": "url_citation", "url_citation": {"url": "u", "title": "t", "start_index": 0, "end_index": 1}}
-]
+CITED = [{"type": "url_citation", "url_citation": {"url": "u", "title": "t", "start_index": 0, "end_index": 1}}]
 OWN: dict[str, dict[str, Any]] = {
     "words": answering(content="Hi", annotations=[], audio=None),
     "calls": answering("tool_calls", tool_calls=[CALL, {**CALL, "id": "call_2"}]),
@@ -201,9 +199,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("assistant", [Text("a"), ToolCall("c", "look", {"x": 1})]),
         {
             "content": "a",
-            "tool_calls": [
-                {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"x":1}'}}
-            ],
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"x":1}'}}],
         },
         [],
     ),
@@ -316,10 +312,7 @@ def test_a_response_without_anything() -> None:
     body = openai_chat.encode_response(Response()).body
     assert body.pop("id").startswith("chatcmpl-")
     assert body == {"object": "chat.completion", "created": 0, "model": "", "choices": []}
-    assert (
-        openai_chat.encode_response(Response()).body["id"]
-        == openai_chat.encode_response(Response()).body["id"]
-    )
+    assert openai_chat.encode_response(Response()).body["id"] == openai_chat.encode_response(Response()).body["id"]
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])

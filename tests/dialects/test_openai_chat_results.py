@@ -22,8 +22,7 @@ def messages_of(*messages: Any) -> tuple[list[Any], list[Said]]:
 def results_of(*contents: Any) -> tuple[list[Any], list[Said]]:
     calls: list[Any] = [ToolCall(f"call_{n}", "look", {}, n) for n in range(len(contents))]
     results = [
-        Message("tool", [ToolResult(call.id, "look", content)])
-        for call, content in zip(calls, contents, strict=True)
+        Message("tool", [ToolResult(call.id, "look", content)]) for call, content in zip(calls, contents, strict=True)
     ]
     bodies, lost = messages_of(Message("assistant", calls), *results, Message("Go on."))
     return bodies[1:], lost

@@ -72,9 +72,7 @@ def test_a_call(body: Any, expected: ToolCall) -> None:
     assert [*message.tool_calls, *message.broken_calls] == [expected]
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"id": "x"}, "look", None, {"function": {"arguments": "{}"}}, {"function": 1}]
-)
+@pytest.mark.parametrize("body", [{}, {"id": "x"}, "look", None, {"function": {"arguments": "{}"}}, {"function": 1}])
 def test_what_is_no_call_stands_where_it_stood(body: Any) -> None:
     [message] = read(answer(call("a"), body, call("b")))
     assert [made.id for made in message.tool_calls] == ["a", "b"]
@@ -159,9 +157,7 @@ KEYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("key", "said"), KEYS.values(), ids=KEYS)
-@pytest.mark.parametrize(
-    "opaque", [None, Opaque("openai-chat", {}, {"key": "reasoning"}), Opaque("gemini", {})]
-)
+@pytest.mark.parametrize("opaque", [None, Opaque("openai-chat", {}, {"key": "reasoning"}), Opaque("gemini", {})])
 def test_thinking_under_the_key_of_a_server(key: str, said: dict[str, Any], opaque: Opaque | None) -> None:
     request = asking([Message("assistant", [Thinking("Hm.", opaque=opaque), Text("a")])])
     encoded = openai_chat.encode_request(request, Quirks(reasoning_key=key))
@@ -210,9 +206,7 @@ def test_the_deprecated_form_elsewhere() -> None:
         },
         {
             "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "toolwire_0_0", "content": "boom", "is_error": True}
-            ],
+            "content": [{"type": "tool_result", "tool_use_id": "toolwire_0_0", "content": "boom", "is_error": True}],
         },
     ]
     assert [tool["name"] for tool in encoded.body["tools"]] == ["look"]
@@ -248,19 +242,13 @@ NAMES: list[tuple[list[dict[str, Any]], list[Said]]] = [
 @pytest.mark.parametrize(("bodies", "lost"), NAMES)
 def test_a_name_in_a_result_repeats_its_calls(bodies: list[dict[str, Any]], lost: list[Said]) -> None:
     messages = read(*bodies)
-    assert [message.name for message in messages if message.role == "tool"] == [
-        body["name"] for body in bodies[1:]
-    ]
+    assert [message.name for message in messages if message.role == "tool"] == [body["name"] for body in bodies[1:]]
     encoded = translate.request({"messages": bodies}, "openai", "anthropic")
     assert unbegun(encoded.body, losses(encoded)) == [("max_tokens", "defaulted", "minor"), *lost]
 
 
 def test_marks_of_a_prompt_cache() -> None:
-    marked = [
-        Message(
-            "user", [Text("a", cache=Cache()), Text("b", cache=Cache("30m")), Text("c", cache=Cache("1h"))]
-        )
-    ]
+    marked = [Message("user", [Text("a", cache=Cache()), Text("b", cache=Cache("30m")), Text("c", cache=Cache("1h"))])]
     encoded = openai_chat.encode_request(asking(marked), Quirks(cache_marks=True))
     assert [block.get("prompt_cache_breakpoint") for block in encoded.body["messages"][0]["content"]] == [
         {"mode": "explicit"},

@@ -155,11 +155,7 @@ MESSAGES: dict[str, tuple[list[Message], list[Any], list[Said]]] = {
         [],
     ),
     "files": (
-        [
-            Message(
-                "user", [Document(data="JVBE", name="a.pdf"), Document(data="JVBE"), Document(text="plain")]
-            )
-        ],
+        [Message("user", [Document(data="JVBE", name="a.pdf"), Document(data="JVBE"), Document(text="plain")])],
         [
             said(
                 "user",
@@ -221,9 +217,7 @@ def test_messages_from_elsewhere(case: str) -> None:
 
 def test_a_refusal_and_citations_need_an_item_with_an_id() -> None:
     note = Citation("https://x.test", "X", None, 0, 2)
-    encoded = openai_responses.encode_request(
-        asking([Message("assistant", [Refusal("No."), Text("Hm", [note])])])
-    )
+    encoded = openai_responses.encode_request(asking([Message("assistant", [Refusal("No."), Text("Hm", [note])])]))
     refusal, cited = encoded.body["input"]
     assert refusal.pop("id").startswith("msg_")
     assert refusal == {**said("assistant", [{"type": "refusal", "refusal": "No."}]), "status": "completed"}

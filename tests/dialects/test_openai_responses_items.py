@@ -302,9 +302,7 @@ def test_without_its_reasoning_an_item_has_no_id() -> None:
 
 
 def test_a_turn_of_this_wire_elsewhere() -> None:
-    encoded = openai_chat.encode_request(
-        openai_responses.decode_request({"model": "m", "input": ITEMS["a turn"][:5]})
-    )
+    encoded = openai_chat.encode_request(openai_responses.decode_request({"model": "m", "input": ITEMS["a turn"][:5]}))
     assert encoded.body["messages"] == [
         {"role": "user", "content": "Hi"},
         {

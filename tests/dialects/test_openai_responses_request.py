@@ -114,10 +114,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "what this wire has not": (
         {"stop": ["END"], "seed": 1, "n": 2, "top_k": 4, "logit_bias": {"1": 2}, "frequency_penalty": 0.1},
         {},
-        [
-            (name, "dropped", "semantic")
-            for name in ("top_k", "stop", "seed", "n", "frequency_penalty", "logit_bias")
-        ],
+        [(name, "dropped", "semantic") for name in ("top_k", "stop", "seed", "n", "frequency_penalty", "logit_bias")],
     ),
     "values that this wire refuses": (
         {"service_tier": "standard_only", "verbosity": "loud", "metadata": {"a": 1}, "effort": "huge"},

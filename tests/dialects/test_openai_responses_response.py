@@ -188,9 +188,7 @@ def test_a_changed_field_is_the_only_difference() -> None:
 
 def answer(*parts: Any, finish: Any = "stop", **fields: Any) -> Any:
     message = Message("assistant", list(parts))
-    return openai_responses.encode_response(
-        Response(choices=[Choice(message, finish)], id="r", model="m", **fields)
-    )
+    return openai_responses.encode_response(Response(choices=[Choice(message, finish)], id="r", model="m", **fields))
 
 
 def without_ids(items: list[Any]) -> list[Any]:
@@ -292,9 +290,7 @@ def test_what_a_response_cannot_hold() -> None:
         Choice(Message("assistant", [Image("u")], "bob"), "stop", None, "END"),
         Choice(Message("assistant", "b")),
     ]
-    response = Response(
-        choices=choices, service_tier="on_demand", provider_state={"previous_response_id": "x", "y": 1}
-    )
+    response = Response(choices=choices, service_tier="on_demand", provider_state={"previous_response_id": "x", "y": 1})
     assert losses(openai_responses.encode_response(response)) == [
         ("choices[0].message.content[0]", "dropped", "semantic"),
         ("choices[0].message.name", "dropped", "semantic"),

@@ -107,9 +107,7 @@ def test_texts_of_reasoning_are_joined_by_a_blank_line() -> None:
 
 
 def test_odds_of_words_stay_with_the_step() -> None:
-    [said] = [
-        event for event in read(*write(TURNS["words with their odds"][0])) if isinstance(event, TextDelta)
-    ]
+    [said] = [event for event in read(*write(TURNS["words with their odds"][0])) if isinstance(event, TextDelta)]
     assert said.opaque == Opaque("openai-responses", {"logprobs": LOGS})
 
 

@@ -163,9 +163,7 @@ def test_a_choice(case: str) -> None:
         assert openai_responses.decode_request(encoded.body).tool_choice == choice
 
 
-@pytest.mark.parametrize(
-    "choice", [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}, None, {}, []]
-)
+@pytest.mark.parametrize("choice", [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}, None, {}, []])
 def test_a_choice_of_this_wire_alone_comes_back(choice: Any) -> None:
     body = {"model": "m", "input": "Hi", "tool_choice": choice}
     request = openai_responses.decode_request(body)
@@ -174,9 +172,7 @@ def test_a_choice_of_this_wire_alone_comes_back(choice: Any) -> None:
 
 
 def test_a_chosen_name_is_the_name_of_the_tool() -> None:
-    request = Request(
-        context=Context(tools=[Tool("srv/look")]), tool_choice=ToolChoice("required", ["srv/look"])
-    )
+    request = Request(context=Context(tools=[Tool("srv/look")]), tool_choice=ToolChoice("required", ["srv/look"]))
     body = openai_responses.encode_request(request).body
     assert body["tool_choice"]["name"] == body["tools"][0]["name"] == "srv_look__tw3-2f"
     back = openai_responses.decode_request(body)

@@ -104,9 +104,7 @@ UNREASONED: list[tuple[dict[str, Any], list[Said]]] = [
 
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize(("settings", "lost"), UNREASONED)
-def test_a_model_that_does_not_reason_is_not_asked_to(
-    target: str, settings: dict[str, Any], lost: list[Said]
-) -> None:
+def test_a_model_that_does_not_reason_is_not_asked_to(target: str, settings: dict[str, Any], lost: list[Said]) -> None:
     plain = dialect(target).encode_request(asking([Message("Hi")], max_tokens=50))
     request = asking([Message("Hi")], max_tokens=50, **settings)
     encoded = dialect(target, reasons=False).encode_request(request)
@@ -126,9 +124,7 @@ WARM: list[tuple[dict[str, Any], bool]] = [
 
 @pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
 @pytest.mark.parametrize(("settings", "kept"), WARM)
-def test_a_model_that_reasons_draws_its_words_as_it_does(
-    target: str, settings: dict[str, Any], kept: bool
-) -> None:
+def test_a_model_that_reasons_draws_its_words_as_it_does(target: str, settings: dict[str, Any], kept: bool) -> None:
     field = next(iter(settings))
     encoded = dialect(target, reasons=True).encode_request(asking([Message("Hi")], **settings))
     assert (field in encoded.body) == kept
@@ -171,9 +167,7 @@ def test_a_newer_claude_finds_its_budget_itself() -> None:
 )
 def test_calls_without_thoughts_are_answered_without_thinking(words: list[Message], thinks: bool) -> None:
     calls = [Message("assistant", [ToolCall("c", "look")]), Message("tool", [ToolResult("c", "look", "x")])]
-    request = replace(
-        asking([Message("Hi"), *calls, *words], tools=[LOOK], **BUDGET), model="claude-sonnet-4-5"
-    )
+    request = replace(asking([Message("Hi"), *calls, *words], tools=[LOOK], **BUDGET), model="claude-sonnet-4-5")
     encoded = dialect("anthropic").encode_request(request)
     assert ("thinking" in encoded.body) == thinks
     assert losses(encoded) == ([] if thinks else [("thinking", "dropped", "semantic")])

@@ -57,9 +57,7 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
             },
             "gemini": {
                 "role": "user",
-                "parts": [
-                    {"functionResponse": {"id": "call_1", "name": "search", "response": {"output": "found"}}}
-                ],
+                "parts": [{"functionResponse": {"id": "call_1", "name": "search", "response": {"output": "found"}}}],
             },
             "openai-responses": {"type": "function_call_output", "call_id": "call_1", "output": "found"},
         },
@@ -102,9 +100,7 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
 @pytest.mark.parametrize("row", ROLES)
 def test_a_role_in_the_words_of_each_wire(row: str, name: str) -> None:
     messages, place, wires = ROLES[row]
-    written = (
-        {"content": None} | said(name, messages)[place] if "a call" in row else said(name, messages)[place]
-    )
+    written = {"content": None} | said(name, messages)[place] if "a call" in row else said(name, messages)[place]
     assert written == ({"content": None} | wires[name] if "a call" in row else wires[name])
 
 
@@ -166,9 +162,7 @@ def test_messages_are_made_as_they_are_said() -> None:
     for role in ("system", "developer", "user", "assistant"):
         assert Message(role, "Words").content == "Words"
     given: Any = ["What is Elixir?", Message("assistant", "A language."), "Go on"]
-    made = Context.new(
-        system="Be brief.", messages=given, tools=[], provider_state={"previous_response_id": "r"}
-    )
+    made = Context.new(system="Be brief.", messages=given, tools=[], provider_state={"previous_response_id": "r"})
     assert [message.role for message in made.messages] == ["user", "assistant", "user"]
     assert made == Context(system="Be brief.", messages=given, tools=[], provider_state=made.provider_state)
 
@@ -194,11 +188,7 @@ def test_parts_come_back_in_their_order(name: str) -> None:
     back = dialect(name).decode_request(encoded.body, encoded.path).messages[1].parts
     kept = [type(part).__name__ for part in back]
     lost = [loss.path for loss in encoded.losses if loss.path.startswith("messages[1].content[0]")]
-    assert (
-        kept == ["Thinking", "Text", "ToolCall"]
-        if "Thinking" in kept
-        else lost and kept == ["Text", "ToolCall"]
-    )
+    assert kept == ["Thinking", "Text", "ToolCall"] if "Thinking" in kept else lost and kept == ["Text", "ToolCall"]
     assert back[-1] == CALL
     if name == "anthropic":
         assert encoded.body["messages"][1]["content"] == [
@@ -296,9 +286,7 @@ def gemini_answer(place: int, *calls: dict[str, Any]) -> dict[str, Any]:
 
 def test_gemini_calls_without_ids_get_some() -> None:
     """Rows R003-41, R003-42 and conflict 8: unique in a conversation, and never sent back."""
-    answers = [
-        dialect("gemini").decode_response(gemini_answer(place, {}, {}, {"id": "own"})) for place in range(20)
-    ]
+    answers = [dialect("gemini").decode_response(gemini_answer(place, {}, {}, {"id": "own"})) for place in range(20)]
     ids = [call.id or "" for answer in answers for call in answer.tool_calls if call.id != "own"]
     assert len(set(ids)) == 40
     assert all(one.startswith("gemini_") and one.removeprefix("gemini_").isdigit() for one in ids)
@@ -313,11 +301,7 @@ def test_gemini_calls_without_ids_get_some() -> None:
 IDS: dict[str, dict[str, Any]] = {
     "openai-chat": {
         "choices": [
-            {
-                "message": {
-                    "tool_calls": [{"id": "call_abc123xyz", "function": {"name": "f", "arguments": "{}"}}]
-                }
-            }
+            {"message": {"tool_calls": [{"id": "call_abc123xyz", "function": {"name": "f", "arguments": "{}"}}]}}
         ]
     },
     "anthropic": {"content": [{"type": "tool_use", "id": "toolu_01XYZ789", "name": "f", "input": {}}]},

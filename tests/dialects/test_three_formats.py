@@ -144,8 +144,7 @@ def test_a_tool_choice_in_the_words_of_each(case: str) -> None:
     openai, claude, mode, names = CHOICES[case]
     given = ToolChoice("required", ["get_weather"]) if case == "one" else ToolChoice(case)  # type: ignore[arg-type]
     asked = {
-        name: written(name, [ASKED], tools=[WEATHER], tool_choice=given)
-        for name in ("openai", "anthropic", "gemini")
+        name: written(name, [ASKED], tools=[WEATHER], tool_choice=given) for name in ("openai", "anthropic", "gemini")
     }
     assert asked["openai"]["tool_choice"] == openai
     assert asked["anthropic"]["tool_choice"] == claude
@@ -175,9 +174,7 @@ def test_an_answer_is_the_same_whoever_gave_it(name: str) -> None:
 def test_both_spellings_of_arguments_are_read() -> None:
     """Row R001-40 and conflict 1: a server of the other Ollama format is read as well."""
     for arguments in (TEXT, ARGUMENTS):
-        body = {
-            "message": {"role": "assistant", "tool_calls": [{"function": {**SAID, "arguments": arguments}}]}
-        }
+        body = {"message": {"role": "assistant", "tool_calls": [{"function": {**SAID, "arguments": arguments}}]}}
         [call] = codec.decode_tool_calls(body, "ollama")
         assert (call.name, call.arguments) == ("get_weather", ARGUMENTS)
 
@@ -207,10 +204,7 @@ def test_a_conversation_goes_on_in_the_format_of_claude() -> None:
             "content": [{"type": "tool_result", "tool_use_id": "toolu_abc123", "content": FOUND}],
         },
     ]
-    assert (
-        codec.encode_result(ToolResult("toolu_abc123", "get_weather", FOUND), "anthropic")
-        == body["messages"][2]
-    )
+    assert codec.encode_result(ToolResult("toolu_abc123", "get_weather", FOUND), "anthropic") == body["messages"][2]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -226,9 +220,7 @@ def test_several_calls_come_in_their_order(name: str) -> None:
 
 
 DRAFT: dict[str, Any] = {
-    "$defs": {
-        "place": {"type": "object", "properties": {"at": {"const": "home"}}, "additionalProperties": False}
-    },
+    "$defs": {"place": {"type": "object", "properties": {"at": {"const": "home"}}, "additionalProperties": False}},
     "type": "object",
     "properties": {
         "place": {"$ref": "#/$defs/place"},

@@ -231,9 +231,7 @@ def test_repair_needs_no_list_of_losses() -> None:
 def test_a_result_keeps_what_its_message_had() -> None:
     mark = Opaque("openai-chat", {"note": 1})
     late = Message("tool", [ToolResult("a", None, "ok")], opaque=mark)
-    assert repair([asks("a"), HELLO, late])[1] == Message(
-        "tool", [ToolResult("a", "look", "ok")], opaque=mark
-    )
+    assert repair([asks("a"), HELLO, late])[1] == Message("tool", [ToolResult("a", "look", "ok")], opaque=mark)
 
 
 ids = st.sampled_from(["a", "b", "c", None])

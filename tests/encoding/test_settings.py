@@ -141,9 +141,7 @@ ENCODED: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]]
 
 
 @pytest.mark.parametrize(("fields", "body", "lost"), ENCODED.values(), ids=ENCODED)
-def test_settings_are_written(
-    fields: dict[str, Any], body: dict[str, Any], lost: list[tuple[str, str]]
-) -> None:
+def test_settings_are_written(fields: dict[str, Any], body: dict[str, Any], lost: list[tuple[str, str]]) -> None:
     assert encode(**fields) == (body, lost)
 
 

@@ -21,7 +21,7 @@ from toolwire import (
     ToolResult,
     Usage,
 )
-from toolwire.loop import AskModel, Cancelled, Done, LoopLimits, RunTools, Step, tool_loop
+from toolwire.loop import AskModel, Cancelled, Done, LoopLimits, LoopStep, RunTools, tool_loop
 
 REQUEST = Request(model="m", context=Context("Be brief.", [Message("Hi")]))
 
@@ -44,7 +44,7 @@ class Driver:
     """Sends outcomes back, one after the other, and keeps the steps."""
 
     def __init__(self, outcomes: list[Any], request: Request = REQUEST, **said: Any) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[LoopStep] = []
         loop = tool_loop(request, **said)
         step = next(loop)
         for outcome in outcomes:
@@ -162,9 +162,7 @@ def test_budgets_are_kept(limits: LoopLimits, reason: str) -> None:  # row J2
 
 
 def test_what_was_used_is_counted() -> None:
-    run = Driver(
-        [says(call(1), usage=Usage(10, 5, 2)), [result(1)], says("x", usage=Usage(20, 1, None, None, 4))]
-    )
+    run = Driver([says(call(1), usage=Usage(10, 5, 2)), [result(1)], says("x", usage=Usage(20, 1, None, None, 4))])
     assert run.done.usage == Usage(30, 6, 2, None, 4)
     assert run.done.usage.total_tokens == 36
 
@@ -189,10 +187,7 @@ def test_a_broken_call_is_answered_and_not_run() -> None:
     assert isinstance(run.steps[1], RunTools)
     assert [one.id for one in run.steps[1].calls] == ["c3"]
     contents = [
-        str(part.content)
-        for message in run.done.messages
-        for part in message.parts
-        if type(part) is ToolResult
+        str(part.content) for message in run.done.messages for part in message.parts if type(part) is ToolResult
     ]
     assert contents[0].startswith("invalid arguments for 'search': not JSON")
     assert "call again, with less at once" in contents[1]

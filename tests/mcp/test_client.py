@@ -87,9 +87,7 @@ CALLS: list[tuple[str, dict[str, Any], str, bool]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "words", "is_error"), CALLS)
-def test_results(
-    resolver: McpResolver, name: str, arguments: dict[str, Any], words: str, is_error: bool
-) -> None:
+def test_results(resolver: McpResolver, name: str, arguments: dict[str, Any], words: str, is_error: bool) -> None:
     call = ToolCall("c1", name, arguments)
     result = resolver.resolve(call)
     assert (result.tool_call_id, result.name) == ("c1", name)
@@ -165,9 +163,7 @@ def test_many_calls_at_once_keep_their_results_apart(resolver: McpResolver) -> N
         return await asyncio.gather(*map(resolver.aresolve, calls))
 
     found = asyncio.run(main())
-    threads = [
-        threading.Thread(target=lambda call=call: found.append(resolver.resolve(call))) for call in calls
-    ]
+    threads = [threading.Thread(target=lambda call=call: found.append(resolver.resolve(call))) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -194,9 +194,7 @@ def strange() -> Iterator[McpResolver]:
         ("well", "done", 1),
     ],
 )
-def test_a_failure_of_http_costs_its_call_only(
-    strange: McpResolver, how: str, words: str, calls: int
-) -> None:
+def test_a_failure_of_http_costs_its_call_only(strange: McpResolver, how: str, words: str, calls: int) -> None:
     """No call is repeated but that of a session which the server forgot: it was not begun."""
     before = ByHand.calls
     result = strange.resolve(ToolCall("c1", "do", {"how": how}))

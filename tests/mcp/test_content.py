@@ -24,12 +24,8 @@ parts = st.one_of(
     st.builds(Image, data=data, media_type=st.just("image/png"), detail=st.sampled_from([None, "low"])),
     st.builds(Image, url=urls, media_type=st.sampled_from([None, "image/png"])),
     st.builds(Audio, data=data, media_type=st.just("audio/wav"), transcript=st.sampled_from([None, "so"])),
-    st.builds(
-        Document, text=words, name=st.none() | words.filter(bool), media_type=st.sampled_from([None, "a/b"])
-    ),
-    st.builds(
-        Document, data=data, name=st.none() | words.filter(bool), media_type=st.just("application/pdf")
-    ),
+    st.builds(Document, text=words, name=st.none() | words.filter(bool), media_type=st.sampled_from([None, "a/b"])),
+    st.builds(Document, data=data, name=st.none() | words.filter(bool), media_type=st.just("application/pdf")),
     st.builds(Document, url=urls, name=st.none() | words.filter(bool)),
 )
 KEYS = (
@@ -49,11 +45,7 @@ KEYS = (
     *("name", "structuredContent", "isError", "_meta", "toolwire/part", "kind", "annotations", "resultType"),
 )
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from([*KEYS, "https://e.org", "x:y"]),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([*KEYS, "https://e.org", "x:y"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
     max_leaves=12,
 )

@@ -80,9 +80,7 @@ def test_tools_are_listed_as_they_are(mode: str) -> None:
         ({"type": "object", "required": "a", "$schema": 5}, {"type": "object"}),
     ],
 )
-def test_a_schema_that_the_protocol_does_not_take_costs_no_other_tool(
-    given: Any, listed: Any, mode: str
-) -> None:
+def test_a_schema_that_the_protocol_does_not_take_costs_no_other_tool(given: Any, listed: Any, mode: str) -> None:
     class Odd:
         def available_tools(self) -> list[Tool]:
             return [Tool("odd", "o", given), Tool("odd", "the same again", {}), Tool("good", "g", SCHEMA)]
@@ -265,9 +263,7 @@ def test_only_pages_of_this_machine_reach_the_tools(url: str, headers: dict[str,
 
 def test_beyond_this_machine_the_named_hosts_are_answered() -> None:
     with in_thread(
-        lambda ready: mcp.aserve(
-            resolver(), transport="http", host=ANYWHERE, port=0, hosts=["e.org"], ready=ready
-        )
+        lambda ready: mcp.aserve(resolver(), transport="http", host=ANYWHERE, port=0, hosts=["e.org"], ready=ready)
     ) as url:
         here = url.replace(ANYWHERE, "127.0.0.1")
         for headers, status in (({"host": "e.org"}, 400), ({}, 421)):
@@ -293,9 +289,7 @@ def test_stdio_carries_nothing_but_the_protocol(tmp_path: Path) -> None:
     ]
     assert served.stdin is not None
     assert served.stdout is not None
-    served.stdin.write(
-        "no message\n" + "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in asked)
-    )
+    served.stdin.write("no message\n" + "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in asked))
     served.stdin.flush()
     answers = {(answer := json.loads(served.stdout.readline()))["id"]: answer for _ in range(2)}
     assert answers[1]["result"]["serverInfo"]["name"] == "toolwire"

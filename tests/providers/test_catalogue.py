@@ -104,9 +104,7 @@ def test_cost(model: str, usage: Usage | None, cost: float | None) -> None:
     assert catalogue.cost(usage, catalogue.model(model)) == found
 
 
-@pytest.mark.parametrize(
-    ("on", "cost"), [(None, 12.0), (date(2026, 11, 30), 12.0), (date(2026, 12, 1), 24.0)]
-)
+@pytest.mark.parametrize(("on", "cost"), [(None, 12.0), (date(2026, 11, 30), 12.0), (date(2026, 12, 1), 24.0)])
 def test_an_announced_price_holds_from_its_day(on: date | None, cost: float) -> None:
     assert catalogue.cost(Usage(MILLION, MILLION), "gemini-4-carbon", on=on) == cost
 

@@ -161,9 +161,7 @@ def test_numbers_follow_from_the_words_of_the_source(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "size", "ram", "purpose", "recommended", "small"), LOCAL)
-def test_local_table(
-    name: str, size: float, ram: float, purpose: str, recommended: bool, small: bool
-) -> None:
+def test_local_table(name: str, size: float, ram: float, purpose: str, recommended: bool, small: bool) -> None:
     """Rows R001-34 to R001-36, R001-49."""
     entry = known(name, SEED)
     assert (entry.size_gb, entry.ram_gb, entry.purpose) == (size, ram, purpose)

@@ -72,15 +72,11 @@ def test_an_unknown_one_lists_the_known(given: Any) -> None:
 
 
 def test_options_win_over_the_preset() -> None:
-    provider, _ = provider_of(
-        "openai", base_url="http://x", headers={"a": "b"}, capabilities={"images": False}
-    )
+    provider, _ = provider_of("openai", base_url="http://x", headers={"a": "b"}, capabilities={"images": False})
     assert (provider.base_url, provider.headers) == ("http://x", {"a": "b"})
     assert provider.capabilities == Capabilities(images=False, structured_output_with_tools=True)
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
-    with pytest.raises(
-        InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"
-    ):
+    with pytest.raises(InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"):
         provider_of("openai", bas_url="x")
 
 

@@ -128,9 +128,7 @@ def leak(api_key: str, inner: dict[str, Any]) -> str:
 def test_what_a_tool_raises_is_its_result_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Rows R002-58, R002-59, R002-60."""
     with caplog.at_level(logging.ERROR, "toolwire"):
-        result = AgentResolver([leak]).resolve(
-            call("leak", api_key="sk-12345", inner={"API_KEY": "n3sted", "a": 1})
-        )
+        result = AgentResolver([leak]).resolve(call("leak", api_key="sk-12345", inner={"API_KEY": "n3sted", "a": 1}))
     assert result.is_error
     assert str(result.content).startswith("Tool execution failed: bad key")
     assert "'leak'" in caplog.text
@@ -264,9 +262,7 @@ def test_an_object_may_answer_ok_or_error() -> None:  # rows R002-21, R002-30
 
     resolver = AgentResolver([Picky()])
     assert resolver.resolve(call("search", query="x")) == ToolResult("call_1", "search", "found")
-    assert resolver.resolve(call("search", query="y")) == ToolResult(
-        "call_1", "search", "nothing", is_error=True
-    )
+    assert resolver.resolve(call("search", query="y")) == ToolResult("call_1", "search", "nothing", is_error=True)
 
 
 def test_a_name_that_is_not_there_is_raised_with_those_that_are() -> None:  # row R002-36
@@ -334,10 +330,7 @@ def test_two_tools_of_one_name_are_refused() -> None:  # row H8
 
 
 def test_a_method_needs_its_object() -> None:
-    assert (
-        AgentResolver([Service("Rome").weather]).resolve(call("weather", day="Monday")).content
-        == "Rome Monday"
-    )
+    assert AgentResolver([Service("Rome").weather]).resolve(call("weather", day="Monday")).content == "Rome Monday"
     with pytest.raises(InvalidField, match="give the object's"):
         AgentResolver([Service.weather])
 

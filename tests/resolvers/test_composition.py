@@ -79,9 +79,7 @@ def test_the_first_that_knows_a_tool_runs_it() -> None:  # rows R002-74, R002-79
     assert composition.resolve(call("b")).content == "b by ('b',)"
     assert composition.resolve(call("c")).content == "c by ('b', 'c')"
     assert second.asked == ["c"]
-    assert (
-        Composition([agent("bash", "mine"), agent("bash", "theirs")]).resolve(call("bash")).content == "mine"
-    )
+    assert Composition([agent("bash", "mine"), agent("bash", "theirs")]).resolve(call("bash")).content == "mine"
 
 
 def test_an_error_of_the_first_is_final() -> None:  # rows R002-75, R002-76
@@ -159,9 +157,7 @@ def test_the_context_reaches_those_that_take_one() -> None:
     class Taking(Plain):
         def resolve(self, call: ToolCall, context: Any = None) -> Any:
             return (
-                ("ok", f"{call.name} {context}")
-                if call.name in self.names
-                else ("error", f"Unknown tool: {call.name}")
+                ("ok", f"{call.name} {context}") if call.name in self.names else ("error", f"Unknown tool: {call.name}")
             )
 
     composition = Composition([Plain("a"), Taking("b")])

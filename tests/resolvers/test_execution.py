@@ -239,9 +239,7 @@ def test_calls_that_came_broken_or_name_nothing_have_results(run: Face) -> None:
         "unknown tool ''. Available: ",
         "invalid arguments for 'echo': missing required field: text",
     ]
-    assert [
-        start for start, one in zip(starts, found, strict=True) if not str(one.content).startswith(start)
-    ] == []
+    assert [start for start, one in zip(starts, found, strict=True) if not str(one.content).startswith(start)] == []
 
 
 @FACES

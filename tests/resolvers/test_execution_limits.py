@@ -64,9 +64,7 @@ def test_cancel_gives_every_call_a_result(run: Face) -> None:
         ("cancelled before it was done; it may have run", True),
         ("not run: everything was cancelled before", True),
     ]
-    assert all(one.is_error for one in run(calls, AgentResolver([echo, waits]), cancel=cancel)), (
-        "it stays cancelled"
-    )
+    assert all(one.is_error for one in run(calls, AgentResolver([echo, waits]), cancel=cancel)), "it stays cancelled"
 
 
 def test_limits_may_be_a_value_and_unknown_ones_are_refused() -> None:
@@ -78,9 +76,7 @@ def test_limits_may_be_a_value_and_unknown_ones_are_refused() -> None:
 
 def test_metadata_that_is_no_amount_is_not_minded() -> None:
     for value in (True, 0, -1, "3", None):
-        declared = Tool.new(
-            name="x", description="", parameters={"type": "object"}, metadata={"timeout": value}
-        )
+        declared = Tool.new(name="x", description="", parameters={"type": "object"}, metadata={"timeout": value})
         assert execute([call(1, "x")], lambda given: given.name, tools=[declared])[0].content == "x"
 
 

@@ -164,18 +164,14 @@ FITS: dict[str, set[Any]] = {"count": {1}, "flag": {True}, "ratio": {1, 1.5}, "t
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("value", WRONG, ids=repr)
 def test_each_type_for_each_parameter(name: str, value: Any) -> None:  # rows G9, G10
-    fits = any(
-        type(value) is type(one) and value == one for one in FITS[name] if not isinstance(value, dict | list)
-    )
+    fits = any(type(value) is type(one) and value == one for one in FITS[name] if not isinstance(value, dict | list))
     result = run(json.dumps({name: value}), "typed")
     assert result.is_error is not fits
     if result.is_error:
         assert f"field {name}: expected type" in str(result.content)
 
 
-@pytest.mark.parametrize(
-    "raw", ['{"count":"5"}', '{"flag":1}', '{"count":true}', '{"flag":"true"}', '{"ratio":"1"}']
-)
+@pytest.mark.parametrize("raw", ['{"count":"5"}', '{"flag":1}', '{"count":true}', '{"flag":"true"}', '{"ratio":"1"}'])
 def test_nothing_is_coerced(raw: str) -> None:  # row G10
     assert run(raw, "typed").is_error
 

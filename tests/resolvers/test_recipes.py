@@ -83,9 +83,7 @@ def test_arguments_may_be_made_of_earlier_results() -> None:  # row I-10
                 step("say", "1", text="a"),
                 {"tool": "later", "arguments": lambda known: {"text": known["say"] + "!"}, "label": "2"},
             ],
-            "parallel": [
-                {"tool": "say", "arguments": lambda known: {"text": str(sorted(known))}, "label": "3"}
-            ],
+            "parallel": [{"tool": "say", "arguments": lambda known: {"text": str(sorted(known))}, "label": "3"}],
             "compose": lambda serial, parallel, _errors: [one.content for one in (*serial, *parallel)],
         }
     )
@@ -136,9 +134,7 @@ def test_parallel_steps_run_at_the_same_time_and_keep_their_order() -> None:  # 
         return name
 
     plan = {
-        "parallel": [
-            step("meet", name=name, wait=wait) for name, wait in (("a", 0.02), ("b", 0.01), ("c", 0.0))
-        ],
+        "parallel": [step("meet", name=name, wait=wait) for name, wait in (("a", 0.02), ("b", 0.01), ("c", 0.0))],
         "compose": lambda _serial, parallel, _errors: "".join(one.content for one in parallel),
     }
     resolver = AgentResolver([meet, study], recipes={"study": lambda _: plan})
@@ -219,9 +215,7 @@ def test_composing_nothing_runs_the_tool(nothing: Any) -> None:  # row I-15
         (lambda _: {"compose": "text"}, "plan: compose must be a function"),
     ],
 )
-def test_a_recipe_that_raises_or_gives_no_plan_is_an_error_result(
-    recipe: Recipe, message: str
-) -> None:  # row I-15
+def test_a_recipe_that_raises_or_gives_no_plan_is_an_error_result(recipe: Recipe, message: str) -> None:  # row I-15
     result = results(recipe)[0]
     assert result.is_error
     assert str(result.content).startswith("Recipe evaluation error: ")
@@ -237,9 +231,7 @@ def test_a_plan_may_be_written_with_types_and_recipes_may_be_async() -> None:
 
 
 def test_a_batch_of_recipes_and_plain_calls_keeps_its_order() -> None:  # row I-16
-    resolver = AgentResolver(
-        [say, fail, later, study], recipes={"study": lambda _: {"serial": [step("say", "S")]}}
-    )
+    resolver = AgentResolver([say, fail, later, study], recipes={"study": lambda _: {"serial": [step("say", "S")]}})
     calls = [
         ToolCall("1", "say", {"text": "a"}),
         ToolCall("2", "study", {}),

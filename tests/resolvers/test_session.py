@@ -92,9 +92,7 @@ def test_a_recipe_of_a_declared_tool_may_use_others() -> None:
         """Report."""
         return "direct"
 
-    resolver = AgentResolver(
-        [read_file, report], recipes={"report": lambda _: plan, "read_file": lambda _: plan}
-    )
+    resolver = AgentResolver([read_file, report], recipes={"report": lambda _: plan, "read_file": lambda _: plan})
     _, resolve = session_tools.prepare(resolver, ["report"], {"user": "abc"})
     assert resolve is not None
     assert "x of abc" in str(resolve(ToolCall("1", "report", {})).content)
@@ -270,9 +268,7 @@ def test_ten_thousand_names_that_were_not_declared_run_nothing(tally: Any) -> No
     calls = [ToolCall(f"c{place}", name, {"path": "/"}) for place, name in enumerate(names)]
     results = execute(calls, resolve, calls=len(calls))
     assert len(results) >= 9_999
-    assert all(
-        result.is_error and "Available: read_file, search" in str(result.content) for result in results
-    )
+    assert all(result.is_error and "Available: read_file, search" in str(result.content) for result in results)
     assert DELETED == []
     assert execute([ToolCall("1", "delete", {"path": "/"})], RESOLVER)[0].content == "gone", "a control"
     tally["calls of names that were not declared"] += len(results)

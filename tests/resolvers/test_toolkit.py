@@ -220,8 +220,6 @@ def test_a_tool_that_shadows_another_is_refused_or_comes_second() -> None:  # ro
     with pytest.raises(InvalidField, match="has 'bash' twice"):
         AgentResolver([bash, other])
     assert (
-        Composition([AgentResolver([bash]), AgentResolver([other])])
-        .resolve(ToolCall("1", "bash", {}))
-        .content
+        Composition([AgentResolver([bash]), AgentResolver([other])]).resolve(ToolCall("1", "bash", {})).content
         == "mine"
     )

@@ -122,9 +122,7 @@ def test_a_yes_is_never_wrong(schema: Any, target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_schema_that_needs_no_change_is_the_same_object(target: str) -> None:
-    schema = closed(
-        {"a": {"type": "string", "description": "d"}, "b": {"type": "array", "items": {"type": "integer"}}}
-    )
+    schema = closed({"a": {"type": "string", "description": "d"}, "b": {"type": "array", "items": {"type": "integer"}}})
     fitted = fit(schema, target)
     assert fit(fitted.schema, target).schema is fitted.schema
     if target in {*STRICT, "gemini"}:
@@ -209,9 +207,7 @@ def test_the_public_suite_is_answered_and_never_widened(suites: Path) -> None:
             check_vocabulary(fitted.schema, target)
             assert fit(fitted.schema, target).schema == fitted.schema, name
             if target in STRICT and not constraints_described(fitted):
-                original, strict = (
-                    jsonschema_rs.Draft202012Validator(each) for each in (schema, fitted.schema)
-                )
+                original, strict = (jsonschema_rs.Draft202012Validator(each) for each in (schema, fitted.schema))
                 for value in filter(strict.is_valid, values):
                     assert original.is_valid(prune_nulls(value, schema)), (name, target, value)
                     checked += 1

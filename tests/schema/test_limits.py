@@ -135,9 +135,7 @@ def doubling(step: Callable[[str], Schema]) -> Schema:
 
 
 HUGE: dict[str, Schema] = {
-    "properties": doubling(
-        lambda ref: {"type": "object", "properties": {"a": {"$ref": ref}, "b": {"$ref": ref}}}
-    ),
+    "properties": doubling(lambda ref: {"type": "object", "properties": {"a": {"$ref": ref}, "b": {"$ref": ref}}}),
     "alternatives": doubling(lambda ref: {"minLength": 1, "anyOf": [{"$ref": ref}, {"$ref": ref}]}),
     "10 MiB": {"properties": {f"p{index}": {**STRING, "default": "x" * 1000} for index in range(10_000)}},
     "text": around(
@@ -150,10 +148,7 @@ HUGE: dict[str, Schema] = {
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name in {"alternatives", "members"} else ())
-        for name in HUGE
-    ],
+    [pytest.param(name, marks=pytest.mark.slow if name in {"alternatives", "members"} else ()) for name in HUGE],
 )
 def test_what_would_grow_without_bound_is_refused_in_time(name: str) -> None:
     started = time.perf_counter()
@@ -170,9 +165,7 @@ def test_what_holds_twice_is_written_out_once() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("ref", ["#", "#/$defs/A", "#/properties/p", "#/$defs/B"])
 def test_a_reference_to_itself_is_refused_everywhere(ref: str, target: str) -> None:
-    schema = around(
-        {"$ref": ref}, **{"$defs": {"A": {"$ref": "#/$defs/A"}, "B": {"allOf": [{"$ref": "#/$defs/B"}]}}}
-    )
+    schema = around({"$ref": ref}, **{"$defs": {"A": {"$ref": "#/$defs/A"}, "B": {"allOf": [{"$ref": "#/$defs/B"}]}}})
     if ref == "#":
         schema = {"$ref": "#"}
     with pytest.raises(SchemaRecursive, match="leads back to itself"):

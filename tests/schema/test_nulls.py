@@ -10,9 +10,7 @@ from toolwire.schema import fit, prune_nulls
 
 A_AND_B: Schema = {"type": "object", "properties": {"a": STRING, "b": INTEGER}, "required": ["b"]}
 CIRCLE = closed({"kind": {"const": "circle"}, "radius": INTEGER, "label": STRING}, ["kind", "radius"])
-SQUARE = closed(
-    {"kind": {"const": "square"}, "side": INTEGER, "label": {"type": ["string", "null"]}}, ["kind", "side"]
-)
+SQUARE = closed({"kind": {"const": "square"}, "side": INTEGER, "label": {"type": ["string", "null"]}}, ["kind", "side"])
 TREE: Schema = {
     "type": "object",
     "properties": {"name": STRING, "left": {"$ref": "#"}, "more": {"type": "array", "items": {"$ref": "#"}}},

@@ -40,9 +40,7 @@ ARRAY_KEYWORDS: list[tuple[str, Any, tuple[Any, Any, Any, Any, Any]]] = [
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("kind", "text", "outcomes"), KEYWORDS + ARRAY_KEYWORDS)
-def test_a_constraint_stays_or_is_described(
-    kind: str, text: str, outcomes: tuple[Any, ...], target: str
-) -> None:
+def test_a_constraint_stays_or_is_described(kind: str, text: str, outcomes: tuple[Any, ...], target: str) -> None:
     keyword, _, value = text.partition(": ")
     base = {"type": kind, **({"items": STRING} if kind == "array" else {})}
     outcome = outcomes[TARGETS.index(target)]
@@ -195,9 +193,7 @@ ROWS: list[tuple[str, Any, dict[str, Any]]] = [
         {
             **all_of(STRICT, {"anyOf": [{**STRING, "format": "date"}, {**STRING, "format": "time"}]}),
             "gemini": {"type": "string", "anyOf": [{"format": "date"}, {"format": "time"}]},
-            "gemini-openapi": {
-                "anyOf": [{"type": "STRING", "format": "date"}, {"type": "STRING", "format": "time"}]
-            },
+            "gemini-openapi": {"anyOf": [{"type": "STRING", "format": "date"}, {"type": "STRING", "format": "time"}]},
             "ollama": {
                 "type": "string",
                 "anyOf": [words('format: "date"'), words('format: "time"')],

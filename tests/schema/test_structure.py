@@ -40,9 +40,7 @@ from toolwire.schema import TARGETS, Action, Fitted, Note, fit
         ("ollama", {"allOf": [{"title": "A"}, {"title": "B", "type": "string"}]}, [("title", "dropped")] * 2),
     ],
 )
-def test_what_is_said_otherwise_is_noted(
-    target: str, schema: Schema, notes: list[tuple[str, Action]]
-) -> None:
+def test_what_is_said_otherwise_is_noted(target: str, schema: Schema, notes: list[tuple[str, Action]]) -> None:
     assert of_p(target, schema)[1] == notes
 
 
@@ -265,9 +263,7 @@ def test_a_reference_is_kept_or_written_out(schema: Schema, kept: Schema, writte
         ),
     ],
 )
-def test_every_way_to_name_a_definition_leads_to_defs(
-    ref: str, more: Schema, kept: str, defined: Schema
-) -> None:
+def test_every_way_to_name_a_definition_leads_to_defs(ref: str, more: Schema, kept: str, defined: Schema) -> None:
     schema = around({"$ref": ref}, **more)
     schema["properties"]["q"] = INTEGER
     fitted = fit(schema, "gemini").schema
@@ -290,15 +286,11 @@ def test_recursion_is_left_where_it_is_understood(tree: Schema, accepting: set[s
     if target in accepting:
         assert fit(schema, target).schema["properties"]["p"] == {"$ref": "#/$defs/Tree"}
         return
-    with pytest.raises(
-        SchemaRecursive, match=r"^[$.\w\[\]]+\.\$ref: \$ref '#/\$defs/Tree' leads back to itself"
-    ):
+    with pytest.raises(SchemaRecursive, match=r"^[$.\w\[\]]+\.\$ref: \$ref '#/\$defs/Tree' leads back to itself"):
         fit(schema, target)
 
 
-@pytest.mark.parametrize(
-    "schema", [{}, {"type": "object"}, {"type": "OBJECT", "$schema": "s"}, {"properties": {}}]
-)
+@pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": "OBJECT", "$schema": "s"}, {"properties": {}}])
 @pytest.mark.parametrize("target", TARGETS)
 def test_parameters_are_an_object_with_properties(schema: Schema, target: str) -> None:
     fitted = fit(schema, target)

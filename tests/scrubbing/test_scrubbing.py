@@ -187,9 +187,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "secret", [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома"]
-)
+@pytest.mark.parametrize("secret", [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома"])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_known_secret_is_found_in_every_form(form: str, secret: str) -> None:
     """Row L4."""

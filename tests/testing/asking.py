@@ -101,9 +101,7 @@ class Answered(NamedTuple):
         return json.loads(self.data)
 
 
-def post(
-    url: str, path: str, body: Any, headers: dict[str, str] | None = None, method: str = "POST"
-) -> Answered:
+def post(url: str, path: str, body: Any, headers: dict[str, str] | None = None, method: str = "POST") -> Answered:
     """Send a body as it is, and read all of the answer."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.testing.sealing import seal, token
-from toolwire.testing.strictness import Asked, Memory, Refusal, refusal
+from toolwire.testing.strictness import Asked, Memory, Rejection, refusal
 from toolwire.testing.strictness.anthropic_thinking import prefix_of
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
@@ -57,9 +57,7 @@ def responses() -> Asked:
     for call_id, name in (("c1", "f"), ("c2", "g"), ("c3", "f")):
         items.append({"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name})
         items[-1]["arguments"] = "{}"
-    items += [
-        {"type": "function_call_output", "call_id": call_id, "output": "x"} for call_id in ("c1", "c2", "c3")
-    ]
+    items += [{"type": "function_call_output", "call_id": call_id, "output": "x"} for call_id in ("c1", "c2", "c3")]
     memory.items |= {"rs_1": None, "fc_c1": "rs_1"}
     tools = [{"type": "function", "name": name, "parameters": OBJECT, "strict": False} for name in "fg"]
     body = {"model": "gpt-6-sol", "input": items, "tools": tools}
@@ -119,9 +117,7 @@ def gemini() -> Asked:
         _content("user", gives("f")),
     ]
     declared = [{"name": name, "parametersJsonSchema": OBJECT} for name in "fg"]
-    return Asked(
-        "gemini", {"contents": contents, "tools": [{"functionDeclarations": declared}]}, "gemini-3-pro"
-    )
+    return Asked("gemini", {"contents": contents, "tools": [{"functionDeclarations": declared}]}, "gemini-3-pro")
 
 
 def ollama() -> Asked:
@@ -150,7 +146,7 @@ def judged(
     change: Change | None = None,
     model: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Refusal | None:
+) -> Rejection | None:
     """Judge a legal history after a change to its body, and with another model where one is given."""
     asked = LEGAL[name]()
     body = copy.deepcopy(asked.body)

@@ -55,18 +55,14 @@ TLS = ssl.create_default_context()
 def openai_at(url: str, key: str = "k", **options: Any) -> Iterator[openai.OpenAI]:
     """Give OpenAI's client."""
     with httpx2.Client(verify=TLS) as http:
-        yield openai.OpenAI(
-            api_key=key, base_url=f"{url}/v1", http_client=http, **({"max_retries": 0} | options)
-        )
+        yield openai.OpenAI(api_key=key, base_url=f"{url}/v1", http_client=http, **({"max_retries": 0} | options))
 
 
 @contextlib.contextmanager
 def anthropic_at(url: str, key: str = "k", **options: Any) -> Iterator[anthropic.Anthropic]:
     """Give Anthropic's client."""
     with httpx2.Client(verify=TLS) as http:
-        yield anthropic.Anthropic(
-            api_key=key, base_url=url, http_client=http, **({"max_retries": 0} | options)
-        )
+        yield anthropic.Anthropic(api_key=key, base_url=url, http_client=http, **({"max_retries": 0} | options))
 
 
 @contextlib.contextmanager
@@ -108,9 +104,7 @@ def talk_chat(url: str, stream: bool) -> Said:
             for call in messages[-1].get("tool_calls") or ():
                 call["function"].pop("parsed_arguments", None)
                 call.pop("index", None)
-            calls = [
-                (call.function.name, _read(call.function.arguments)) for call in message.tool_calls or ()
-            ]
+            calls = [(call.function.name, _read(call.function.arguments)) for call in message.tool_calls or ()]
             if not calls:
                 assert whole.choices[0].finish_reason == "stop"
                 said.text = message.content
@@ -222,9 +216,7 @@ def talk_gemini(url: str, stream: bool) -> Said:
                 return said
             said.rounds.append([(call.name or "", call.args) for call in calls])
             results = [
-                types.Part.from_function_response(
-                    name=call.name, response={"output": run(call.name, call.args)}
-                )
+                types.Part.from_function_response(name=call.name, response={"output": run(call.name, call.args)})
                 for call in calls
             ]
             contents.append(types.Content(role="user", parts=results))

@@ -111,9 +111,7 @@ def refusals(request: Request, target: str, tally: Counter[str]) -> Iterator[tup
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_recorded_bodies_are_taken_elsewhere(
-    source: str, target: str, corpus: Any, tally: Counter[str]
-) -> None:
+def test_recorded_bodies_are_taken_elsewhere(source: str, target: str, corpus: Any, tally: Counter[str]) -> None:
     assert corpus
     recorded = list(requests_of(source))
     full = os.environ.get("TOOLWIRE_TORTURE") == "full"
@@ -217,11 +215,7 @@ TOOLS: dict[str, list[Any]] = {"no tools": [], "tools": [LOOK, ODD], "a tool of 
 def test_a_history_by_hand_is_taken(target: str, tally: Counter[str]) -> None:
     """Each history with each set of tools, and each setting with each set of tools."""
     rows = [(history, "nothing more") for history in HISTORIES]
-    rows += [
-        (history, settings)
-        for settings in SETTINGS
-        for history in ("one turn", "the model begins with a call")
-    ]
+    rows += [(history, settings) for settings in SETTINGS for history in ("one turn", "the model begins with a call")]
     refused = []
     for (history, settings), tools in itertools.product(rows, TOOLS):
         context = Context(None, HISTORIES[history], TOOLS[tools])

@@ -56,9 +56,7 @@ def test_the_command_serves_and_says_what_it_served(capsys: pytest.CaptureFixtur
     ]
 
 
-def test_the_command_plays_a_file_and_says_what_was_left(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_plays_a_file_and_says_what_was_left(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text("- text: From a file.\n- text: Never.\n")
     codes: list[int] = []
     arguments = [str(tmp_path / "scenario.yaml"), "--dialect", "ollama", "--lenient", "--requests", "1"]

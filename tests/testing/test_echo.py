@@ -86,9 +86,7 @@ SCHEMAS: list[dict[str, Any]] = [
     {"anyOf": [{"type": "null"}, {"type": "string"}]},
     {
         "$ref": "#/$defs/node",
-        "$defs": {
-            "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": []}
-        },
+        "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": []}},
     },
     {},
 ]
@@ -99,8 +97,6 @@ def test_an_example_fits_its_schema(schema: dict[str, Any]) -> None:
     assert jsonschema_rs.is_valid(schema, example(schema))
 
 
-@pytest.mark.parametrize(
-    "schema", [None, [], 5, {"type": 5}, {"$ref": "#"}, {"anyOf": [None]}, {"required": 3}]
-)
+@pytest.mark.parametrize("schema", [None, [], 5, {"type": 5}, {"$ref": "#"}, {"anyOf": [None]}, {"required": 3}])
 def test_an_example_of_what_is_no_schema_is_something(schema: Any) -> None:
     example(schema)

@@ -185,9 +185,7 @@ def test_a_client_that_leaves_ends_the_answer_at_once() -> None:
 
 def test_bytes_are_sent_as_they_are() -> None:
     nasty = b'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}\r\n\r\ndata: {broken\n\n'
-    with simulate(
-        [Raw(nasty), Raw(b"<html>busy</html>", 502, "text/html"), [WORDS, Raw(b": a comment\n\n")]]
-    ) as model:
+    with simulate([Raw(nasty), Raw(b"<html>busy</html>", 502, "text/html"), [WORDS, Raw(b": a comment\n\n")]]) as model:
         body = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "?"}], "stream": True}
         assert send(model.url, "openai-chat", body).data == nasty
         busy = send(model.url, "openai-chat", {**body, "stream": False})

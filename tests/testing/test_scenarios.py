@@ -56,9 +56,7 @@ def test_a_response_is_answered_as_it_is() -> None:
 
 def test_what_a_script_leaves_out_is_filled_in_the_same_way_each_time() -> None:
     def told() -> list[bytes]:
-        with simulate(
-            Scenario([[Thinking(text="Hm."), ToolCall(None, "f", {"a": 1})]], repeat=True)
-        ) as model:
+        with simulate(Scenario([[Thinking(text="Hm."), ToolCall(None, "f", {"a": 1})]], repeat=True)) as model:
             return [send(model.url, name, BODIES[name]).data for name in ASKERS for _ in range(2)]
 
     first = told()

@@ -120,9 +120,7 @@ def test_the_sdks_count_tokens() -> None:
     asked: Any = [{"role": "user", "content": "How many tokens is that?"}]
     with simulate() as model:
         with anthropic_at(model.url) as anthropic:
-            assert (
-                anthropic.messages.count_tokens(model=MODELS["anthropic"], messages=asked).input_tokens > 10
-            )
+            assert anthropic.messages.count_tokens(model=MODELS["anthropic"], messages=asked).input_tokens > 10
         with google_at(model.url) as google:
             assert (google.models.count_tokens(model=MODELS["gemini"], contents="?").total_tokens or 0) > 5
         with openai_at(model.url) as openai:
@@ -175,9 +173,7 @@ def test_a_large_body_is_taken_and_a_larger_one_refused(monkeypatch: pytest.Monk
         connection.close()
 
 
-@pytest.mark.parametrize(
-    "noise", [b"\x16\x03\x01\x02", b"GET\r\n\r\n", b"POST /api/chat HTTP/1.1\r\n\r\n", b""]
-)
+@pytest.mark.parametrize("noise", [b"\x16\x03\x01\x02", b"GET\r\n\r\n", b"POST /api/chat HTTP/1.1\r\n\r\n", b""])
 def test_noise_is_refused_and_leaves_nothing(noise: bytes) -> None:
     with simulate() as model:
         host, port = model.url.removeprefix("http://").split(":")

@@ -17,9 +17,7 @@ def test_a_legal_history_is_taken(name: str) -> None:
     assert judged(name) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "words"), WRONG, ids=[f"{row[0]}: {row[2][:60]}" for row in WRONG]
-)
+@pytest.mark.parametrize(("name", "change", "words"), WRONG, ids=[f"{row[0]}: {row[2][:60]}" for row in WRONG])
 def test_what_is_wrong_is_refused(name: str, change: Change, words: str) -> None:
     refused = judged(name, change)
     assert refused is not None
@@ -32,9 +30,7 @@ TAKEN: list[tuple[str, Change]] = [
     (CHAT, put("tool_choice", "required")),
     (
         CHAT,
-        put(
-            "tools", 1, "function", {"name": "g", "strict": True, "parameters": STRICT | {"required": ["a"]}}
-        ),
+        put("tools", 1, "function", {"name": "g", "strict": True, "parameters": STRICT | {"required": ["a"]}}),
     ),
     (CHAT, put("messages", 2, "reasoning_content", "Hm.")),
     (RESPONSES, put("input", "Weather?")),
@@ -92,9 +88,7 @@ BY_MODEL: list[tuple[str, Change | None, str, str | None]] = [
 
 
 @pytest.mark.parametrize(("name", "change", "model", "words"), BY_MODEL)
-def test_what_is_refused_depends_on_the_model(
-    name: str, change: Change | None, model: str, words: str | None
-) -> None:
+def test_what_is_refused_depends_on_the_model(name: str, change: Change | None, model: str, words: str | None) -> None:
     refused = judged(name, change, model)
     assert (refused is None) == (words is None)
     assert (words or "") in (refused.message if refused else "")

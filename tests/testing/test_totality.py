@@ -136,9 +136,7 @@ def test_the_tables_have_the_fields_of_the_sdks() -> None:
     assert set(openai_chat.FIELDS) == names_of(chat.CompletionCreateParamsStreaming)
     assert set(openai_responses.FIELDS) == names_of(responses.ResponseCreateParamsStreaming)
     assert set(messages.FIELDS) == names_of(plain.MessageCreateParamsStreaming)
-    assert set(messages.FIELDS | messages.BETA) - {"output_format"} == names_of(
-        beta.MessageCreateParamsStreaming
-    )
+    assert set(messages.FIELDS | messages.BETA) - {"output_format"} == names_of(beta.MessageCreateParamsStreaming)
     config = {gemini.camel({key: None}).popitem()[0] for key in google.GenerationConfig.model_fields}
     assert config - set(gemini.CONFIG) == set()
     schema = {gemini.camel({key: None}).popitem()[0] for key in google.Schema.model_fields}
@@ -166,12 +164,7 @@ UNLIKE = re.compile(r"anthropic_completion_tools_call_with_tool_result_stream_he
 def is_judged(name: str, recording: Recording, body: Any) -> bool:
     """Whether a vendor took a request, and all that it took stands in it."""
     own = recording.provider in SERVED_BY[name] and recording.status == 200
-    return (
-        own
-        and type(body) is dict
-        and "previous_response_id" not in body
-        and not UNLIKE.search(recording.name)
-    )
+    return own and type(body) is dict and "previous_response_id" not in body and not UNLIKE.search(recording.name)
 
 
 @pytest.mark.corpus

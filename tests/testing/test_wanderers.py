@@ -43,11 +43,7 @@ def answer_to(service: Service, name: str, request: Request) -> Response:
     """Send a request in one dialect, and read the answer, whole or as a stream."""
     wire = dialect(name)
     encoded = wire.encode_request(request)
-    path = (
-        encoded.path
-        if name != "gemini" or not request.stream
-        else f"{encoded.path.partition('?')[0]}?alt=sse"
-    )
+    path = encoded.path if name != "gemini" or not request.stream else f"{encoded.path.partition('?')[0]}?alt=sse"
     received = service.receive("POST", path, KEYS.get(name, USUAL_KEY))
     reply = asyncio.run(service.answer(received, encoded.json))
     data = b"".join(piece for piece in reply.pieces if isinstance(piece, bytes))
@@ -105,11 +101,7 @@ def test_a_turn_that_is_lost_is_noticed() -> None:
     """A control: the same conversation with one result taken out is refused."""
     messages, service = converse(["openai-chat"], stream=False)
     place = next(place for place, message in enumerate(messages) if message.role == "tool")
-    body = (
-        dialect("openai-chat")
-        .encode_request(Request(context=Context(messages=messages), model="gpt-4.1"))
-        .body
-    )
+    body = dialect("openai-chat").encode_request(Request(context=Context(messages=messages), model="gpt-4.1")).body
     body["messages"] = [each for each in body["messages"] if each != body["messages"][place]]
     received = service.receive("POST", "/v1/chat/completions", USUAL_KEY)
     reply = asyncio.run(service.answer(received, json.dumps(body).encode()))

@@ -73,13 +73,7 @@ def test_the_strict_form_raises_and_holds_the_good_calls() -> None:  # conflict 
 
 
 def test_blocks_are_calls_in_their_order() -> None:  # row R004-09
-    text = (
-        "One.\n"
-        + call(arguments={"n": 0})
-        + "Two.\n"
-        + call("search", arguments={"n": 1})
-        + call(arguments={})
-    )
+    text = "One.\n" + call(arguments={"n": 0}) + "Two.\n" + call("search", arguments={"n": 1}) + call(arguments={})
     read = parse(text)
     assert [(each.index, each.name) for each in read.calls] == [
         (0, "read_file"),
@@ -105,9 +99,7 @@ def test_a_fence_that_shares_its_line_is_text(text: str) -> None:  # row R004-10
     assert (read.calls, read.errors, read.text) == ([], [], text)
 
 
-@pytest.mark.parametrize(
-    "end", [f"{BODY} ~~~", f"{BODY}\n ~~~", f"{BODY}\n~~~ x", f"{BODY}\n~~~~", BODY, "", "{"]
-)
+@pytest.mark.parametrize("end", [f"{BODY} ~~~", f"{BODY}\n ~~~", f"{BODY}\n~~~ x", f"{BODY}\n~~~~", BODY, "", "{"])
 def test_a_block_that_nothing_ends_is_never_a_call(end: str) -> None:  # rows R004-10, I6
     read = parse(f"Well.\n~~~tool_call\n{end}")
     assert (read.calls, read.text) == ([], "Well.\n")
@@ -122,9 +114,7 @@ def test_blanks_after_a_fence_and_either_line_end_are_the_same(pad: str) -> None
 
 
 def test_a_missing_id_is_made_and_a_given_one_kept() -> None:  # rows R004-11, R004-12, I-38
-    read = parse(
-        call(arguments={}) + call(arguments={}) + call(id="mine", arguments={}) + call(id="", arguments={})
-    )
+    read = parse(call(arguments={}) + call(arguments={}) + call(id="mine", arguments={}) + call(id="", arguments={}))
     ids = [each.id for each in read.calls]
     assert ids[2] == "mine"
     assert len(set(ids)) == 4
@@ -162,12 +152,8 @@ ARGUMENTS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS]
-)
-def test_the_rules_of_arguments(
-    given: Any, expected: Any
-) -> None:  # row R004-26: see also test_tool_calls.py
+@pytest.mark.parametrize(("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
+def test_the_rules_of_arguments(given: Any, expected: Any) -> None:  # row R004-26: see also test_tool_calls.py
     read = parse(call(arguments=given))
     if isinstance(expected, dict):
         assert (read.calls[0].arguments, read.ok) == (expected, True)

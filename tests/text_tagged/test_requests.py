@@ -35,9 +35,7 @@ HISTORY = [
 
 def request(messages: list[Message] | None = None, **fields: Any) -> Request:
     system, tools = fields.pop("system", "Be brief."), fields.pop("tools", TOOLS)
-    return Request(
-        context=Context(system, HISTORY if messages is None else messages, tools), model="m", **fields
-    )
+    return Request(context=Context(system, HISTORY if messages is None else messages, tools), model="m", **fields)
 
 
 def bodies(given: Request, **settings: Any) -> list[dict[str, Any]]:
@@ -59,9 +57,7 @@ def test_tools_calls_and_results_are_words() -> None:  # row I-39
 
 def test_results_that_follow_each_other_stand_in_one_message() -> None:
     calls = [replace(CALL, id=f"c{n}", index=n) for n in range(3)]
-    results = [
-        Message("tool", [ToolResult(f"c{n}", "read_file", f"r{n}", is_error=n == 1)]) for n in range(3)
-    ]
+    results = [Message("tool", [ToolResult(f"c{n}", "read_file", f"r{n}", is_error=n == 1)]) for n in range(3)]
     *_, called, answered = bodies(request([Message("Go."), Message("assistant", [*calls]), *results]))
     assert called["content"].count("~~~tool_call\n") == 3
     assert answered["role"] == "user"
@@ -78,14 +74,8 @@ def test_what_a_result_shows_stands_after_its_words() -> None:
     answered = bodies(request(messages))[-1]
     assert '"content":"See.\\n[image 1 attached below]\\nWell?"' in answered["content"]
     assert answered["images"] == ["aGk="]
-    lost = (
-        dialect("ollama")
-        .encode_request(request([Message("user", [Image("https://a.example/i.png")])]))
-        .losses
-    )
-    hidden = replace(
-        messages[2], content=[ToolResult("call_1", "read_file", [Image("https://a.example/i.png")])]
-    )
+    lost = dialect("ollama").encode_request(request([Message("user", [Image("https://a.example/i.png")])])).losses
+    hidden = replace(messages[2], content=[ToolResult("call_1", "read_file", [Image("https://a.example/i.png")])])
     told = over("ollama").encode_request(request([*messages[:2], hidden])).losses
     assert {loss.concept for loss in lost} <= {loss.concept for loss in told}
     assert any(loss.path.startswith("messages[2].content[0].content[0]") for loss in told), told
@@ -153,12 +143,8 @@ def test_what_a_prompt_cannot_say_is_lost_by_name() -> None:
 
 
 def test_tools_of_the_provider_stay_where_they_are() -> None:
-    search = ServerTool(
-        "web_search_20250305", "anthropic", {"type": "web_search_20250305", "name": "web_search"}
-    )
-    body = (
-        over("anthropic").encode_request(request([Message("Hi.")], tools=[SEARCH, search], max_tokens=5)).body
-    )
+    search = ServerTool("web_search_20250305", "anthropic", {"type": "web_search_20250305", "name": "web_search"})
+    body = over("anthropic").encode_request(request([Message("Hi.")], tools=[SEARCH, search], max_tokens=5)).body
     assert body["tools"] == [search.value]
     assert "## search" in str(body["system"])
 
@@ -187,9 +173,7 @@ def test_an_answer_stands_in_the_history_as_the_model_wrote_it() -> None:
 def test_a_call_that_was_changed_is_written_anew() -> None:
     body = {"model": "m", "message": {"role": "assistant", "content": ANSWER}, "done": True}
     read = over("ollama").decode_response(body)
-    changed = [
-        replace(part, arguments={"path": "b"}) if part is read.tool_calls[0] else part for part in read.parts
-    ]
+    changed = [replace(part, arguments={"path": "b"}) if part is read.tool_calls[0] else part for part in read.parts]
     told = bodies(request([Message("Go."), replace(read.message, content=changed)]))
     assert '"arguments":{"path":"b"}' in told[2]["content"]
     assert "passwd" not in told[2]["content"]
@@ -201,9 +185,7 @@ def test_a_call_follows_even_where_words_left_code_open() -> None:
     encoded = over("ollama", TOOLS).encode_request(request(messages))
     said = encoded.body["messages"][2]["content"]
     assert said.startswith("```python\nx = 1\n```\n~~~tool_call\n")
-    assert ("messages[1].content[1]", "quoted_fence") in {
-        (loss.path, loss.concept) for loss in encoded.losses
-    }
+    assert ("messages[1].content[1]", "quoted_fence") in {(loss.path, loss.concept) for loss in encoded.losses}
 
 
 @pytest.mark.parametrize(

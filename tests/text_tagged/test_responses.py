@@ -115,9 +115,7 @@ def test_one_value_that_changes_changes_one_place(name: str) -> None:
     wire, text = over(name, TOOLS), f"Sure.\n{BLOCK}\n\nDone."
     read = wire.decode_response(BODIES[name](text))
     [choice] = read.choices
-    parts = [
-        replace(part, arguments={"path": "b"}) if part is read.tool_calls[0] else part for part in read.parts
-    ]
+    parts = [replace(part, arguments={"path": "b"}) if part is read.tool_calls[0] else part for part in read.parts]
     changed = replace(read, choices=[replace(choice, message=replace(choice.message, content=parts))])
     found = differences(BODIES[name](text), wire.encode_response(changed).body)
     assert len(found) == 1

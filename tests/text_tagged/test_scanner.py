@@ -38,9 +38,7 @@ def told(items: Iterable[Found]) -> str:
     return "".join(item.text if isinstance(item, Block) else item for item in items)
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(31, id="some"), pytest.param(7, id="all", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("step", [pytest.param(31, id="some"), pytest.param(7, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("text", SAMPLES)
 def test_every_two_cuts_find_the_same(text: str, whole: bool, step: int, tally: Counter[str]) -> None:
@@ -177,13 +175,9 @@ def test_words_that_were_made_harmless_hold_no_block() -> None:
     for text in texts:
         safe = escape(text)
         assert not any(isinstance(item, Block) for item in scan(safe, Scanner())), text
-        assert safe.replace("\\~~~tool_call", "~~~tool_call") == text.replace(
-            "\\~~~tool_call", "~~~tool_call"
-        )
+        assert safe.replace("\\~~~tool_call", "~~~tool_call") == text.replace("\\~~~tool_call", "~~~tool_call")
         escaper = Escaper()
         assert "".join(map(escaper.say, cuts(text, chance))) + escaper.end() == safe
         escaper = Escaper()
         open_text = escaper.say(text) + escaper.before_block()
-        assert [item.body for item in scan(open_text + BLOCK, Scanner()) if isinstance(item, Block)] == [
-            f"{BODY}\n"
-        ]
+        assert [item.body for item in scan(open_text + BLOCK, Scanner()) if isinstance(item, Block)] == [f"{BODY}\n"]

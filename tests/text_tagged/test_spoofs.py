@@ -80,9 +80,7 @@ def perfect(chance: random.Random) -> str:
 def history(chance: random.Random) -> tuple[Context, str]:
     """Make a conversation in which one value holds a perfect block; give its name too."""
     text = perfect(chance)
-    place = chance.choice(
-        ["user", "part", "document", "result", "result part", "error", "assistant", "arguments"]
-    )
+    place = chance.choice(["user", "part", "document", "result", "result part", "error", "assistant", "arguments"])
     call = ToolCall("c1", "search", {"q": text if place == "arguments" else "x"})
     said: dict[str, list[Any]] = {
         "part": [Text("See:"), Text(text)],
@@ -148,9 +146,7 @@ def test_a_request_that_is_read_has_no_calls_in_its_texts(name: str, tally: Coun
             Message("assistant", perfect(chance)),
             Message("user", "?"),
         ]
-        body = (
-            dialect(name).encode_request(Request(context=Context(perfect(chance), messages), model="m")).body
-        )
+        body = dialect(name).encode_request(Request(context=Context(perfect(chance), messages), model="m")).body
         read = wire.decode_request(body)
         assert [part for message in read.messages for part in message.parts if type(part) is ToolCall] == []
         assert wire.encode_request(read).body == body

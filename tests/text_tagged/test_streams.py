@@ -116,9 +116,7 @@ def test_no_fence_is_ever_shown(size: int, native: bool, tally: Counter[str]) ->
         for event in rest:
             text = event.text if isinstance(event, TextDelta) else ""
             pieces = [text[:first], *(text[place : place + size] for place in range(first, len(text), size))]
-            told = (
-                [TextDelta(event.key, piece) for piece in pieces] if isinstance(event, TextDelta) else [event]
-            )
+            told = [TextDelta(event.key, piece) for piece in pieces] if isinstance(event, TextDelta) else [event]
             data += b"".join(map(encoder.feed, told))
         events = decode("ollama", [data + encoder.close()], native=native)
         assert shown(events) == "Sure ~ so:\n\nAnd:\nDone.\n~~~tool_cal"
@@ -219,9 +217,7 @@ def test_a_stream_that_is_written_again_tells_the_same(name: str, text: str) -> 
     assert (encoder.losses, encoder.ended) == ((), True)
     assert accumulate(decode(name, [data])) == accumulate(events)
     plainly = dialect(name).decode_stream()
-    assert accumulate([*plainly.feed(data), *plainly.close()]).content == (
-        (text.strip("\n") and text) or text or None
-    )
+    assert accumulate([*plainly.feed(data), *plainly.close()]).content == ((text.strip("\n") and text) or text or None)
 
 
 @pytest.mark.parametrize("target", NAMES)
@@ -254,9 +250,7 @@ def test_a_call_of_the_wires_own_counts_beside_the_text_or_before_it(
     native: bool,
 ) -> None:  # rows R004-16, I3
     response = Response.of(
-        Message(
-            "assistant", [Thinking("Hm."), Text(f"So:\n{BLOCK}\n"), ToolCall("c1", "search", {"q": "x"})]
-        ),
+        Message("assistant", [Thinking("Hm."), Text(f"So:\n{BLOCK}\n"), ToolCall("c1", "search", {"q": "x"})]),
         "tool_calls",
     )
     encoder = dialect("ollama").encode_stream()

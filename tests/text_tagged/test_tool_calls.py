@@ -101,12 +101,8 @@ SHAPES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(
-    ("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS]
-)
-def test_the_rules_of_arguments_hold_for_native_calls_too(
-    shape: str, given: Any, expected: Any
-) -> None:  # R004-26
+@pytest.mark.parametrize(("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
+def test_the_rules_of_arguments_hold_for_native_calls_too(shape: str, given: Any, expected: Any) -> None:  # R004-26
     read = native.parse([SHAPES[shape](given)])
     if isinstance(expected, dict):
         assert [call.arguments for call in read.calls] == [expected]
@@ -203,13 +199,9 @@ TABLE: list[tuple[str, Any, Any, str, int]] = [
 @pytest.mark.parametrize(
     ("capabilities", "given", "protocol", "count"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_the_table_of_protocols(
-    capabilities: Any, given: Any, protocol: str, count: int
-) -> None:  # R004-05, R004-21
+def test_the_table_of_protocols(capabilities: Any, given: Any, protocol: str, count: int) -> None:  # R004-05, R004-21
     calls: Any = native.parse(given).calls
-    answer = (
-        Message("assistant", calls) if given is CLAUDE else Message.from_map({"role": "assistant", **given})
-    )
+    answer = Message("assistant", calls) if given is CLAUDE else Message.from_map({"role": "assistant", **given})
     forms: list[Any] = [given, answer, Response.of(answer, "stop")]
     for form in forms:
         found = extract(form, capabilities)
@@ -250,10 +242,7 @@ def test_a_bad_block_is_an_error_that_the_fallback_keeps() -> None:  # row R004-
 def test_each_text_of_an_answer_is_read_on_its_own() -> None:
     half = ['~~~tool_call\n{"name": "read_file"', ', "arguments": {}}\n~~~']
     assert extract(Message("assistant", [Text(half[0]), Text(half[1])]), PLAIN).calls == []
-    assert (
-        extract(Message("assistant", [Text("Hm."), Thinking("x"), Text(FENCED)]), PLAIN).calls[0].arguments
-        == FOO
-    )
+    assert extract(Message("assistant", [Text("Hm."), Thinking("x"), Text(FENCED)]), PLAIN).calls[0].arguments == FOO
 
 
 def test_a_call_at_the_end_of_an_answer_that_was_cut_off_must_be_whole() -> None:

@@ -168,9 +168,7 @@ SPOOFS: dict[str, Callable[[random.Random], str]] = {
     "nested": nested,
     "quoted": quoted,
     "within a line": within_text,
-    "indented": lambda chance: indented(
-        BLOCK, chance.choice([" ", "  ", "   ", "    ", "\t", " \t", "        "])
-    ),
+    "indented": lambda chance: indented(BLOCK, chance.choice([" ", "  ", "   ", "    ", "\t", " \t", "        "])),
 }
 PROSE = [
     "",

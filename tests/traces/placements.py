@@ -79,9 +79,7 @@ def argument(value: Callable[[str], dict[str, Any]], *fields: str) -> Callable[[
 
 def broken(raw: Callable[[str], str]) -> Callable[[str], Case]:
     """Argument text that cannot be read."""
-    return lambda secret: Case(
-        [[ToolCall(None, "use", {}, raw=raw(secret), error="it is no JSON")]], ends_at="end"
-    )
+    return lambda secret: Case([[ToolCall(None, "use", {}, raw=raw(secret), error="it is no JSON")]], ends_at="end")
 
 
 def chained(secret: str) -> Exception:
@@ -174,9 +172,7 @@ NAMED = {
     ),
     "the exception of a listener": lambda s: Case([use(pin=s)], listens=False),
     "the arguments of another call": lambda s: Case([use(pin=s), call("other", q=s, more={s: [s]})]),
-    "the words of the model beside the call": lambda s: Case(
-        [[f"I use {s}.", ToolCall(None, "use", {"pin": s})]]
-    ),
+    "the words of the model beside the call": lambda s: Case([[f"I use {s}.", ToolCall(None, "use", {"pin": s})]]),
     "the words of the model": lambda s: Case([use(pin=s), [f"I used {s}.", *call("other")]]),
     "an argument that does not fit": lambda s: Case(
         [use(pin=s)], schema={"properties": {"pin": {"type": "integer"}}}, ends_at="end"

@@ -64,9 +64,7 @@ class Database(NamedTuple):
 class Postgres:
     """A server that runs. `folder` has all that it writes, `log` what it says."""
 
-    def __init__(
-        self, folder: Path, process: "subprocess.Popen[bytes]", passwords: Mapping[str, str]
-    ) -> None:
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", passwords: Mapping[str, str]) -> None:
         self.folder = folder
         self.log = folder / "log"
         self.passwords = dict(passwords)
@@ -132,9 +130,7 @@ def start() -> Postgres:
         settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
         command = _command(programs / "postgres", "-D", folder / "data", "-k", folder, *settings)
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_around()
-            )
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_around())
         server = Postgres(folder, process, passwords)
         server.begin()
     except BaseException as problem:
@@ -153,9 +149,7 @@ def _folder() -> Path:
     if sys.platform == "win32":
         raise Unavailable("the server is reached by a Unix socket, which this system has not")
     usual = Path(tempfile.gettempdir())
-    fits = len(str(usual)) < LONGEST and all(
-        above.stat().st_mode & 0o001 for above in (usual, *usual.parents)
-    )
+    fits = len(str(usual)) < LONGEST and all(above.stat().st_mode & 0o001 for above in (usual, *usual.parents))
     folder = Path(tempfile.mkdtemp(prefix="toolwire-pg-", dir=usual if fits else "/tmp"))  # noqa: S108 - a new one
     if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)

@@ -117,9 +117,7 @@ def of_postgresql(connection: "psycopg.Connection[Any]", *, keep: bool = True) -
     return attempt
 
 
-def test_t2_postgresql_refuses_every_change_of_the_application(
-    database: Database, tally: Counter[str]
-) -> None:
+def test_t2_postgresql_refuses_every_change_of_the_application(database: Database, tally: Counter[str]) -> None:
     before = asked(database.url, ALL)
     statements = {**POSTGRESQL, **AGAINST_GUARDS, **BY_ROLE}
     with psycopg.connect(database.app_url) as connection:
@@ -131,9 +129,7 @@ def test_t2_postgresql_refuses_every_change_of_the_application(
             copy_in(connection, before[0])
     assert asked(database.url, ALL) == before
     assert len(statements) >= 25
-    tally["statements that would change traces, refused by PostgreSQL of the application's role"] += len(
-        statements
-    )
+    tally["statements that would change traces, refused by PostgreSQL of the application's role"] += len(statements)
 
 
 def copy_in(connection: "psycopg.Connection[Any]", row: Any) -> None:

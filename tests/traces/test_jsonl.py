@@ -22,9 +22,7 @@ def exported(store: Store) -> list[str]:
 def lines(store: Store) -> list[str]:
     """Give the lines of a store."""
     record(store, 6)
-    store.record(
-        made(arguments={"a": [b"\xff", float("nan"), "\ud800\x00\u2028\x85", 2**70]}, result="é\r\n")
-    )
+    store.record(made(arguments={"a": [b"\xff", float("nan"), "\ud800\x00\u2028\x85", 2**70]}, result="é\r\n"))
     store.flush()
     return exported(store)
 
@@ -73,9 +71,7 @@ def test_a_broken_chain_is_not_imported(lines: list[str], tmp_path: Path, broken
         assert traces.import_(other, lines).ok
 
 
-def test_an_import_without_the_tail_is_found_by_the_anchor(
-    store: Store, lines: list[str], tmp_path: Path
-) -> None:
+def test_an_import_without_the_tail_is_found_by_the_anchor(store: Store, lines: list[str], tmp_path: Path) -> None:
     with traces.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
         with pytest.raises(StoreFailed, match="truncated"):
             traces.import_(other, lines[:-1], store.anchor())

@@ -145,8 +145,7 @@ def test_t10_many_open_a_new_store_at_once(store_url: str) -> None:
 @pytest.mark.slow
 def test_t10_many_processes_open_a_new_store_at_once(store_url: str) -> None:
     running = [
-        subprocess.Popen([sys.executable, "-c", NOTHING, store_url], stdout=subprocess.DEVNULL)
-        for _ in range(6)
+        subprocess.Popen([sys.executable, "-c", NOTHING, store_url], stdout=subprocess.DEVNULL) for _ in range(6)
     ]
     assert [process.wait(60) for process in running] == [0] * 6
 

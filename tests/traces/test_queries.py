@@ -137,9 +137,7 @@ def test_t13_nothing_that_is_given_becomes_a_statement(store: Store) -> None:
         "session",
     )
     for index, words in enumerate(INJECTED):
-        store.record(
-            made(**dict.fromkeys(fields, words) | {"id": f"{words}{index}", "arguments": {words: words}})
-        )
+        store.record(made(**dict.fromkeys(fields, words) | {"id": f"{words}{index}", "arguments": {words: words}}))
     store.flush()
     for index, words in enumerate(INJECTED):
         for name in ("tenant", "conversation", "tool"):
@@ -191,9 +189,7 @@ def test_t12_pages_stay_put_while_traces_come_in(store_url: str) -> None:
         writer.start()
         try:
             backward = [position for page in pages(store, 5, newest=True) for position in page]
-            seen = [
-                position for page, _ in zip(pages(store, 5), range(30), strict=False) for position in page
-            ]
+            seen = [position for page, _ in zip(pages(store, 5), range(30), strict=False) for position in page]
             while store.count() < 200:
                 assert store.verify().ok
         finally:
@@ -205,8 +201,7 @@ def test_t12_pages_stay_put_while_traces_come_in(store_url: str) -> None:
 
 
 NUMBERS = {
-    "sqlite": "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
-    " SELECT i FROM n)",
+    "sqlite": "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT i FROM n)",
     "postgresql": "generate_series(1, {}) AS i",
 }
 

@@ -119,9 +119,7 @@ def test_a_cancelled_call_is_recorded(face: str, store: Any) -> None:
     calls = [ToolCall(None, "wait", {}), TOKYO]
     with simulate([calls]) as model:
         threading.Timer(0.2, cancel).start()
-        done = lead(
-            face, "anthropic", model.url, "Go", tools=[wait, get_weather], cancel=cancel, traces=store
-        ).done
+        done = lead(face, "anthropic", model.url, "Go", tools=[wait, get_weather], cancel=cancel, traces=store).done
     assert done.ending == "cancelled"
     assert [one.ending for one in store.traces().rows] == ["cancelled", "cancelled"]
 

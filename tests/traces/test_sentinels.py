@@ -242,9 +242,7 @@ def check_hidden(lab: Lab, name: str, ending: str, way: tuple[str, bool]) -> Non
     assert places_in(told) == [], (name, ending, way)
     assert (lab.problem is None) == (ending not in ENDS_BADLY or lab.done is not None), (name, ending, way)
     calls = [call.arguments for call in case.calls]
-    assert all(arguments in calls for name, arguments, _ in lab.got if name != "end"), (
-        "the tool got the original"
-    )
+    assert all(arguments in calls for name, arguments, _ in lab.got if name != "end"), "the tool got the original"
     if lab.done is not None and MARK in repr(case.calls):
         assert MARK in repr(lab.done.messages), "the history is the model's own"
 
@@ -273,9 +271,7 @@ def test_a_secret_is_nowhere(ending: str, lab: Lab) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_secret_is_nowhere_whatever_the_ending_and_the_face(
-    ending: str, lab: Lab, tally: Counter[str]
-) -> None:
+def test_a_secret_is_nowhere_whatever_the_ending_and_the_face(ending: str, lab: Lab, tally: Counter[str]) -> None:
     ways = WAYS if FULL else (WAYS[0], WAYS[3])
     tally["conversations with a secret, which nothing that was written has"] += check_group(
         lab, list(PLACES), ending, lambda names: itertools.product(names, ways), 100 if FULL else 3
@@ -327,9 +323,7 @@ def test_the_log_of_writes_is_looked_through_too(lab: Lab) -> None:
                 "iteration": 0,
             }
         ).wait()
-        assert places_in({one.name: one.read_bytes() for one in lab.folder.glob("traces.db*")}) == [
-            "traces.db-wal"
-        ]
+        assert places_in({one.name: one.read_bytes() for one in lab.folder.glob("traces.db*")}) == ["traces.db-wal"]
 
 
 POSTGRES = ("a named argument", "a later result of another tool", "an unknown tool's name", "a session")

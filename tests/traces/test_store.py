@@ -81,8 +81,7 @@ VALUES = {
 
 def test_t11_any_value_is_kept(store: Store) -> None:
     kept = {
-        name: made(arguments=value, result={"content": value}, repair="a\x00\ud800")
-        for name, value in VALUES.items()
+        name: made(arguments=value, result={"content": value}, repair="a\x00\ud800") for name, value in VALUES.items()
     }
     for trace in kept.values():
         store.record(trace)

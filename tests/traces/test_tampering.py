@@ -119,9 +119,7 @@ def rows_in(connection: Connection) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(table().select().order_by(table().c.position)).mappings()]
 
 
-def after(
-    connection: Connection, change: Callable[[Connection], None], anchor: str | None = None
-) -> Verification:
+def after(connection: Connection, change: Callable[[Connection], None], anchor: str | None = None) -> Verification:
     """Change, verify, and take the change back."""
     if connection.dialect.name == "sqlite":
         raw: Any = connection.connection.driver_connection

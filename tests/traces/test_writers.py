@@ -35,9 +35,7 @@ def whole(url: str, rows: int) -> None:
     with traces.open(url, create=False) as store:
         found = store.verify()
         assert (found.problems, found.rows) == ((), rows)
-    counted = asked(
-        url, "SELECT count(*), max(sequence) FROM tool_traces GROUP BY tenant_id, conversation_id"
-    )
+    counted = asked(url, "SELECT count(*), max(sequence) FROM tool_traces GROUP BY tenant_id, conversation_id")
     assert all(number == last for number, last in counted)
 
 

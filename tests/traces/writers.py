@@ -103,6 +103,4 @@ def forks_with_an_engine(url: str) -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](
-        *(int(one) if one.isdigit() and sys.argv[1] == "write" else one for one in sys.argv[2:])
-    )
+    globals()[sys.argv[1]](*(int(one) if one.isdigit() and sys.argv[1] == "write" else one for one in sys.argv[2:]))

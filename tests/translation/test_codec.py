@@ -139,9 +139,7 @@ def test_the_text_of_a_result_is_given_exactly(provider: str, content: str) -> N
             "anthropic",
             {
                 "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "call_1", "content": "boom", "is_error": True}
-                ],
+                "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "boom", "is_error": True}],
             },
         ),
     ],
@@ -152,9 +150,7 @@ def test_an_error(provider: str, said: dict[str, Any]) -> None:
 
 def test_several_results_are_grouped_where_the_wire_groups_them() -> None:
     results = [RESULT, ToolResult("call_2", "find", "there")]
-    assert codec.encode_results(results, "openai") == [
-        codec.encode_result(result, "openai") for result in results
-    ]
+    assert codec.encode_results(results, "openai") == [codec.encode_result(result, "openai") for result in results]
     assert codec.encode_results(results, "ollama") == [
         {"role": "tool", "content": "sunny"},
         {"role": "tool", "content": "there"},

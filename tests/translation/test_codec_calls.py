@@ -17,13 +17,9 @@ def answer(provider: str, *entries: Any) -> dict[str, Any]:
     """Put entries where a provider's response has its calls."""
     match dialect(provider).DIALECT:
         case "openai-chat":
-            return {
-                "choices": [{"message": {"role": "assistant", "content": None, "tool_calls": list(entries)}}]
-            }
+            return {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": list(entries)}}]}
         case "anthropic":
-            return {
-                "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "a"}, *entries]
-            }
+            return {"content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "a"}, *entries]}
         case "ollama":
             return {"message": {"role": "assistant", "content": "", "tool_calls": list(entries)}}
         case "gemini":
@@ -52,9 +48,7 @@ def entry(provider: str, call_id: str | None, name: str, arguments: Any) -> dict
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("arguments", ['{"city":"Tokyo"}', {"city": "Tokyo"}])
 def test_calls_are_read(provider: str, arguments: Any) -> None:
-    body = answer(
-        provider, entry(provider, "c1", "look", arguments), entry(provider, None, "find", arguments)
-    )
+    body = answer(provider, entry(provider, "c1", "look", arguments), entry(provider, None, "find", arguments))
     calls = codec.decode_tool_calls(body, provider)
     assert calls == [ToolCall("c1", "look", {"city": "Tokyo"}), ToolCall(None, "find", {"city": "Tokyo"})]
     assert [(call.index, type(call)) for call in calls] == [(0, ToolCall), (1, ToolCall)]

@@ -17,9 +17,7 @@ CHAT: dict[str, Any] = {
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [
-                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
-            ],
+            "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}],
         },
         {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
     ],
@@ -54,9 +52,7 @@ BACK = {
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [
-                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}
-            ],
+            "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a":1}'}}],
         },
         CHAT["messages"][3],
     ],
@@ -72,9 +68,7 @@ def test_a_request_there_and_back() -> None:
 
 
 @pytest.mark.parametrize("source", ["openai", "openai-chat", openai_chat, dialect("openai", mid_system=True)])
-@pytest.mark.parametrize(
-    "target", ["anthropic", anthropic, dialect(anthropic), dialect("anthropic", mid_system=True)]
-)
+@pytest.mark.parametrize("target", ["anthropic", anthropic, dialect(anthropic), dialect("anthropic", mid_system=True)])
 @pytest.mark.parametrize("body", [CHAT, msgspec.json.encode(CHAT), msgspec.json.encode(CHAT).decode()])
 def test_dialects_and_bodies_in_every_form(source: Any, target: Any, body: Any) -> None:
     assert translate.request(body, source, target).body == MESSAGES
@@ -91,9 +85,7 @@ def test_an_alias_is_the_dialect(alias: str, name: str) -> None:
 def test_a_name_of_nobody(name: str) -> None:
     for source, target in ((name, "anthropic"), ("anthropic", name)):
         for ask in (translate.request, translate.response):
-            with pytest.raises(
-                UnknownDialect, match=f"unknown dialect {name!r}; known: openai-chat, "
-            ) as caught:
+            with pytest.raises(UnknownDialect, match=f"unknown dialect {name!r}; known: openai-chat, ") as caught:
                 ask({}, source, target)
             assert set(caught.value.known) == {*NAMES, *ALIASES}
             assert caught.value.name == name
@@ -148,9 +140,7 @@ LOSSES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("settings", "path", "severity"), LOSSES)
-def test_a_loss_is_named_where_it_stands_in_the_body(
-    settings: dict[str, Any], path: str, severity: str
-) -> None:
+def test_a_loss_is_named_where_it_stands_in_the_body(settings: dict[str, Any], path: str, severity: str) -> None:
     [(where, _, how_bad)] = loss_of(**settings)
     assert (where, how_bad) == (path, severity)
 

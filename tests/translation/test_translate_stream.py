@@ -74,9 +74,7 @@ def test_losses_grow_while_the_stream_runs() -> None:
         b'data: {"type":"content_block_stop","index":0}\n\n'
     )
     assert all(type(loss) is Loss for loss in stream.losses)
-    assert [loss.path for loss in stream.losses if loss not in before] == [
-        "choices[0].message.content[0].signature"
-    ]
+    assert [loss.path for loss in stream.losses if loss not in before] == ["choices[0].message.content[0].signature"]
 
 
 def command(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:

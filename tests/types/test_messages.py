@@ -97,9 +97,7 @@ def test_a_result_needs_the_id_of_its_call(content: Any) -> None:
 
 
 def test_a_role_of_nobody_is_refused() -> None:
-    with pytest.raises(
-        InvalidField, match="role must be one of assistant, developer, system, tool, user, not 'bot'"
-    ):
+    with pytest.raises(InvalidField, match="role must be one of assistant, developer, system, tool, user, not 'bot'"):
         Message("bot", "Hi")  # type: ignore[call-overload]
 
 
@@ -178,19 +176,13 @@ OPENAI: dict[str, tuple[dict[str, Any], Message]] = {
         {"role": "assistant", "tool_calls": [call_map("[1]")]},
         Message(
             "assistant",
-            [
-                ToolCall(
-                    "call_1", "search", raw="[1]", error="an object was expected, not an array", complete=True
-                )
-            ],
+            [ToolCall("call_1", "search", raw="[1]", error="an object was expected, not an array", complete=True)],
         ),
     ),
     "a call of free text": (
         {
             "role": "assistant",
-            "tool_calls": [
-                {"id": "call_1", "type": "custom", "custom": {"name": "run", "input": "print(1)"}}
-            ],
+            "tool_calls": [{"id": "call_1", "type": "custom", "custom": {"name": "run", "input": "print(1)"}}],
         },
         Message("assistant", [ToolCall("call_1", "run", raw="print(1)", custom=True)]),
     ),
@@ -269,9 +261,7 @@ def test_a_context_takes_whatever_may_stand_for_a_message_or_a_tool() -> None:
     assert context.messages[1] is answer
     assert context.tools == [SEARCH, SEARCH, SEARCH, hosted]
     assert (context.system, context.provider_state) == ("Be brief.", {"previous_response_id": "resp_1"})
-    assert context == Context(
-        "Be brief.", context.messages, context.tools, {"previous_response_id": "resp_1"}
-    )
+    assert context == Context("Be brief.", context.messages, context.tools, {"previous_response_id": "resp_1"})
     assert Context.new() == Context()
 
 

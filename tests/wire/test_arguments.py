@@ -79,9 +79,7 @@ def pairs_of(value: Any) -> Any:
 def has_a_key_twice(value: Any) -> bool:
     match value:
         case ("object", pairs):
-            return len({key for key, _ in pairs}) != len(pairs) or any(
-                has_a_key_twice(inner) for _, inner in pairs
-            )
+            return len({key for key, _ in pairs}) != len(pairs) or any(has_a_key_twice(inner) for _, inner in pairs)
         case list():
             return any(has_a_key_twice(inner) for inner in value)
     return False

@@ -80,9 +80,7 @@ def test_an_idle_thread_ends(pool: threads._Pool, monkeypatch: pytest.MonkeyPatc
     assert (pool._alive, pool._idle) == (set(), [])
 
 
-def test_work_is_not_lost_to_a_thread_that_is_leaving(
-    pool: threads._Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_is_not_lost_to_a_thread_that_is_leaving(pool: threads._Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PATIENCE", 0.0001)
     seen: set[threading.Thread] = set()
 
@@ -139,9 +137,7 @@ def test_functions_are_called_at_the_same_time_and_told_in_order(pool: threads._
 
 
 @pytest.mark.parametrize("problem", [ValueError("x"), KeyboardInterrupt(), SystemExit(1)])
-def test_what_is_raised_is_raised_here_and_costs_no_thread(
-    pool: threads._Pool, problem: BaseException
-) -> None:
+def test_what_is_raised_is_raised_here_and_costs_no_thread(pool: threads._Pool, problem: BaseException) -> None:
     def fail() -> None:
         raise problem
 
@@ -165,9 +161,7 @@ def test_a_loop_that_was_closed_costs_no_thread(pool: threads._Pool) -> None:
     assert becomes(lambda: len(pool._idle) == 1)
 
 
-def test_a_thread_that_cannot_begin_leaves_its_place(
-    pool: threads._Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_that_cannot_begin_leaves_its_place(pool: threads._Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Any) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.work.waiting import Ask, Steps, Together, answer, arun, is_async, places_of, run
+from toolwire.work.waiting import Ask, Together, Work, answer, arun, is_async, places_of, run
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
@@ -36,14 +36,14 @@ async def afail(problem: BaseException) -> None:
     raise problem
 
 
-def adding(function: Callable[..., Any], *numbers: int) -> Steps[int]:
+def adding(function: Callable[..., Any], *numbers: int) -> Work[int]:
     total = 0
     for number in numbers:
         total += yield Ask(function, (number,))
     return total
 
 
-def catching(function: Callable[..., Any], problem: BaseException) -> Steps[str]:
+def catching(function: Callable[..., Any], problem: BaseException) -> Work[str]:
     try:
         yield Ask(function, (problem,))
     except BaseException as caught:  # noqa: BLE001 - whatever it is
@@ -95,7 +95,7 @@ def test_in_a_running_loop_sync_code_waits_in_a_thread() -> None:
     assert asyncio.run(main()) == 6
 
 
-def together(function: Callable[..., Any]) -> Steps[list[int]]:
+def together(function: Callable[..., Any]) -> Work[list[int]]:
     return (yield Together([adding(function, number) for number in range(5)]))  # type: ignore[no-any-return]
 
 

@@ -17,9 +17,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
 
 def add(commands: Any) -> None:
     """Add the commands of this file."""
-    command = commands.add_parser(
-        "run", help="let a model do a task in a project folder, with the code tools"
-    )
+    command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
     command.add_argument("task", nargs="?", default=None, help="what is to be done")
     _add_agent_options(command)
     command.set_defaults(run=_run)
@@ -44,9 +42,7 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
     """Add what is said of an agent."""
     command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME")
     command.add_argument("--provider", default=None, help="who serves it, such as openai or ollama")
-    command.add_argument(
-        "--base-url", default=None, metavar="URL", help="where, if it is not the usual place"
-    )
+    command.add_argument("--base-url", default=None, metavar="URL", help="where, if it is not the usual place")
     add_options(command)
     command.add_argument(
         "--tools",
@@ -55,9 +51,7 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="only these of the code tools (default: all)",
     )
-    command.add_argument(
-        "--yes", action="store_true", help="approve whatever writes, runs or fetches, unasked"
-    )
+    command.add_argument("--yes", action="store_true", help="approve whatever writes, runs or fetches, unasked")
     command.add_argument(
         "--max-steps",
         type=_count,

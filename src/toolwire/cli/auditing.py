@@ -37,9 +37,7 @@ def add(commands: Any) -> None:
     for name, (run, words, filtered) in COMMANDS.items():
         kind = kinds.add_parser(name, help=words)
         kind.add_argument("--url", default=None, help=f"the store (default: ${URL}, else {USUAL})")
-        kind.add_argument(
-            "--namespace", default=None, help="the schema, or the beginning of the table's name"
-        )
+        kind.add_argument("--namespace", default=None, help="the schema, or the beginning of the table's name")
         if filtered:
             _add_filters(kind)
         for flag, more in ARGUMENTS.get(name, {}).items():
@@ -65,17 +63,13 @@ def _instant(text: str) -> datetime:
             return datetime.now(UTC) - timedelta(**{UNITS[unit]: int(number)})
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: give 2026-11-21T12:00, or 90m, 2h, 7d ago"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _filters(options: argparse.Namespace) -> Any:
     given = {name: getattr(options, name) for name in (*FILTERS, "since", "until")}
-    return {
-        name: value for name, value in (given | {"result_type": options.type}).items() if value is not None
-    }
+    return {name: value for name, value in (given | {"result_type": options.type}).items() if value is not None}
 
 
 def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
@@ -86,9 +80,7 @@ def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
 def list_(options: argparse.Namespace) -> int:
     """Show calls, one to a line."""
     with _open(options) as store:
-        page = store.traces(
-            after=options.after, limit=options.limit, newest=options.newest, **_filters(options)
-        )
+        page = store.traces(after=options.after, limit=options.limit, newest=options.newest, **_filters(options))
         for one in page.rows:
             print(_json(one) if options.json else _line(one))
         if page.next is not None and not options.json:

@@ -29,9 +29,7 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
         found, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
         if provider is None:
-            raise UserError(
-                f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}"
-            ) from None
+            raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
         raise
     if base_url is not None:
         has_v1 = dict(found.paths).get("/v1") == ""

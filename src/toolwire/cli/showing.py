@@ -42,8 +42,7 @@ def head_of(call: ToolCall) -> str:
     if not call.runs:
         return f"{call.name}(?)"
     said = ", ".join(
-        f"{name}={shortened(json.dumps(value, ensure_ascii=False), VALUE)}"
-        for name, value in call.arguments.items()
+        f"{name}={shortened(json.dumps(value, ensure_ascii=False), VALUE)}" for name, value in call.arguments.items()
     )
     return shortened(f"{call.name}({said})", CALL)
 
@@ -85,9 +84,7 @@ def words_of(result: ToolResult) -> str:
     """Give a result as words; what is no text is named."""
     if isinstance(result.content, str):
         return result.content
-    kinds = (
-        part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]" for part in result.content
-    )
+    kinds = (part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]" for part in result.content)
     return "\n".join(kinds)
 
 

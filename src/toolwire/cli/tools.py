@@ -28,9 +28,7 @@ def add(commands: Any) -> None:
         help="print the declarations as this wire has them",
     )
     command.set_defaults(run=_tools)
-    command = commands.add_parser(
-        "call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\''
-    )
+    command = commands.add_parser("call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\'')
     command.add_argument("tool", help="the name of the tool")
     command.add_argument("arguments", nargs="?", default="{}", help="a JSON object; - reads standard input")
     add_options(command)
@@ -44,9 +42,7 @@ def add(commands: Any) -> None:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add what is said of the code tools."""
     command.add_argument("--cwd", default=".", help="the project folder (default: this one)")
-    command.add_argument(
-        "--sandbox", choices=SANDBOXES, default="auto", help="how bash is confined (default: auto)"
-    )
+    command.add_argument("--sandbox", choices=SANDBOXES, default="auto", help="how bash is confined (default: auto)")
     command.add_argument("--network", action="store_true", help="let commands of bash use the network")
 
 
@@ -90,10 +86,7 @@ def _call(options: argparse.Namespace) -> int:
 def _shown(result: ToolResult) -> str:
     if isinstance(result.content, str):
         return result.content
-    kinds = (
-        (part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]")
-        for part in result.content
-    )
+    kinds = ((part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]") for part in result.content)
     return "\n".join(kinds)
 
 

@@ -24,23 +24,13 @@ def add(commands: Any) -> None:
     """Add the commands of this file."""
     names = [*NAMES, *ALIASES]
     command = commands.add_parser("translate", help="translate a body from one dialect to another")
-    command.add_argument(
-        "--from", dest="source", required=True, choices=names, help="the dialect of the input"
-    )
+    command.add_argument("--from", dest="source", required=True, choices=names, help="the dialect of the input")
     command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
-    command.add_argument(
-        "--kind", choices=KINDS, default="request", help="what the input is (default: request)"
-    )
-    command.add_argument(
-        "--path", default="", help="the URL path of a request, where it says something (gemini)"
-    )
+    command.add_argument("--kind", choices=KINDS, default="request", help="what the input is (default: request)")
+    command.add_argument("--path", default="", help="the URL path of a request, where it says something (gemini)")
     command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
-    command.add_argument(
-        "--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost"
-    )
-    command.add_argument(
-        "--json-losses", action="store_true", help="losses to stderr as one JSON object a line"
-    )
+    command.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost")
+    command.add_argument("--json-losses", action="store_true", help="losses to stderr as one JSON object a line")
     command.add_argument("file", nargs="?", default="-", help="the body; standard input where none is given")
     command.set_defaults(run=_translate)
     command = commands.add_parser("dialects", help="list the dialects")
@@ -117,8 +107,6 @@ def _dialects(_options: argparse.Namespace) -> int:
 def _models(options: argparse.Namespace) -> int:
     for model in catalogue.models(options.provider):
         price = model.price
-        money = (
-            "" if price is None else f"{price.input}/{price.output} {price.currency} a million tokens in/out"
-        )
+        money = "" if price is None else f"{price.input}/{price.output} {price.currency} a million tokens in/out"
         print(f"{model.name}  {money}  ({model.as_of})")
     return 0

@@ -39,9 +39,7 @@ def _chosen(request: Request, provider: Provider, losses: list[Loss]) -> Request
         return replace(request, tool_choice=None)
     names = frozenset[str]() if choice.mode == "none" else choice.names
     said = "no tool is offered" if choice.mode == "none" else "it cannot be forced; what is called is checked"
-    losses.append(
-        Loss("tool_choice", "tool_choice", "approximated", f"{provider.name} knows no tool choice: {said}")
-    )
+    losses.append(Loss("tool_choice", "tool_choice", "approximated", f"{provider.name} knows no tool choice: {said}"))
     return replace(_offering(request, names), tool_choice=None)
 
 
@@ -56,9 +54,7 @@ def _narrowed(request: Request, choice: ToolChoice, provider: Provider, losses: 
 
 def _offering(request: Request, names: Collection[str] | None) -> Request:
     """Give the request with no other tools than these, and those that the provider runs."""
-    tools = [
-        tool for tool in request.tools if not isinstance(tool, Tool) or names is None or tool.name in names
-    ]
+    tools = [tool for tool in request.tools if not isinstance(tool, Tool) or names is None or tool.name in names]
     return replace(request, context=replace(request.context, tools=tools))
 
 

@@ -15,13 +15,9 @@ __all__ = ["Client", "Stream", "execute", "generate", "stream"]
 class Client(Dialogue):
     """A client of one provider: `chat` is one round, `run` leads a conversation, `stream` shows it."""
 
-    async def chat(
-        self, messages: Any, tools: Any = (), tool_choice: Any = None, **settings: Any
-    ) -> Response:
+    async def chat(self, messages: Any, tools: Any = (), tool_choice: Any = None, **settings: Any) -> Response:
         """Send messages once, and give the answer; nothing is run."""
-        return await arun(
-            self.asking(messages, {"tools": tools or (), "tool_choice": tool_choice, **settings})
-        )
+        return await arun(self.asking(messages, {"tools": tools or (), "tool_choice": tool_choice, **settings}))
 
     async def run(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> Done:
         """Lead a conversation with tools to its end."""

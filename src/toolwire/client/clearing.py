@@ -5,7 +5,7 @@ Rules of this file:
   is cleared. Calls stay, so that each has its one result.
 - The last results stay, and all that the model has not answered yet; errors stay, and what excluded tools
   gave.
-- It goes in steps: between two of them, every request begins with the bytes of the one before. `Cut` says how
+- It goes in steps: between two of them, every request begins with the bytes of the one before. `Clearance` says how
   far they have come.
 - A thought that its provider binds to all before it is left out behind what was cleared: it would be refused.
 - Nothing is cleared where the size of the context is not known, and nothing of what a provider keeps itself.
@@ -78,7 +78,7 @@ class Clearing(Struct, frozen=True, kw_only=True):
         return int(self.at_least if self.at_least > 1 else self.at_least * limit)
 
 
-class Cut(Struct, frozen=True):
+class Clearance(Struct, frozen=True):
     """How far a history is cleared: the first `results`, as it was when it had so many `messages`.
 
     `losses` name each result and each thought that is not sent.
@@ -114,12 +114,12 @@ class _Result(NamedTuple):
     name: str
 
 
-NOTHING = Cut()
+NOTHING = Clearance()
 
 
 def clear(
-    request: Request, policy: Clearing, usage: Usage | None = None, before: Cut = NOTHING
-) -> tuple[Request, Cut]:
+    request: Request, policy: Clearing, usage: Usage | None = None, before: Clearance = NOTHING
+) -> tuple[Request, Clearance]:
     """Clear what has to be cleared of a request, and say how far that went.
 
     `usage` is what was counted for the last answer of its messages; `before` what the last call of this
@@ -127,9 +127,7 @@ def clear(
     """
     if request.provider_state is not None:
         return request, before
-    bound = (
-        request.thinking != "enabled"
-    )  # only older models have that mode, and they bind a thought's words alone
+    bound = request.thinking != "enabled"  # only older models have that mode, and they bind a thought's words alone
     view, _ = cleared(request.messages, policy, 0, None, before, bound=bound)
     tokens = used(replace(request, context=replace(request.context, messages=view)), usage)
     window = policy.window or window_of(request.model)
@@ -162,10 +160,10 @@ def cleared(
     policy: Clearing,
     used_tokens: int,
     window: int | None,
-    before: Cut = NOTHING,
+    before: Clearance = NOTHING,
     *,
     bound: bool = True,
-) -> tuple[Sequence[Message], Cut]:
+) -> tuple[Sequence[Message], Clearance]:
     """Give a history as it is sent when so many tokens of a window are used, and how far it is cleared.
 
     What was cleared `before` stays so. With `bound`, thoughts that a provider binds to all before them are
@@ -178,7 +176,7 @@ def cleared(
         end = min(max(0, len(results) - policy.keep), _answered(messages, results))
         freed = sum(_freed(one, policy) for one in results[before.results : end])
         if freed and freed >= policy.least(limit) * CHARACTERS:
-            cut = Cut(end, len(messages))
+            cut = Clearance(end, len(messages))
     old = [one for one in results[: cut.results] if _freed(one, policy)]
     if not old:
         return messages, cut
@@ -222,9 +220,7 @@ def _messages_api(policy: Clearing, limit: int) -> Native:
         edit["clear_at_least"] = {"type": "input_tokens", "value": least}
     if policy.exclude:
         edit["exclude_tools"] = list(policy.exclude)
-    return Native(
-        {"context_management": {"edits": [edit]}}, {"anthropic-beta": "context-management-2025-06-27"}
-    )
+    return Native({"context_management": {"edits": [edit]}}, {"anthropic-beta": "context-management-2025-06-27"})
 
 
 NATIVE: dict[str, Callable[[Clearing, int], Native]] = {"anthropic": _messages_api}
@@ -241,9 +237,7 @@ def _results(messages: Sequence[Message]) -> list[_Result]:
             if type(part) is ToolCall:
                 names[part.id] = part.name
             elif type(part) is ToolResult:
-                found.append(
-                    _Result(place, step, part, part.name or names.get(part.tool_call_id) or "a tool")
-                )
+                found.append(_Result(place, step, part, part.name or names.get(part.tool_call_id) or "a tool"))
     return found
 
 
@@ -275,8 +269,8 @@ def _stand_in(one: _Result) -> str:
 
 
 def _view(
-    messages: Sequence[Message], old: list[_Result], cut: Cut, *, bound: bool
-) -> tuple[list[Message], Cut]:
+    messages: Sequence[Message], old: list[_Result], cut: Clearance, *, bound: bool
+) -> tuple[list[Message], Clearance]:
     view = list(messages)
     losses = []
     for one in old:
@@ -285,18 +279,12 @@ def _view(
         parts[one.part] = replace(one.result, content=_stand_in(one))
         view[one.message] = replace(message, content=parts)
         path = f"messages[{one.message}].content[{one.part}]"
-        losses.append(
-            Loss(path, "old_result", "dropped", f"the result of {one.name} was cleared to make room")
-        )
+        losses.append(Loss(path, "old_result", "dropped", f"the result of {one.name} was cleared to make room"))
     if bound:
         for place in range(old[0].message + 1, cut.messages):
             view[place] = _unbound(view[place], place, losses)
     # A message that was nothing but a thought is not there any more.
-    kept = [
-        message
-        for place, message in enumerate(view)
-        if message.content != [] or messages[place].content == []
-    ]
+    kept = [message for place, message in enumerate(view) if message.content != [] or messages[place].content == []]
     return kept, replace(cut, losses=tuple(losses))
 
 

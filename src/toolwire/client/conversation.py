@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Sweep
-from toolwire.client.exchange import Line, Sent, exchanging
+from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.errors import InvalidField, ToolwireError
 from toolwire.loop import (
     AskModel,
@@ -24,9 +24,9 @@ from toolwire.loop import (
     Cancelled,
     Done,
     LoopLimits,
+    LoopStep,
     Outcome,
     RunTools,
-    Step,
     tool_loop,
 )
 from toolwire.providers.catalogue import cost
@@ -45,8 +45,8 @@ from toolwire.types import (
     ToolCall,
     ToolChoice,
 )
-from toolwire.work.ran import Ran, Record
-from toolwire.work.waiting import Ask, Emit, Steps, through
+from toolwire.work.ran import CallRecord, Ran
+from toolwire.work.waiting import Ask, Emit, Work, through
 
 logger = logging.getLogger("toolwire")
 MODES = frozenset({"auto", "none", "required"})
@@ -54,7 +54,7 @@ Tell = Callable[[Any], Any]
 Keep = Callable[[Done], None]
 
 
-class Turn(Struct, frozen=True):
+class RunSetup(Struct, frozen=True):
     """What is asked for: a request, what runs its tools, and how the run is led."""
 
     request: Request
@@ -159,7 +159,7 @@ def choice_of(given: Any) -> ToolChoice | None:
     raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {given!r}")
 
 
-def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | None = None) -> Steps[Done]:
+def conversing(line: Upstream, turn: RunSetup, tell: Tell | None = None, keep: Keep | None = None) -> Work[Done]:
     """Lead a conversation to its end; events of the model, results and the end are emitted.
 
     `tell` is told each of them first. `keep` is given the end whatever happens, also where it cannot be
@@ -204,7 +204,7 @@ def conversing(line: Line, turn: Turn, tell: Tell | None = None, keep: Keep | No
     return done
 
 
-def _ending(turn: Turn, step: Done, done: Done, listener: Listener | None) -> Steps[None]:
+def _ending(turn: RunSetup, step: Done, done: Done, listener: Listener | None) -> Work[None]:
     """Record the last calls, and tell the end, also where an exception stops the recording."""
     try:
         yield from _recorded(turn, step)
@@ -216,7 +216,7 @@ def _ending(turn: Turn, step: Done, done: Done, listener: Listener | None) -> St
     yield from _telling(listener, done)
 
 
-def _finished(turn: Turn, done: Done, keep: Keep | None) -> Done:
+def _finished(turn: RunSetup, done: Done, keep: Keep | None) -> Done:
     """Give the end in its last form, and keep it."""
     done = done if turn.form is None else turn.form.finished(done)
     if keep is not None:
@@ -224,7 +224,7 @@ def _finished(turn: Turn, done: Done, keep: Keep | None) -> Done:
     return done
 
 
-def _recorded_in_a_storm(turn: Turn, done: Done) -> Steps[None]:
+def _recorded_in_a_storm(turn: RunSetup, done: Done) -> Work[None]:
     """Record what there is while an exception is on its way: it is the one to be raised."""
     try:
         yield from _recorded(turn, done)
@@ -232,21 +232,19 @@ def _recorded_in_a_storm(turn: Turn, done: Done) -> Steps[None]:
         logger.exception("the last calls could not be recorded")
 
 
-def _recorded(turn: Turn, step: Step) -> Steps[None]:
+def _recorded(turn: RunSetup, step: LoopStep) -> Work[None]:
     """Record the calls that have got their results."""
     if turn.recording is not None:
         yield from turn.recording.settling(step, len(turn.request.messages))
 
 
-def _with_losses(step: Step, losses: dict[Loss, None], sent: Sent) -> Any:
+def _with_losses(step: LoopStep, losses: dict[Loss, None], sent: Sent) -> Any:
     """Note what an exchange could not say, and put all of it into the end."""
     losses.update(dict.fromkeys(sent.encoded.losses if sent.encoded is not None else ()))
     return replace(step, losses=tuple(losses)) if isinstance(step, Done) else step
 
 
-def _outcome(
-    line: Line, turn: Turn, step: AskModel | RunTools, sent: Sent, secrecy: Secrecy
-) -> Steps[Outcome]:
+def _outcome(line: Upstream, turn: RunSetup, step: AskModel | RunTools, sent: Sent, secrecy: Secrecy) -> Work[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
     if turn.cancel is not None and turn.cancel.is_set():
         return Cancelled()
@@ -257,7 +255,7 @@ def _outcome(
     return outcome
 
 
-def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outcome]:
+def _answered(line: Upstream, turn: RunSetup, step: AskModel, sent: Sent) -> Work[Outcome]:
     """Ask the model."""
     stop, request = turn.cancel, step.request
     if turn.sweep is not None:
@@ -276,7 +274,7 @@ def _answered(line: Line, turn: Turn, step: AskModel, sent: Sent) -> Steps[Outco
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(turn: Turn, calls: list[ToolCall], secrecy: Secrecy) -> Steps[Outcome]:
+def _ran(turn: RunSetup, calls: list[ToolCall], secrecy: Secrecy) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     told: list[Ran] = []
     if turn.recording is not None:
@@ -284,7 +282,7 @@ def _ran(turn: Turn, calls: list[ToolCall], secrecy: Secrecy) -> Steps[Outcome]:
     options: dict[str, Any] = {
         "limits": turn.running,
         "cancel": turn.cancel,
-        "record": Record(told.append, secrecy),
+        "record": CallRecord(told.append, secrecy),
     }
     try:
         results = yield Ask(execute, (calls, turn.resolve or _nobody), options, awaited=aexecute)
@@ -302,12 +300,12 @@ def _nobody(call: Any) -> Any:
     return "error", f"there is nobody to run {call.name!r}"
 
 
-def _telling(listener: Listener | None, event: Any) -> Steps[None]:
+def _telling(listener: Listener | None, event: Any) -> Work[None]:
     yield from _told(listener, event)
     yield Emit(event)
 
 
-def _told(listener: Listener | None, event: Any) -> Steps[None]:
+def _told(listener: Listener | None, event: Any) -> Work[None]:
     """Tell an event; what the listener raises is its own affair, and is logged."""
     if listener is None:
         return

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, Sweep, native, window_of
-from toolwire.client.conversation import Keep, Turn, conversing, request_of
-from toolwire.client.exchange import Line, Retries, exchanging
+from toolwire.client.conversation import Keep, RunSetup, conversing, request_of
+from toolwire.client.exchange import Retries, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
@@ -32,7 +32,7 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.wire.transport import Timeouts, Transport
-from toolwire.work.waiting import Ask, Emit, Steps, picking, through
+from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
@@ -66,7 +66,7 @@ class Dialogue:
         self.provider: Provider = found
         self.model = chosen
         self.transport = transport or _usual_transport()
-        self.line = Line(
+        self.line = Upstream(
             found,
             found.speaks(),
             self.transport,
@@ -90,13 +90,11 @@ class Dialogue:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
-    def asking(self, messages: Any, settings: dict[str, Any]) -> Steps[Response]:
+    def asking(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
         return (yield from self._first(lambda one, said, _last: one.asking_once(messages, said), settings))
 
-    def _first(
-        self, begin: Callable[["Dialogue", dict[str, Any], bool], Steps[T]], settings: dict[str, Any]
-    ) -> Steps[T]:
+    def _first(self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: dict[str, Any]) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
         causes: list[Exception] = []
         rest = {name: value for name, value in settings.items() if name != "model"}
@@ -108,7 +106,7 @@ class Dialogue:
                 causes.append(problem)
         raise causes[0] if len(causes) == 1 else AllFailed(causes)
 
-    def asking_once(self, messages: Any, settings: dict[str, Any]) -> Steps[Response]:
+    def asking_once(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
         """One round with this very provider."""
         line = self._line(settings)
         request, _ = self._request(messages, settings)
@@ -128,26 +126,26 @@ class Dialogue:
         keep: Keep | None = None,
         *,
         stream: bool,
-    ) -> Steps[Done]:
+    ) -> Work[Done]:
         """Lead a conversation to its end."""
 
-        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Steps[Done]:
+        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Done]:
             line, turn = one._turn(prompt, said, stream=stream)
             return (yield from _led(line, turn, on_event, keep, last=last))
 
         return (yield from self._first(begin, settings))
 
-    def giving(self, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None) -> Steps[Any]:
+    def giving(self, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None) -> Work[Any]:
         """Lead a conversation, and give its end; where a form of the answer was wanted, the value of it."""
 
-        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Steps[Any]:
+        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Any]:
             line, turn = one._turn(prompt, said, stream=False)
             done = yield from _led(line, turn, on_event, last=last)
             return done if turn.form is None else turn.form.value(done)
 
         return (yield from self._first(begin, settings))
 
-    def _turn(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Line, Turn]:
+    def _turn(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
@@ -163,7 +161,7 @@ class Dialogue:
             turn = replace(turn, recording=_recording(turn, line, said["traces"]))
         return line, turn
 
-    def _line(self, settings: dict[str, Any]) -> Line:
+    def _line(self, settings: dict[str, Any]) -> Upstream:
         """Give the line with what this call says of the server; what is learnt of models is the client's."""
         said = settings.pop("capabilities", None)
         if said is None:
@@ -210,16 +208,16 @@ def _is_form(output: Any) -> bool:
     return output is not None and not isinstance(output, Output)
 
 
-def _formed(turn: Turn, line: Line, output: Any) -> Turn:
+def _formed(turn: RunSetup, line: Upstream, output: Any) -> RunSetup:
     """Give the turn with the form that its answer must have."""
-    from toolwire.client.structured import Form  # noqa: PLC0415 - only where a form is wanted
+    from toolwire.client.structured import AnswerForm  # noqa: PLC0415 - only where a form is wanted
 
     if turn.terminal_tool is not None:
         raise InvalidField("terminal_tool", "cannot be said beside `output`: the answer ends the run")
-    return replace(turn, form=Form.of(output, line.provider, turn.request), terminal_tool=ANSWER)
+    return replace(turn, form=AnswerForm.of(output, line.provider, turn.request), terminal_tool=ANSWER)
 
 
-def _with_clearing(line: Line, turn: Turn, clearing: Any) -> tuple[Line, Turn]:
+def _with_clearing(line: Upstream, turn: RunSetup, clearing: Any) -> tuple[Upstream, RunSetup]:
     """Have old results cleared: by the provider where it can, else by the run; `True` is the usual way."""
     policy = Clearing() if clearing is True else clearing
     if not isinstance(policy, Clearing):
@@ -232,7 +230,7 @@ def _with_clearing(line: Line, turn: Turn, clearing: Any) -> tuple[Line, Turn]:
     return replace(line, provider=provider, extra={**told.body, **line.extra}), turn
 
 
-def _recording(turn: Turn, line: Line, traces: Any) -> Any:
+def _recording(turn: RunSetup, line: Upstream, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
     from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
     from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
@@ -241,8 +239,8 @@ def _recording(turn: Turn, line: Line, traces: Any) -> Any:
 
 
 def _led(
-    line: Line, turn: Turn, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
-) -> Steps[Done]:
+    line: Upstream, turn: RunSetup, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
+) -> Work[Done]:
     """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
     if callable(know := getattr(on_event, "know", None)):
         know(Secrecy(turn.resolve, [line.provider.key]))
@@ -263,14 +261,14 @@ def _failed(event: Any) -> bool:
     return not event.messages and not event.message.parts
 
 
-def _emit_unless_failed(event: Any) -> Steps[None]:
+def _emit_unless_failed(event: Any) -> Work[None]:
     if not _failed(event):
         yield Emit(event)
 
 
-def _insisting(line: Line, request: Any) -> Steps[Response]:
+def _insisting(line: Upstream, request: Any) -> Work[Response]:
     """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
-    done = yield from conversing(line, Turn(request, auto_tools=False))
+    done = yield from conversing(line, RunSetup(request, auto_tools=False))
     if done.error is not None:
         raise exception_of(done.error, line.provider.name)
     if done.response is None or done.ending == "error":
@@ -278,11 +276,11 @@ def _insisting(line: Line, request: Any) -> Steps[Response]:
     return done.response
 
 
-def _turn_of(request: Any, resolve: Any, leads: dict[str, Any]) -> Turn:
+def _turn_of(request: Any, resolve: Any, leads: dict[str, Any]) -> RunSetup:
     limits = leads.pop("limits", None) or LoopLimits()
     running = leads.pop("running", None) or Limits()
     cancel: Cancel | None = leads.pop("cancel", None)
-    return Turn(request, resolve, limits=limits, running=running, cancel=cancel, **leads)
+    return RunSetup(request, resolve, limits=limits, running=running, cancel=cancel, **leads)
 
 
 class Following:
@@ -328,12 +326,12 @@ class Kept:
         self.done = done
 
 
-def showing(steps: Steps[Done]) -> Steps[Done]:
+def showing(steps: Work[Done]) -> Work[Done]:
     """Emit only what a reader of words and calls wants to see."""
     return picking(steps, shown)
 
 
-def ending_with(steps: Steps[Done], close: Callable[[], Any]) -> Steps[Done]:
+def ending_with(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     """Do the steps, and close at their end, whatever it is."""
     try:
         done = yield from steps

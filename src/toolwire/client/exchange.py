@@ -43,8 +43,16 @@ from toolwire.types import (
     UsageDelta,
 )
 from toolwire.wire.bodies import read_body
-from toolwire.wire.transport import LIMIT, Answer, HttpRequest, Stop, Timeouts, Transport, TransportError
-from toolwire.work.waiting import Ask, Emit, Steps
+from toolwire.wire.transport import (
+    LIMIT,
+    HttpRequest,
+    HttpResponse,
+    Stop,
+    Timeouts,
+    Transport,
+    TransportError,
+)
+from toolwire.work.waiting import Ask, Emit, Work
 
 OK = 200
 FIRST_ERROR = 400
@@ -72,7 +80,7 @@ class Retries(Struct, frozen=True):
     longest: float = LONGEST_WAIT
 
 
-class Line(Struct):
+class Upstream(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
@@ -131,15 +139,13 @@ def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
         headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
-            raise InvalidField(
-                name, "has characters that no header can carry; is the key right?", path=provider.name
-            )
+            raise InvalidField(name, "has characters that no header can carry; is the key right?", path=provider.name)
     return HttpRequest("POST", base + path, headers, encoded.json)
 
 
 def exchanging(
-    line: Line, request: Request, sent: Sent | None = None, stop: Stop | None = None
-) -> Steps[Response | Error]:
+    line: Upstream, request: Request, sent: Sent | None = None, stop: Stop | None = None
+) -> Work[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
     line = _wording(line, request)
@@ -161,7 +167,7 @@ def exchanging(
             return outcome
 
 
-def _wording(line: Line, request: Request) -> Line:
+def _wording(line: Upstream, request: Request) -> Upstream:
     """Say how the model is told of its tools, and how it is read."""
     tools = [tool for tool in request.tools if type(tool) is Tool]
     native = line.provider.capabilities.native_tool_calls and request.model not in line.in_text
@@ -170,7 +176,7 @@ def _wording(line: Line, request: Request) -> Line:
     return replace(line, dialect=over(line.dialect, tools, readers=line.readers, native=native))
 
 
-def _encoded(line: Line, request: Request) -> Encoded:
+def _encoded(line: Upstream, request: Request) -> Encoded:
     request, losses = adapted(request, line.provider)
     encoded: Encoded = line.dialect.encode_request(request, **quirks_for(request, line.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
@@ -206,7 +212,7 @@ async def _arest(seconds: float, stop: Stop | None) -> None:
             await stopped.wait()
 
 
-def _pause(line: Line, attempt: int, asked: float) -> float:
+def _pause(line: Upstream, attempt: int, asked: float) -> float:
     """Give the seconds to wait: what the server asked for, else longer each time, not all clients at once."""
     grown = line.retries.base * 2 ** (attempt - 1) * (0.5 + line.jitter() / 2)
     return min(asked if asked > 0 else grown, line.retries.longest)
@@ -216,13 +222,13 @@ Once = tuple[Response | Error, float | None]
 
 
 def _once(
-    line: Line,
+    line: Upstream,
     request: Request,
     http_request: HttpRequest,
     sent: Sent,
     deadline: float | None,
     stop: Stop | None,
-) -> Steps[Once]:
+) -> Work[Once]:
     """Try once; the seconds beside an error say that it may be tried again."""
     sent.status, sent.request_id, sent.told = None, None, None
     timeouts = line.timeouts
@@ -246,8 +252,8 @@ def _once(
 
 
 def _read_answer(
-    line: Line, request: Request, answer: Answer, sent: Sent, deadline: float | None
-) -> Steps[Once]:
+    line: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
+) -> Work[Once]:
     try:
         if answer.status >= FIRST_ERROR or answer.status < OK:
             return (yield from _read_error(line, answer, sent))
@@ -277,7 +283,7 @@ def _request_id(headers: dict[str, str]) -> str | None:
     return next((headers[name] for name in names if name in headers), None)
 
 
-def _read(line: Line, answer: Answer, limit: int, deadline: float | None) -> Steps[bytes]:
+def _read(line: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
     """Read a body to its end."""
     data = bytearray()
     while piece := (yield Ask(answer.read, awaited=answer.aread)):
@@ -288,13 +294,13 @@ def _read(line: Line, answer: Answer, limit: int, deadline: float | None) -> Ste
     return bytes(data)
 
 
-def _check_time(line: Line, deadline: float | None) -> None:
+def _check_time(line: Upstream, deadline: float | None) -> None:
     """Hold a transport to the time that does not do it by itself."""
     if deadline is not None and line.now() > deadline:
         raise TransportError("timeout", f"the answer took longer than {line.timeouts.total:g} s")
 
 
-def _read_error(line: Line, answer: Answer, sent: Sent) -> Steps[Once]:
+def _read_error(line: Upstream, answer: HttpResponse, sent: Sent) -> Work[Once]:
     data = yield from _read(line, answer, BODY_OF_ERROR, None)
     try:
         body: Any = read_body(data)
@@ -305,7 +311,7 @@ def _read_error(line: Line, answer: Answer, sent: Sent) -> Steps[Once]:
     return error, retry_after(answer.headers) if error.retryable else None
 
 
-def _scrubbed(line: Line, error: Error) -> Error:
+def _scrubbed(line: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
     secrets = [(line.provider.key or "").strip()]
     return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in SAID_OF_AN_ERROR})
@@ -332,7 +338,7 @@ class _Reading:
     before it can still be tried again.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Upstream) -> None:
         self.line = line
         self.told = Accumulator()
         self.held: list[Any] = []
@@ -340,7 +346,7 @@ class _Reading:
         self.complete = False
         self.error: Error | None = None
 
-    def take(self, events: Iterable[Any]) -> Steps[None]:
+    def take(self, events: Iterable[Any]) -> Work[None]:
         for event in events:
             kind = type(event)
             if kind is ErrorEnd:
@@ -357,7 +363,7 @@ class _Reading:
                 self.begun = True
                 yield from self.give()
 
-    def give(self) -> Steps[None]:
+    def give(self) -> Work[None]:
         held, self.held = self.held, []
         for event in held:
             yield Emit(event)
@@ -370,7 +376,7 @@ class _Reading:
         return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
-def _read_stream(line: Line, answer: Answer, sent: Sent, deadline: float | None) -> Steps[Once]:
+def _read_stream(line: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[Once]:
     """Read a stream, and emit its events as they come."""
     decoder, reading = line.dialect.decode_stream(), _Reading(line)
     sent.told = reading.told

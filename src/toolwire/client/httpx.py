@@ -95,7 +95,7 @@ class _Present(threading.local):
 _present = _Present()
 
 
-class Guarded(httpcore2.NetworkStream):
+class _GuardedStream(httpcore2.NetworkStream):
     """A connection whose reads and writes keep to the guard of the thread."""
 
     def __init__(self, stream: httpcore2.NetworkStream) -> None:
@@ -122,7 +122,7 @@ class Guarded(httpcore2.NetworkStream):
 
     def start_tls(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
         """Go on encrypted."""
-        return Guarded(self._stream.start_tls(*args, **options))
+        return _GuardedStream(self._stream.start_tls(*args, **options))
 
     def get_extra_info(self, info: str) -> Any:
         """Say something of the connection."""
@@ -138,7 +138,7 @@ class Backend(httpcore2.SyncBackend):
         """Connect."""
         guard = _present.guard
         limit = timeout if guard is None else guard.left(timeout)
-        return Guarded(super().connect_tcp(host, port, limit, *args, **options))
+        return _GuardedStream(super().connect_tcp(host, port, limit, *args, **options))
 
 
 @functools.cache
@@ -166,7 +166,7 @@ def _told(problem: Exception, what: str) -> TransportError:
     return TransportError(kind, f"{what}: {said}")
 
 
-class HttpxAnswer:
+class _HttpxResponse:
     """An answer of httpx2."""
 
     def __init__(self, response: httpx2.Response, guard: Guard, between: float | None) -> None:
@@ -230,9 +230,7 @@ class HttpxAnswer:
 class HttpxTransport:
     """httpx2, with pools of its own for sync code and for each event loop, or with a caller's own clients."""
 
-    def __init__(
-        self, client: httpx2.Client | None = None, async_client: httpx2.AsyncClient | None = None
-    ) -> None:
+    def __init__(self, client: httpx2.Client | None = None, async_client: httpx2.AsyncClient | None = None) -> None:
         self._client, self._given = client, async_client
         self._parents: list[object] = []
         self._begin()
@@ -268,7 +266,7 @@ class HttpxTransport:
                 self._async[loop] = httpx2.AsyncClient(verify=trusted(), trust_env=False, limits=KEPT)
             return self._async[loop]
 
-    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpxAnswer:
+    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
         client, guard = self._sync_client(), Guard(stop)
         over = _deadlines(guard, timeouts)
@@ -276,20 +274,20 @@ class HttpxTransport:
             with guard:
                 response = client.send(_built(client, request, timeouts), stream=True, follow_redirects=False)
                 guard.deadline = over
-                return HttpxAnswer(response, guard, timeouts.between)
+                return _HttpxResponse(response, guard, timeouts.between)
         except FAILURES as problem:
             told = _told(problem, _where(request))
         raise TransportError("cancelled", STOPPED) if guard.stopped else told
 
-    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpxAnswer:
+    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
         client, guard = self._async_client(), Guard(stop)
         over = _deadlines(guard, timeouts)
 
-        async def sending() -> HttpxAnswer:
+        async def sending() -> _HttpxResponse:
             built = _built(client, request, timeouts)
             response = await client.send(built, stream=True, follow_redirects=False)
-            return HttpxAnswer(response, guard, timeouts.between)
+            return _HttpxResponse(response, guard, timeouts.between)
 
         try:
             answer = await _guarded(sending(), guard)
@@ -374,7 +372,7 @@ async def _drop(task: "asyncio.Future[Any]") -> None:
     """End a task, and let go of an answer that it has got meanwhile."""
     task.cancel()
     await asyncio.wait({task})
-    if not task.cancelled() and task.exception() is None and isinstance(task.result(), HttpxAnswer):
+    if not task.cancelled() and task.exception() is None and isinstance(task.result(), _HttpxResponse):
         await task.result().aclose()
 
 

@@ -137,9 +137,7 @@ class Spans:
         request = step.request
         if self._whole is None:
             self._secrets = Known([*self._given, *(self._secrecy.given if self._secrecy is not None else ())])
-            self._whole = self._start(
-                "invoke_agent", "", {"gen_ai.request.model": request.model}, parent=None
-            )
+            self._whole = self._start("invoke_agent", "", {"gen_ai.request.model": request.model}, parent=None)
         said = {"gen_ai.request.model": request.model} | {
             name: getattr(request, field) for field, name in SETTINGS.items()
         }
@@ -199,9 +197,7 @@ class Spans:
             "gen_ai.tool.type": "function",
         }
         if self._content:
-            said["gen_ai.tool.call.arguments"] = scrub(
-                call.arguments, self._fields_of(call.name), self._secrets
-            )
+            said["gen_ai.tool.call.arguments"] = scrub(call.arguments, self._fields_of(call.name), self._secrets)
         return self._start("execute_tool", call.name, said)
 
     def _ran(self, ran: Ran) -> None:
@@ -225,9 +221,7 @@ class Spans:
         self, span: Any, call: ToolCall, result: ToolResult, error: str | None, ended: float | None = None
     ) -> None:
         if self._content:
-            content = (
-                result.content if isinstance(result.content, str) else [_part(one) for one in result.content]
-            )
+            content = result.content if isinstance(result.content, str) else [_part(one) for one in result.content]
             said = scrub({"result": content}, self._fields_of(call.name), self._secrets)
             self._tell(span, {"gen_ai.tool.call.result": said})
         self._end(span, error, ended)

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.client.exchange import Line, Sent
-from toolwire.loop import AskModel, Done, Step
+from toolwire.client.exchange import Sent, Upstream
+from toolwire.loop import AskModel, Done, LoopStep
 from toolwire.resolvers import Secrecy
 from toolwire.resolvers.functions.forms import copied
 from toolwire.scrubbing import Known, scrub, secrets_of
@@ -25,10 +25,10 @@ from toolwire.types import Message, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
 from toolwire.work.ran import Ran
 from toolwire.work.results import CallEnding
-from toolwire.work.waiting import Ask, Steps
+from toolwire.work.waiting import Ask, Work
 
 
-class Answer(Struct, frozen=True):
+class _CallingAnswer(Struct, frozen=True):
     """What is known of the answer that made the calls."""
 
     turn: int = 0
@@ -38,7 +38,7 @@ class Answer(Struct, frozen=True):
     response_digest: str | None = None
 
 
-class Said(Struct, frozen=True):
+class _TracedCall(Struct, frozen=True):
     """What is to be in a trace, as it was said, and the fields of it that are sensitive."""
 
     value: dict[str, Any]
@@ -48,7 +48,7 @@ class Said(Struct, frozen=True):
 class Recording:
     """Records the calls of one conversation into a store; those of `unrun` ask for nothing to be run."""
 
-    def __init__(self, scope: Scope, line: Line, resolve: Any, unrun: str | None = None) -> None:
+    def __init__(self, scope: Scope, line: Upstream, resolve: Any, unrun: str | None = None) -> None:
         self._scope = scope
         self._line = line
         self._secrecy = Secrecy(resolve, [line.provider.key])
@@ -56,7 +56,7 @@ class Recording:
         self._unrun = unrun
         self._ran: dict[int, Ran] = {}
         self._told = 0
-        self._answer = Answer()
+        self._answer = _CallingAnswer()
 
     def keep(self, told: Iterable[Ran]) -> None:
         """Keep what became of calls until their results stand in the history."""
@@ -69,7 +69,7 @@ class Recording:
     def answered(self, step: AskModel, sent: Sent) -> None:
         """Note the exchange whose answer may have calls."""
         encoded = sent.encoded
-        self._answer = Answer(
+        self._answer = _CallingAnswer(
             step.turn,
             step.request.model,
             tuple(map(str, encoded.losses)) if encoded is not None else (),
@@ -81,7 +81,7 @@ class Recording:
         """Raise what is wrong with the store, before a tool is run."""
         self._scope.check()
 
-    def settling(self, step: Step, before: int) -> Steps[None]:
+    def settling(self, step: LoopStep, before: int) -> Work[None]:
         """Record the calls that have got their results; at the end, wait until all are kept for good."""
         store, messages = self._scope.store, _messages_of(step, before)
         if isinstance(step, AskModel) and step.turn == 0:
@@ -94,24 +94,26 @@ class Recording:
         if isinstance(step, Done):
             yield Ask(store.flush, awaited=store.aflush)
 
-    def said(self, call: ToolCall, result: ToolResult) -> Said:
+    def said(self, call: ToolCall, result: ToolResult) -> _TracedCall:
         """Give what a call and its result say, as it is now."""
         value = {
             "arguments": copied(input_of(call)),
             "result": _plain(result.content),
             "repair": call.error,
         }
-        return Said(value, self._secrecy.fields_of(call.name))
+        return _TracedCall(value, self._secrecy.fields_of(call.name))
 
     def trace(
-        self, call: ToolCall, result: ToolResult, turn: Sequence[Said] = (), place: int = 0
+        self, call: ToolCall, result: ToolResult, turn: Sequence[_TracedCall] = (), place: int = 0
     ) -> Callable[[], Trace]:
         """Give what makes the trace of a call of a turn: the store's thread does, so that the run goes on."""
         turn = turn or [self.said(call, result)]
         ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), None, 0.0)
         return partial(self._made, turn, place, ran, self._answer, is_error=result.is_error)
 
-    def _made(self, turn: Sequence[Said], place: int, ran: Ran, answer: Answer, *, is_error: bool) -> Trace:
+    def _made(
+        self, turn: Sequence[_TracedCall], place: int, ran: Ran, answer: _CallingAnswer, *, is_error: bool
+    ) -> Trace:
         """Make a trace, with what is sensitive hidden."""
         known = self._known_by(turn if place == 0 else ())
         said = scrub(turn[place].value, turn[place].fields, known)
@@ -139,7 +141,7 @@ class Recording:
             response_digest=answer.response_digest,
         )
 
-    def _known_by(self, turn: Sequence[Said]) -> Known:
+    def _known_by(self, turn: Sequence[_TracedCall]) -> Known:
         """Give what is secret in the run; several calls are looked through before the first has its trace."""
         if self._known is None:
             self._known = self._secrecy()
@@ -152,7 +154,7 @@ def _map(said: Any) -> dict[str, Any]:
     return said if type(said) is dict else {"content": said}
 
 
-def _messages_of(step: Step, before: int) -> Sequence[Message]:
+def _messages_of(step: LoopStep, before: int) -> Sequence[Message]:
     """Give what the run has added to the history so far."""
     match step:
         case Done():

@@ -98,23 +98,23 @@ class AddressRefused(ToolError):
     """A URL that is not fetched."""
 
 
-class Rules(Struct, frozen=True):
+class FetchRules(Struct, frozen=True):
     """What may be fetched; `allow_hosts` names the only hosts, if it is given: `good.com`, `*.good.com`."""
 
     allow_private: bool = False
     allow_hosts: tuple[str, ...] | None = None
 
     @staticmethod
-    def of(allow_private: Any = False, allow_hosts: Any = None) -> "Rules":
+    def of(allow_private: Any = False, allow_hosts: Any = None) -> "FetchRules":
         """Read the options of the tools; what cannot be understood allows nothing."""
         if not isinstance(allow_private, bool):
             raise InvalidField("allow_private", "must be True or False", path="CodeTools")
         if allow_hosts is None:
-            return Rules(allow_private)
+            return FetchRules(allow_private)
         given = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
         if not isinstance(given, Iterable):
             raise InvalidField("allow_hosts", "must be a list of hosts", path="CodeTools")
-        return Rules(allow_private, tuple(map(_pattern, given)))
+        return FetchRules(allow_private, tuple(map(_pattern, given)))
 
 
 def _pattern(given: Any) -> str:
@@ -141,7 +141,7 @@ def _encoded(name: str) -> str:
     return host.removesuffix(".")
 
 
-class Target(Struct, frozen=True):
+class FetchTarget(Struct, frozen=True):
     """A URL that may be fetched, as far as it can be seen before its name is looked up."""
 
     url: Any
@@ -154,7 +154,7 @@ class Target(Struct, frozen=True):
         return self.url.scheme, self.host, self.port
 
 
-def target_of(given: str, rules: Rules, base: "URL | None" = None) -> Target:
+def target_of(given: str, rules: FetchRules, base: "URL | None" = None) -> FetchTarget:
     """Read a URL, relative to another one if that is given, and refuse what is never fetched."""
     from httpx2 import URL, InvalidURL  # noqa: PLC0415 - the client is loaded when something is fetched
 
@@ -166,14 +166,12 @@ def target_of(given: str, rules: Rules, base: "URL | None" = None) -> Target:
         if host != url.raw_host.decode():
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
-        raise AddressRefused(
-            f"{brief(given)} is no address that can be fetched: {brief(str(problem))}"
-        ) from None
+        raise AddressRefused(f"{brief(given)} is no address that can be fetched: {brief(str(problem))}") from None
     port = _check(url, host, given, rules)
-    return Target(url, host, port)
+    return FetchTarget(url, host, port)
 
 
-def _check(url: "URL", host: str, given: str, rules: Rules) -> int:
+def _check(url: "URL", host: str, given: str, rules: FetchRules) -> int:
     if url.scheme not in DEFAULT_PORTS:
         raise AddressRefused(f"{brief(given)}: only http:// and https:// addresses are fetched")
     if not host:

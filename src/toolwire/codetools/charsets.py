@@ -53,10 +53,7 @@ def codec_of(content_type: str, body: bytes | bytearray, *, cut: bool = False) -
     if declared and declared[1].lower() in CODECS:
         return CODECS[declared[1].lower()]
     inside = DECLARED.search(body, 0, PEEKED_BYTES)
-    if (
-        inside
-        and (codec := CODECS.get(inside[1].decode("ascii", "replace").lower(), "utf-16-le")) != "utf-16-le"
-    ):
+    if inside and (codec := CODECS.get(inside[1].decode("ascii", "replace").lower(), "utf-16-le")) != "utf-16-le":
         return codec  # a page that can be read so far is not in UTF-16, whatever it says
     return "utf-8" if is_whole(body, "utf-8", cut=cut) else GUESSED
 
@@ -71,9 +68,7 @@ def is_whole(body: bytes | bytearray, codec: str, *, cut: bool = False) -> bool:
     return True
 
 
-def decoded(
-    body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True
-) -> Iterator[str]:
+def decoded(body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True) -> Iterator[str]:
     """Give the text of a body, piece by piece, without its byte order mark."""
     decoder = codecs.getincrementaldecoder(codec)(errors)
     begin = next((len(mark) for mark, of in MARKS.items() if of == codec and body.startswith(mark)), 0)

@@ -43,9 +43,7 @@ FOLDER: Schema = {
 
 def _count(description: str, default: int | None = None, least: int = 1, most: int | None = None) -> Schema:
     made: Schema = {"type": "integer", "description": description, "minimum": least}
-    return (
-        made | ({} if most is None else {"maximum": most}) | ({} if default is None else {"default": default})
-    )
+    return made | ({} if most is None else {"maximum": most}) | ({} if default is None else {"default": default})
 
 
 def _text(description: str, **more: Any) -> Schema:
@@ -56,9 +54,7 @@ def _flag(description: str, *, default: bool = False) -> Schema:
     return {"type": "boolean", "description": description, "default": default}
 
 
-def _tool(
-    name: str, description: str, required: list[str], /, *, writes: bool = False, **properties: Schema
-) -> Tool:
+def _tool(name: str, description: str, required: list[str], /, *, writes: bool = False, **properties: Schema) -> Tool:
     parameters = {
         "type": "object",
         "properties": properties,
@@ -165,9 +161,7 @@ TOOLS = (
         "glob",
         "Find files by name. Gives their paths, sorted.",
         ["pattern"],
-        pattern=_text(
-            "The pattern, such as **/*.py: * is anything but /, ** any folders, {a,b} one of them."
-        ),
+        pattern=_text("The pattern, such as **/*.py: * is anything but /, ** any folders, {a,b} one of them."),
         path=FOLDER,
         limit=_count("The most files to give.", GLOB_FILES, most=10 * GLOB_FILES),
         ignored=_flag("Whether files that .gitignore names are found too."),

@@ -39,7 +39,7 @@ class Finding(Struct, frozen=True):
     words: str
 
 
-class Site(Struct, frozen=True):
+class _ProbeSite(Struct, frozen=True):
     """Where probes run."""
 
     workspace: Workspace
@@ -54,7 +54,7 @@ class Site(Struct, frozen=True):
 
 def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[Finding]:
     """Try what holds for the commands of this folder, with these options."""
-    site = Site(workspace, options or {})
+    site = _ProbeSite(workspace, options or {})
     try:
         level = sandbox.level_of(site.options)
         site.run("exit 0")
@@ -63,47 +63,41 @@ def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[F
     except (ToolError, OSError) as problem:
         return [Finding("sandbox", False, str(problem))]
     confined = level != sandbox.NONE
-    words = (
-        "commands run in bubblewrap" if confined else 'sandbox="none": commands do all that this user may do'
-    )
+    words = "commands run in bubblewrap" if confined else 'sandbox="none": commands do all that this user may do'
     return [Finding("sandbox", confined, words), *(_tried(one, site) for one in PROBES)]
 
 
-def _tried(one: Callable[[Site], Finding], site: Site) -> Finding:
+def _tried(one: Callable[[_ProbeSite], Finding], site: _ProbeSite) -> Finding:
     try:
         return one(site)
     except (ToolError, NotStarted, OSError, LookupError, ValueError, subprocess.SubprocessError) as problem:
         return Finding(one.__name__.strip("_").replace("_", " "), False, f"it could not be tried: {problem}")
 
 
-def _write_inside(site: Site) -> Finding:
+def _write_inside(site: _ProbeSite) -> Finding:
     name = f".toolwire-probe-{secrets.token_hex(4)}"
     said = site.run(f"echo x > {name} && cat {name} && rm {name}")
     return Finding("write inside", said == "x", "the project folder can be written" if said else "it cannot")
 
 
-def _write_outside(site: Site) -> Finding:
+def _write_outside(site: _ProbeSite) -> Finding:
     """Write beside the project and into the folder of everyone; elsewhere it is only asked."""
     name = f".toolwire-probe-{secrets.token_hex(4)}"
     folders = (os.path.dirname(real_path(site.workspace.cwd)), tempfile.gettempdir())
     paths = [os.path.join(folder, name) for folder in dict.fromkeys(folders)]
     said = site.run(
         "".join(f"echo x > {shlex.quote(path)}\n" for path in paths)
-        + "".join(
-            f"[ -w {folder} ] && echo {folder}\n" for folder in ("/", "/usr", "/etc", "/dev", "/proc/sys")
-        )
+        + "".join(f"[ -w {folder} ] && echo {folder}\n" for folder in ("/", "/usr", "/etc", "/dev", "/proc/sys"))
     )
     found = [path for path in paths if os.path.lexists(path)]
     for path in found:
         os.unlink(path)
     written = [*map(os.path.dirname, found), *said.split()]
-    words = (
-        f"can be written: {', '.join(written)}" if written else "nothing outside of the project folder can be"
-    )
+    words = f"can be written: {', '.join(written)}" if written else "nothing outside of the project folder can be"
     return Finding("write outside", not written, words)
 
 
-def _protected(site: Site) -> Finding:
+def _protected(site: _ProbeSite) -> Finding:
     """Make, or change, what is protected."""
     names = [name for name in site.workspace.protected_names if "*" not in name]
     quoted = [shlex.quote(name) for name in names]
@@ -112,22 +106,18 @@ def _protected(site: Site) -> Finding:
     words = f"{', '.join(names) or 'nothing'} cannot be written" if not said else f"written: {said.split()}"
     secret = sum(mask.secret for mask in masks)
     rest = "" if whole else f"; but there are more than {ENTRIES} entries, and not all were looked at"
-    return Finding(
-        "protected", not said and whole, f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}"
-    )
+    return Finding("protected", not said and whole, f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}")
 
 
-def _settings(site: Site) -> Finding:
+def _settings(site: _ProbeSite) -> Finding:
     """Open what sets up the whole machine; nothing is written."""
     names = ("sys/kernel/core_pattern", "sys/vm/overcommit_memory", "sysrq-trigger")
     said = site.run("".join(f"(: >> /proc/{name}) 2>/dev/null && echo {name}\n" for name in names))
-    words = (
-        "those of the machine cannot be written" if not said else f"can be written: {', '.join(said.split())}"
-    )
+    words = "those of the machine cannot be written" if not said else f"can be written: {', '.join(said.split())}"
     return Finding("settings", not said, words)
 
 
-def _network(site: Site) -> Finding:
+def _network(site: _ProbeSite) -> Finding:
     """Reach a port of this very machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
@@ -138,26 +128,20 @@ def _network(site: Site) -> Finding:
             server.accept()[0].close()
         except TimeoutError:
             reached = False
-    others = site.run(
-        "while read -r name rest; do case $name in *:) echo $name;; esac; done < /proc/net/dev"
-    ).split()
+    others = site.run("while read -r name rest; do case $name in *:) echo $name;; esac; done < /proc/net/dev").split()
     shut = not reached and set(others) <= {"lo:"}
     asked = site.options.get("network") is True
-    words = (
-        "none can be reached"
-        if shut
-        else "it can be reached" + (", as the option `network` says" if asked else "")
-    )
+    words = "none can be reached" if shut else "it can be reached" + (", as the option `network` says" if asked else "")
     return Finding("network", shut, words)
 
 
-def _processes(site: Site) -> Finding:
+def _processes(site: _ProbeSite) -> Finding:
     said = site.run("set -- /proc/[0-9]*; echo $#").split()
     count = int(said[0])
     return Finding("processes", count <= 3, f"{count} are visible")
 
 
-def _keys(site: Site) -> Finding:
+def _keys(site: _ProbeSite) -> Finding:
     """Look for a key that another process of the host has in its environment."""
     key = secrets.token_hex(16)
     with _bystander({NAME: key}):
@@ -165,9 +149,7 @@ def _keys(site: Site) -> Finding:
     own = [name for name, value in os.environ.items() if _is_a_key(name) and len(value) > 7 and value in said]
     found = key in said or bool(own)
     words = "none can be read from the environment of this or of another process"
-    return Finding(
-        "keys", not found, words if not found else "the environment of other processes can be read"
-    )
+    return Finding("keys", not found, words if not found else "the environment of other processes can be read")
 
 
 def _is_a_key(name: str) -> bool:
@@ -184,16 +166,14 @@ def _bystander(variables: dict[str, str]) -> Iterator[None]:
         pipe_of(process.stdin).close()
 
 
-def _survivors(site: Site) -> Finding:
+def _survivors(site: _ProbeSite) -> Finding:
     """Leave a process behind, in a session of its own."""
     mark = f"987654.{secrets.randbelow(10**9):09d}"
     site.run(f"(setsid sleep {mark} </dev/null >/dev/null 2>&1 &); sleep 0.05")
     left = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark.encode() in _line_of(pid)]
     for pid in left:
         os.kill(int(pid), 9)
-    return Finding(
-        "survivors", not left, "a command leaves none behind" if not left else f"{len(left)} were left"
-    )
+    return Finding("survivors", not left, "a command leaves none behind" if not left else f"{len(left)} were left")
 
 
 def _line_of(pid: str) -> bytes:
@@ -204,36 +184,32 @@ def _line_of(pid: str) -> bytes:
         return b""
 
 
-def _descriptors(site: Site) -> Finding:
+def _descriptors(site: _ProbeSite) -> Finding:
     said = site.run("ls /proc/$$/fd; true").split()
     own = [fd for fd in said if int(fd) not in (0, 1, 2)]
-    return Finding(
-        "descriptors", not own, "only stdin, stdout and stderr are open" if not own else f"open: {own}"
-    )
+    return Finding("descriptors", not own, "only stdin, stdout and stderr are open" if not own else f"open: {own}")
 
 
-def _privileges(site: Site) -> Finding:
+def _privileges(site: _ProbeSite) -> Finding:
     said = dict(line.split(":", 1) for line in site.run("cat /proc/self/status").splitlines() if ":" in line)
     none = int(said.get("CapEff", "1"), 16) == 0 and said.get("NoNewPrivs", "").strip() == "1"
     return Finding("privileges", none, "none, and none can be gained" if none else "those of this user")
 
 
-def _user(site: Site) -> Finding:
+def _user(site: _ProbeSite) -> Finding:
     del site
     root = os.getuid() == 0
     words = "this is root, who owns the devices of the machine: a command can change the mode of /dev/null. "
     return Finding("user", not root, f"{words}Use another user" if root else "this is not root")
 
 
-def _namespaces(site: Site) -> Finding:
+def _namespaces(site: _ProbeSite) -> Finding:
     said = site.run("unshare -U true 2>/dev/null && echo made; command -v unshare")
     words = "no further ones can be made" if "made" not in said else "further ones can be made"
-    return Finding(
-        "namespaces", "made" not in said and bool(said), words if said else "it could not be tried"
-    )
+    return Finding("namespaces", "made" not in said and bool(said), words if said else "it could not be tried")
 
 
-def _bounds(site: Site) -> Finding:
+def _bounds(site: _ProbeSite) -> Finding:
     said = site.run("ulimit -d; ulimit -f; ulimit -u").split()
     held = said[:2] == [str(MEMORY // 1024), str(FILE_SIZE // 1024)]
     tasks = f"{MOST_TASKS} tasks by the system, " if os.getuid() and said[2] == str(MOST_TASKS) else ""
@@ -244,14 +220,14 @@ def _bounds(site: Site) -> Finding:
     return Finding("bounds", held, words if held else f"not those that were set: {' '.join(said)}")
 
 
-def _time(site: Site) -> Finding:
+def _time(site: _ProbeSite) -> Finding:
     begun = time.monotonic()
     site.run("exit 0")
     spent = (time.monotonic() - begun) * 1000
     return Finding("time", True, f"an empty command takes {spent:.0f} ms")
 
 
-PROBES: tuple[Callable[[Site], Finding], ...] = (
+PROBES: tuple[Callable[[_ProbeSite], Finding], ...] = (
     *(_write_inside, _write_outside, _protected, _settings, _network, _processes, _keys, _survivors),
     *(_descriptors, _privileges, _user, _namespaces, _bounds, _time),
 )

@@ -31,7 +31,7 @@ from toolwire.codetools.journal import Change, commit, recover
 from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.matching import CRLF, LF, Unmatched, edit
 from toolwire.codetools.nearest import hint
-from toolwire.codetools.paths import Place
+from toolwire.codetools.paths import ProjectPath
 from toolwire.codetools.refusals import PathRefused, saying
 from toolwire.codetools.replacing import sweep
 from toolwire.codetools.spelling import shown
@@ -42,7 +42,7 @@ MAX_FILES = 100
 MAX_TOTAL = 4 * FILE_BYTES
 
 
-class Wanted(Struct, frozen=True):
+class EditRequest(Struct, frozen=True):
     """An edit that is asked for; `number` counts from 1, 0 if it is the only one of its call."""
 
     number: int
@@ -51,18 +51,18 @@ class Wanted(Struct, frozen=True):
     new: str
 
 
-class Target(Struct):
+class _EditedFile(Struct):
     """A file that is to be edited: its open folder, its name there, and the edits."""
 
-    place: Place
+    place: ProjectPath
     folder: int
     name: str
-    edits: list[Wanted]
+    edits: list[EditRequest]
 
 
 def edit_file(desk: Any, *, path: str, oldText: str, newText: str) -> str:  # noqa: N803 - the names of the schema
     """Replace one piece of text."""
-    return _edit_one(desk, [Wanted(0, path, oldText, newText)])
+    return _edit_one(desk, [EditRequest(0, path, oldText, newText)])
 
 
 def multi_edit(desk: Any, *, edits: list[dict[str, Any]], path: str | None = None) -> str:
@@ -73,7 +73,7 @@ def multi_edit(desk: Any, *, edits: list[dict[str, Any]], path: str | None = Non
     return _edit_several(desk, wanted)
 
 
-def wanted_of(edits: list[dict[str, Any]], path: str | None = None) -> list[Wanted]:
+def wanted_of(edits: list[dict[str, Any]], path: str | None = None) -> list[EditRequest]:
     """Say which edits are asked for; `path` is the file of those that name none."""
     if not 1 <= len(edits) <= MAX_EDITS:
         raise ToolError(f"edits: from 1 to {MAX_EDITS} are made in a call, not {len(edits)}")
@@ -82,11 +82,11 @@ def wanted_of(edits: list[dict[str, Any]], path: str | None = None) -> list[Want
         where = one.get("path", path)
         if where is None:
             raise ToolError(f"edit {number} has no path, and the call has none: give the path of the file")
-        wanted.append(Wanted(number, where, one["oldText"], one["newText"]))
+        wanted.append(EditRequest(number, where, one["oldText"], one["newText"]))
     return wanted
 
 
-def _edit_one(desk: Any, edits: list[Wanted]) -> str:
+def _edit_one(desk: Any, edits: list[EditRequest]) -> str:
     place = file_place(desk.workspace, edits[0].path, writes=True)
     with changing(desk, place) as (folder, name, found):
         if found is None:
@@ -96,7 +96,7 @@ def _edit_one(desk: Any, edits: list[Wanted]) -> str:
     return "\n".join([_told(place, lines), *other_names(found)])
 
 
-def edited(desk: Any, place: Place, found: Standing, edits: list[Wanted]) -> tuple[bytes, list[int]]:
+def edited(desk: Any, place: ProjectPath, found: Standing, edits: list[EditRequest]) -> tuple[bytes, list[int]]:
     """Make edits in memory; gives what the file will hold, and the line of each."""
     before = data = content_of(found.fd, place)
     check_text(data, place)
@@ -121,21 +121,21 @@ def edited(desk: Any, place: Place, found: Standing, edits: list[Wanted]) -> tup
     return data, lines
 
 
-def _explained(problem: Unmatched, data: bytes, wanted: Wanted) -> str:
+def _explained(problem: Unmatched, data: bytes, wanted: EditRequest) -> str:
     if problem.code != "no_match":
         return str(problem)
     near = hint(data.replace(CRLF, LF).decode(), wanted.old.replace("\r\n", "\n"))
     return f"{problem}; it must be there exactly, with every space and line break. {near}".rstrip()
 
 
-def _told(place: Place, lines: list[int]) -> str:
+def _told(place: ProjectPath, lines: list[int]) -> str:
     where = ", ".join(map(str, lines[:20])) + (" and more" if len(lines) > 20 else "")
     if len(lines) == 1:
         return f"Edited {shown(place.given)} at line {where}."
     return f"Made {len(lines)} edits in {shown(place.given)}, at lines {where}."
 
 
-def _edit_several(desk: Any, wanted: list[Wanted]) -> str:
+def _edit_several(desk: Any, wanted: list[EditRequest]) -> str:
     """Edit several files; what is said of each is in the order of their first edits."""
     workspace = desk.workspace
     recover(workspace)
@@ -157,15 +157,15 @@ def _edit_several(desk: Any, wanted: list[Wanted]) -> str:
     return "\n".join(told)
 
 
-def _targets(workspace: Any, wanted: list[Wanted], held: contextlib.ExitStack) -> list[Target]:
+def _targets(workspace: Any, wanted: list[EditRequest], held: contextlib.ExitStack) -> list[_EditedFile]:
     """Open the folder of each file; edits of one file come together, however its path is spelled."""
-    by_path: dict[str, Target] = {}
-    by_file: dict[tuple[tuple[int, int], str], Target] = {}
+    by_path: dict[str, _EditedFile] = {}
+    by_file: dict[tuple[tuple[int, int], str], _EditedFile] = {}
     for one in wanted:
         if one.path not in by_path:
             place = file_place(workspace, one.path, writes=True)
             folder, name = held.enter_context(workspace.open_parent(place))
-            target = Target(place, folder, name, [])
+            target = _EditedFile(place, folder, name, [])
             by_path[one.path] = by_file.setdefault((identity(folder), name), target)
             if len(by_path) > MAX_FILES:
                 raise ToolError(f"edits: at most {MAX_FILES} files are changed in a call")
@@ -173,8 +173,8 @@ def _targets(workspace: Any, wanted: list[Wanted], held: contextlib.ExitStack) -
     return list(by_file.values())
 
 
-def _opened(workspace: Any, targets: list[Target], held: contextlib.ExitStack) -> list[Standing]:
-    opened: dict[tuple[int, int], Target] = {}
+def _opened(workspace: Any, targets: list[_EditedFile], held: contextlib.ExitStack) -> list[Standing]:
+    opened: dict[tuple[int, int], _EditedFile] = {}
     found = []
     total = 0
     for target in targets:
@@ -187,9 +187,7 @@ def _opened(workspace: Any, targets: list[Target], held: contextlib.ExitStack) -
             raise PathRefused("same_file", target.place.given, reason)
         total += one.status.st_size
         if total > MAX_TOTAL:
-            raise ToolError(
-                f"edits: files of more than {sized(MAX_TOTAL)} together are not changed in a call"
-            )
+            raise ToolError(f"edits: files of more than {sized(MAX_TOTAL)} together are not changed in a call")
         found.append(one)
     return found
 

@@ -1,7 +1,7 @@
 """Searching without ripgrep: the same files, the same lines, in more time.
 
 Rules of this file:
-- Files are read in blocks of whole lines; a very long line is searched only as far as `Lines` says.
+- Files are read in blocks of whole lines; a very long line is searched only as far as `LinePattern` says.
 - UTF-8 and, by its mark, UTF-16 are read; a file with a NUL is binary and is left out.
 - A file that may fit is opened anew by its path, where all rules of paths hold, and what is given comes from
   there.
@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from toolwire.codetools.definitions import LINE_CHARACTERS
-from toolwire.codetools.hits import Line, Query
+from toolwire.codetools.hits import FoundLine, Query
 from toolwire.codetools.paths import READ, kind_of
-from toolwire.codetools.regexes import Lines
+from toolwire.codetools.regexes import LinePattern
 
 BLOCK = 64 * 1024
 MAX_FILE = 100 * 1024 * 1024
@@ -27,7 +27,7 @@ class Binary(Exception):
     """A file is no text."""
 
 
-class Reading:
+class FileReading:
     """How a file is read: in which pieces, and whether a NUL ends it."""
 
     def __init__(self, piece: int, longest: int, *, stops_at_nul: bool = True) -> None:
@@ -93,7 +93,7 @@ def lines_of(block: str) -> list[str]:
     return block.split("\n")[:-1]
 
 
-def may_fit(fd: int, lines: Lines, reading: Reading, go_on: Callable[[], bool]) -> bool:
+def may_fit(fd: int, lines: LinePattern, reading: FileReading, go_on: Callable[[], bool]) -> bool:
     """Whether an open file may have a line that fits."""
     for block in reading.blocks(fd):
         if not go_on():
@@ -103,10 +103,12 @@ def may_fit(fd: int, lines: Lines, reading: Reading, go_on: Callable[[], bool]) 
     return False
 
 
-def fitting(fd: int, lines: Lines, query: Query, reading: Reading, go_on: Callable[[], bool]) -> list[Line]:
+def fitting(
+    fd: int, lines: LinePattern, query: Query, reading: FileReading, go_on: Callable[[], bool]
+) -> list[FoundLine]:
     """Give the lines of an open file that fit, one more than is wanted, with those around them."""
-    found: list[Line] = []
-    before: deque[Line] = deque(maxlen=query.context)
+    found: list[FoundLine] = []
+    before: deque[FoundLine] = deque(maxlen=query.context)
     number = hits = 0
     until = 0
     for block in reading.blocks(fd):
@@ -120,13 +122,13 @@ def fitting(fd: int, lines: Lines, query: Query, reading: Reading, go_on: Callab
             bare = text.removesuffix("\r")
             if hits <= query.limit and lines.fits(bare):
                 hits += 1
-                found += [*before, Line(number, text[:KEPT], hit=True)]
+                found += [*before, FoundLine(number, text[:KEPT], hit=True)]
                 before.clear()
                 until = number + query.context
             elif number <= until:
-                found.append(Line(number, text[:KEPT], hit=False))
+                found.append(FoundLine(number, text[:KEPT], hit=False))
             else:
-                before.append(Line(number, text[:KEPT], hit=False))
+                before.append(FoundLine(number, text[:KEPT], hit=False))
             if hits > query.limit and number >= until:
                 return found
     return found

@@ -25,7 +25,14 @@ from httpcore2 import (
 )
 from msgspec import Struct
 
-from toolwire.codetools.addresses import AddressRefused, Rules, Target, number_of, target_of, why_refused
+from toolwire.codetools.addresses import (
+    AddressRefused,
+    FetchRules,
+    FetchTarget,
+    number_of,
+    target_of,
+    why_refused,
+)
 from toolwire.codetools.definitions import REDIRECTS
 from toolwire.codetools.dialling import HEAD_BYTES, Dialler, Network
 from toolwire.codetools.outbound import Headers, travelling
@@ -43,7 +50,7 @@ class Fetched(Struct, frozen=True):
     """What a server sent; `body` is None if it was not read, and `cut` says that more was to come."""
 
     status: int
-    target: Target
+    target: FetchTarget
     headers: dict[str, str]
     body: bytes | bytearray | None
     cut: bool
@@ -53,7 +60,7 @@ class Fetched(Struct, frozen=True):
 async def fetch(
     given: str,
     headers: Headers,
-    rules: Rules,
+    rules: FetchRules,
     limit: int,
     *,
     wanted: Callable[[int, dict[str, str]], bool] = lambda _status, _headers: True,
@@ -80,7 +87,7 @@ async def fetch(
             headers = kept
 
 
-def _next(target: Target, location: str | None, rules: Rules) -> Target:
+def _next(target: FetchTarget, location: str | None, rules: FetchRules) -> FetchTarget:
     if not location:
         raise ToolError(f"{target.host} answered with a redirect that leads nowhere")
     try:
@@ -89,7 +96,7 @@ def _next(target: Target, location: str | None, rules: Rules) -> Target:
         raise AddressRefused(f"{target.host} redirects to what is not fetched: {problem}") from None
 
 
-async def _addresses(target: Target, rules: Rules, network: Network) -> list[str]:
+async def _addresses(target: FetchTarget, rules: FetchRules, network: Network) -> list[str]:
     """Look up a host; one address that is refused refuses it."""
     if ":" in target.host or number_of(target.host) is not None:
         found = [target.host]
@@ -123,7 +130,7 @@ class _Hop:
     """One request on a connection of its own."""
 
     def __init__(
-        self, target: Target, headers: Headers, limit: int, wanted: Callable[[int, dict[str, str]], bool]
+        self, target: FetchTarget, headers: Headers, limit: int, wanted: Callable[[int, dict[str, str]], bool]
     ) -> None:
         self.target, self.headers, self.limit, self.wanted = target, headers, limit, wanted
 

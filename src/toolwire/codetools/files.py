@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.paths import READ, Place, Workspace, real_parts
+from toolwire.codetools.paths import READ, ProjectPath, Workspace, real_parts
 from toolwire.codetools.refusals import PathRefused, saying
 from toolwire.codetools.spelling import shown
 
@@ -49,7 +49,7 @@ class Standing(Struct, frozen=True):
     key: Any
 
 
-def file_place(workspace: Workspace, given: Any, *, writes: bool = False) -> Place:
+def file_place(workspace: Workspace, given: Any, *, writes: bool = False) -> ProjectPath:
     """Say where the path of a file leads."""
     place = workspace.place(given, writes=writes)
     if not place.parts:
@@ -60,7 +60,7 @@ def file_place(workspace: Workspace, given: Any, *, writes: bool = False) -> Pla
 
 
 @contextlib.contextmanager
-def standing(workspace: Workspace, place: Place, folder: int, name: str) -> Iterator[Standing | None]:
+def standing(workspace: Workspace, place: ProjectPath, folder: int, name: str) -> Iterator[Standing | None]:
     """Open the file that is to be changed; None if there is none."""
     with saying(place.given):
         try:
@@ -81,19 +81,17 @@ def standing(workspace: Workspace, place: Place, folder: int, name: str) -> Iter
         os.close(fd)
 
 
-def check_writable(found: Standing, place: Place, folder: int, name: str) -> None:
+def check_writable(found: Standing, place: ProjectPath, folder: int, name: str) -> None:
     """Refuse a file that may not be written: putting another in its place would get around that."""
     mode = stat.S_IMODE(found.status.st_mode)
     if not mode & 0o222:
-        raise PathRefused(
-            "read_only", place.given, f"its mode ({mode:04o}) makes it read-only: it stays as it is"
-        )
+        raise PathRefused("read_only", place.given, f"its mode ({mode:04o}) makes it read-only: it stays as it is")
     effective = os.access in os.supports_effective_ids
     if not os.access(name, os.W_OK, dir_fd=folder, effective_ids=effective):
         raise PathRefused("no_permission", place.given, "permission denied: it may not be written")
 
 
-def content_of(fd: int, place: Place) -> bytes:
+def content_of(fd: int, place: ProjectPath) -> bytes:
     """Read all of a file that is to be changed."""
     size = os.fstat(fd).st_size
     if size > FILE_BYTES:
@@ -116,7 +114,7 @@ def read_all(fd: int, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def check_text(data: bytes, place: Place) -> None:
+def check_text(data: bytes, place: ProjectPath) -> None:
     """Refuse what is no UTF-8 text: changing it as text would spoil it."""
     reason = "files of text in UTF-8 are changed here, nothing else"
     if b"\0" in data:
@@ -128,7 +126,7 @@ def check_text(data: bytes, place: Place) -> None:
         raise PathRefused("not_utf8", place.given, f"{found}; {reason}") from None
 
 
-def encoded(text: str, what: str, place: Place, limit: int) -> bytes:
+def encoded(text: str, what: str, place: ProjectPath, limit: int) -> bytes:
     """Write text that was given as UTF-8."""
     try:
         data = text.encode()
@@ -141,7 +139,7 @@ def encoded(text: str, what: str, place: Place, limit: int) -> bytes:
     return data
 
 
-def key_of(fd: int, place: Place) -> tuple[str, ...]:
+def key_of(fd: int, place: ProjectPath) -> tuple[str, ...]:
     """Name a file by the folders that lead to it, whatever links its path went through."""
     return (place.root.path, *real_parts(fd, place))
 
@@ -160,7 +158,7 @@ def remember(seen: dict[Any, Seen], key: Any, fd: int, written: bytes | None = N
             del seen[next(iter(seen))]
 
 
-def check_unchanged(seen: dict[Any, Seen], found: Standing, place: Place, data: bytes | None = None) -> None:
+def check_unchanged(seen: dict[Any, Seen], found: Standing, place: ProjectPath, data: bytes | None = None) -> None:
     """Refuse a file that changed since it was read or written here; one that never was may be changed."""
     if not is_unchanged(seen, found, data):
         raise PathRefused("stale", place.given, STALE)
@@ -199,7 +197,7 @@ def sized(size: int) -> str:
     return f"{size} byte{'' if size == 1 else 's'}"
 
 
-def missing(workspace: Workspace, place: Place) -> PathRefused:
+def missing(workspace: Workspace, place: ProjectPath) -> PathRefused:
     """Say that a file is not there, and what there is of nearly the same name."""
     reason = "there is no such file"
     with contextlib.suppress(PathRefused, OSError), workspace.open_parent(place) as (folder, name):

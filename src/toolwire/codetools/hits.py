@@ -33,7 +33,7 @@ class Query(Struct, frozen=True):
     names: tuple[str, ...]
 
 
-class Line(Struct, frozen=True):
+class FoundLine(Struct, frozen=True):
     """A line of a file, and whether it fits or stands beside one that does."""
 
     number: int
@@ -41,7 +41,7 @@ class Line(Struct, frozen=True):
     hit: bool
 
 
-class Record(Struct, frozen=True):
+class RipgrepHit(Struct, frozen=True):
     """Where ripgrep found a line, and how it begins."""
 
     number: int
@@ -50,7 +50,7 @@ class Record(Struct, frozen=True):
     hit: bool
 
 
-class Stop:
+class SearchStop:
     """Ends a search from another thread: whatever process it runs is killed."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Gathering:
         self._hits: dict[str, int] = {}
         self._total = 0
         self._last: str | None = None
-        self.records: dict[str, list[Record]] = {}
+        self.records: dict[str, list[RipgrepHit]] = {}
         self.more = False
 
     def wants(self, path: str) -> bool:
@@ -94,7 +94,7 @@ class Gathering:
             return False
         return self._query.accepts(path)
 
-    def add(self, path: str, record: Record) -> None:
+    def add(self, path: str, record: RipgrepHit) -> None:
         """Keep a line."""
         self.records.setdefault(path, []).append(record)
         if record.hit:
@@ -129,7 +129,7 @@ class Report:
         self.full = ""
         self.changed = self.unreadable = self.long_lines = 0
 
-    def add(self, path: str, lines: list[Line]) -> None:
+    def add(self, path: str, lines: list[FoundLine]) -> None:
         """Write the lines of a file; `path` is that of the project folder."""
         name = _LIKE_A_LINE.sub(lambda found: rf"\x{ord(found[0]):02x}", shown(path))
         context = self._query.context
@@ -169,13 +169,11 @@ class Report:
         found = []
         if self.full == "limit":
             found.append(
-                f"[The first {self.hits} matches; there are more. "
-                "Give a higher limit, or a narrower pattern or path.]"
+                f"[The first {self.hits} matches; there are more. Give a higher limit, or a narrower pattern or path.]"
             )
         if self.full == "bytes":
             found.append(
-                f"[Cut at {OUTPUT_BYTES // 1024} KB; there are more matches. "
-                "Give a narrower pattern, path or glob.]"
+                f"[Cut at {OUTPUT_BYTES // 1024} KB; there are more matches. Give a narrower pattern, path or glob.]"
             )
         if any(line.endswith(CUT) for line in self._lines):
             found.append(f"[Lines are cut after {LINE_CHARACTERS} characters; read_file shows more of them.]")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from toolwire.codetools.paths import READ, Place, folder_of
+from toolwire.codetools.paths import READ, ProjectPath, folder_of
 from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
 
 NAME = ".gitignore"
@@ -31,7 +31,7 @@ class Rule(Struct, frozen=True):
     folders_only: bool
 
 
-class Rules:
+class IgnoreFile:
     """One file of rules."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -68,7 +68,7 @@ class Level(Struct, frozen=True):
     """A folder on the way down: where paths below it begin, its rules, and whether it is a repository."""
 
     start: int
-    rules: Rules | None
+    rules: IgnoreFile | None
     is_repository: bool
 
 
@@ -96,7 +96,7 @@ def level_of(fd: int, start: int, names: Sequence[str] | None = None) -> Level:
     return Level(start, rules, is_repository=True)
 
 
-def levels_above(place: Place) -> list[Level]:
+def levels_above(place: ProjectPath) -> list[Level]:
     """Read the rules of the folders above a place, which begins at its root."""
     found: list[Level] = []
     for count in range(len(place.parts)):
@@ -106,7 +106,7 @@ def levels_above(place: Place) -> list[Level]:
     return found
 
 
-def rules_of(folder: int) -> Rules | None:
+def rules_of(folder: int) -> IgnoreFile | None:
     """Read the `.gitignore` of an open folder; None if it has none, or no rules in it."""
     try:
         fd = os.open(NAME, READ | os.O_NOFOLLOW, dir_fd=folder)
@@ -123,13 +123,11 @@ def rules_of(folder: int) -> Rules | None:
     return parsed(data)
 
 
-def parsed(data: bytes) -> Rules | None:
+def parsed(data: bytes) -> IgnoreFile | None:
     """Read the text of a `.gitignore`."""
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:MAX_RULES]
-    rules = [
-        rule for line in lines if (rule := _rule(line.removesuffix(b"\r").decode("latin-1"))) is not None
-    ]
-    return Rules(rules) if rules else None
+    rules = [rule for line in lines if (rule := _rule(line.removesuffix(b"\r").decode("latin-1"))) is not None]
+    return IgnoreFile(rules) if rules else None
 
 
 def _rule(line: str) -> Rule | None:
@@ -155,7 +153,7 @@ def _rule(line: str) -> Rule | None:
 class Below:
     """Whether rules of the folders above are about what was found below."""
 
-    def __init__(self, place: Place, fd: int, above: list[Level]) -> None:
+    def __init__(self, place: ProjectPath, fd: int, above: list[Level]) -> None:
         self._place = place
         self._prefix = "".join(f"{name}/" for name in place.parts)
         self._levels: dict[str, list[Level]] = {"": [*above, level_of(fd, len(self._prefix))]}

@@ -21,7 +21,7 @@ from msgspec import Struct
 from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.files import Standing, file_place, read_all
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.paths import READ, Place, Workspace
+from toolwire.codetools.paths import READ, ProjectPath, Workspace
 from toolwire.codetools.refusals import PathRefused, saying
 from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
@@ -41,14 +41,14 @@ logger = logging.getLogger("toolwire")
 class Change(Struct, frozen=True):
     """What a file that is there will hold."""
 
-    place: Place
+    place: ProjectPath
     folder: int
     name: str
     found: Standing
     data: bytes
 
 
-class Entry(Struct, frozen=True):
+class _Change(Struct, frozen=True):
     """A change in the note: the path, the names beside it, and what the file holds before and after, hashed.
 
     The path is relative to the project folder, or that of another root from the top; its bytes are written as
@@ -67,7 +67,7 @@ class Stand(Struct, frozen=True):
 
     folder: int
     name: str
-    entry: Entry
+    entry: _Change
     now: str | None
     staged: bool
     kept: bool
@@ -109,16 +109,16 @@ def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
         _clean(root, [(change.folder, entry) for change, entry in zip(changes, entries, strict=True)])
 
 
-def _entry(workspace: Workspace, change: Change, number: int) -> Entry:
+def _entry(workspace: Workspace, change: Change, number: int) -> _Change:
     place = change.place
     path = place.path if place.root is workspace.cwd else f"{place.root.path.rstrip('/')}/{place.path}"
     name = f".toolwire-{os.urandom(8).hex()}-{number}"
     before = digest(read_all(change.found.fd, FILE_BYTES))
     said = os.fsencode(path).decode("latin-1")
-    return Entry(said, f"{name}.staged", f"{name}.old", before, digest(change.data))
+    return _Change(said, f"{name}.staged", f"{name}.old", before, digest(change.data))
 
 
-def _plan(root: int, entries: list[Entry]) -> None:
+def _plan(root: int, entries: list[_Change]) -> None:
     fd = create(root, PLANNED, 0o600)
     try:
         fill(fd, msgspec.json.encode(entries), None)
@@ -126,7 +126,7 @@ def _plan(root: int, entries: list[Entry]) -> None:
         os.close(fd)
 
 
-def _stage(change: Change, entry: Entry) -> None:
+def _stage(change: Change, entry: _Change) -> None:
     """Write the new file beside the old one, and give the old one its second name, or copy it."""
     fd = create(change.folder, entry.staged, 0o600)
     try:
@@ -134,9 +134,7 @@ def _stage(change: Change, entry: Entry) -> None:
     finally:
         os.close(fd)
     try:
-        os.link(
-            change.name, entry.kept, src_dir_fd=change.folder, dst_dir_fd=change.folder, follow_symlinks=False
-        )
+        os.link(change.name, entry.kept, src_dir_fd=change.folder, dst_dir_fd=change.folder, follow_symlinks=False)
     except OSError:
         fd = create(change.folder, entry.kept, 0o600)
         try:
@@ -158,11 +156,9 @@ def _move(folder: int, source: str, target: str) -> None:
     os.rename(source, target, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _take_back(root: int, changes: list[Change], entries: list[Entry]) -> None:
+def _take_back(root: int, changes: list[Change], entries: list[_Change]) -> None:
     """Undo what was done of a change; what cannot be undone stays in the note for the next start."""
-    stands = [
-        _stand(change.folder, change.name, entry) for change, entry in zip(changes, entries, strict=True)
-    ]
+    stands = [_stand(change.folder, change.name, entry) for change, entry in zip(changes, entries, strict=True)]
     try:
         _go_back(stands)
     except OSError as problem:
@@ -184,7 +180,7 @@ def _go_on(stands: list[Stand]) -> None:
     _sync_all([stand.folder for stand in stands])
 
 
-def _clean(root: int, entries: list[tuple[int, Entry]]) -> None:
+def _clean(root: int, entries: list[tuple[int, _Change]]) -> None:
     for folder, entry in entries:
         remove(folder, entry.staged)
         remove(folder, entry.kept)
@@ -234,9 +230,7 @@ def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
 
 def _resolved(stands: list[Stand], *, committed: bool) -> str:
     """Finish a change, or undo it; what somebody changed since then stays."""
-    paths = ", ".join(
-        stand.entry.path.encode("latin-1").decode("utf-8", "backslashreplace") for stand in stands
-    )
+    paths = ", ".join(stand.entry.path.encode("latin-1").decode("utf-8", "backslashreplace") for stand in stands)
     if not stands:
         return "a note of a change of several files said nothing that could be done"
     if not committed:
@@ -250,21 +244,19 @@ def _resolved(stands: list[Stand], *, committed: bool) -> str:
     return f"a change of several files can be neither finished nor undone, look at: {paths}"
 
 
-def _noted(root: int, name: str) -> list[Entry]:
+def _noted(root: int, name: str) -> list[_Change]:
     """Read a note; one that cannot be read was never used, or is none of ours."""
     try:
-        return [
-            entry for entry in msgspec.json.decode(_read(root, name), type=list[Entry]) if _is_ours(entry)
-        ]
+        return [entry for entry in msgspec.json.decode(_read(root, name), type=list[_Change]) if _is_ours(entry)]
     except (OSError, msgspec.DecodeError):
         return []
 
 
-def _is_ours(entry: Entry) -> bool:
+def _is_ours(entry: _Change) -> bool:
     return all(map(OURS.fullmatch, (entry.staged, entry.kept)))
 
 
-def _opened(workspace: Workspace, entry: Entry, held: contextlib.ExitStack) -> tuple[int, str] | None:
+def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> tuple[int, str] | None:
     """Open the folder of an entry; None if it is gone, or may not be written."""
     try:
         place = file_place(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
@@ -273,7 +265,7 @@ def _opened(workspace: Workspace, entry: Entry, held: contextlib.ExitStack) -> t
         return None
 
 
-def _stand(folder: int, name: str, entry: Entry) -> Stand:
+def _stand(folder: int, name: str, entry: _Change) -> Stand:
     now, staged, kept = (_digest_at(folder, one) for one in (name, entry.staged, entry.kept))
     return Stand(folder, name, entry, now, staged == entry.after, kept == entry.before)
 

@@ -19,8 +19,8 @@ from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers import Handler, Resolver
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import Note
-from toolwire.work.waiting import Emit, Steps
+from toolwire.work.results import CallNote
+from toolwire.work.waiting import Emit, Work
 
 FUNCTIONS = {
     "read_file": "reading",
@@ -39,9 +39,7 @@ FUNCTIONS = {
 ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
 
 
-OPTIONS = frozenset(
-    {"sandbox", "network", "environment", "readable", "allow_private", "allow_hosts", "ripgrep"}
-)
+OPTIONS = frozenset({"sandbox", "network", "environment", "readable", "allow_private", "allow_hosts", "ripgrep"})
 
 
 class CodeTools(Resolver):
@@ -110,7 +108,7 @@ class CodeTools(Resolver):
         """List the tools."""
         return [handler.tool for handler in self._handlers.values()]
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps; a path as its context is the folder to work in."""
         if isinstance(context, str | os.PathLike):
             return (yield from self.at(context).resolving(call))
@@ -118,10 +116,8 @@ class CodeTools(Resolver):
         if handler is None:
             raise UnknownTool(call.name, self._handlers)
         if call.name == "bash":
-            yield Emit(Note(sandbox=self.sandbox))
-        return (
-            yield from handler.resolving(replace(call, arguments=_with_own_names(call.arguments)), context)
-        )
+            yield Emit(CallNote(sandbox=self.sandbox))
+        return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.arguments)), context))
 
 
 def _function_of(name: str) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ Read = Callable[[int, int], bytes]
 PIECE = 256 * 1024
 
 
-class Window(Struct, frozen=True):
+class LineWindow(Struct, frozen=True):
     """Some lines of a file: their bytes, the numbers of the first and the last, and how many there are.
 
     `exact` says whether they were counted; `cut` says that the first line is too long, and is given in part.
@@ -61,9 +61,7 @@ def line_at(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def window(
-    read: Read, size: int, offset: int, limit: int, most: int, *, counted: int, searched: int
-) -> Window:
+def window(read: Read, size: int, offset: int, limit: int, most: int, *, counted: int, searched: int) -> LineWindow:
     """Read lines from `offset` on, at most `limit` of them, in at most so many bytes.
 
     The lines after them are counted where the file has at most `counted` bytes; a line is searched for in the
@@ -86,12 +84,12 @@ def window(
     shown = block[:end]
     last = offset + min(breaks, limit) - (shown[-1:] == b"\n")
     if start + end >= size:
-        return Window(shown, start, offset, last, last, exact=True, cut=False)
+        return LineWindow(shown, start, offset, last, last, exact=True, cut=False)
     if size > counted:
         about = last if cut else max(last + 1, round(size / (start + end) * last))
-        return Window(shown, start, offset, last, about, exact=False, cut=cut)
+        return LineWindow(shown, start, offset, last, about, exact=False, cut=cut)
     total = last - cut + _lines_after(read, start + end)
-    return Window(shown, start, offset, last, total, exact=True, cut=cut)
+    return LineWindow(shown, start, offset, last, total, exact=True, cut=cut)
 
 
 def _start_of(read: Read, offset: int, searched: int) -> int:

@@ -20,11 +20,11 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
 from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
-from toolwire.codetools.paths import FOLDER, Place, Workspace, kind_of
+from toolwire.codetools.paths import FOLDER, ProjectPath, Workspace, kind_of
 from toolwire.codetools.patterns import glob_test
 from toolwire.codetools.refusals import REASONS, PathRefused, saying
 from toolwire.codetools.spelling import shown
-from toolwire.codetools.walking import FOLDER_ENTRIES, Walk, kind_of_entry, notices
+from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
 from toolwire.errors import ToolError
 
 KIBI = 1024
@@ -43,7 +43,7 @@ def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, igno
     beginning, depth = _reach(pattern)
     found: list[str] = []
     with _opened_folder(workspace, place) as fd:
-        walk = Walk(
+        walk = FolderWalk(
             fd,
             above=None if ignored else levels_above(place),
             prefix="".join(f"{name}/" for name in place.parts),
@@ -63,16 +63,12 @@ def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, igno
     return _found(found, limit, walk, pattern)
 
 
-def _found(found: list[str], limit: int, walk: Walk, pattern: str) -> str:
+def _found(found: list[str], limit: int, walk: FolderWalk, pattern: str) -> str:
     told = notices(walk)
     if len(found) > limit:
-        told.insert(
-            0, f"[The first {limit} files; there are more. Give a higher limit or a narrower pattern.]"
-        )
+        told.insert(0, f"[The first {limit} files; there are more. Give a higher limit or a narrower pattern.]")
     elif not found and "/" not in pattern:
-        told.insert(
-            0, f"[{shown(pattern)} looks in this folder only; **/{shown(pattern)} looks in all below it.]"
-        )
+        told.insert(0, f"[{shown(pattern)} looks in this folder only; **/{shown(pattern)} looks in all below it.]")
     if not found and walk.ignored:
         told.append("[Files that .gitignore names were left out; set ignored to find them too.]")
     lines = found[:limit] or ["No files found"]
@@ -91,12 +87,12 @@ def _reach(pattern: str) -> tuple[str, float]:
     return beginning, float("inf") if "**" in pattern or "{" in pattern else len(names) - 1
 
 
-def _path_below(workspace: Workspace, place: Place, path: str) -> str:
+def _path_below(workspace: Workspace, place: ProjectPath, path: str) -> str:
     inside = "/".join((*place.parts, path)) if path else place.path
     return inside if place.root is workspace.cwd else f"{place.root.path}/{inside}"
 
 
-def _opened_folder(workspace: Workspace, place: Place) -> Any:
+def _opened_folder(workspace: Workspace, place: ProjectPath) -> Any:
     """Open a folder; of a file, say which tool is for it."""
     if place.parts:
         mode = workspace.status(place).st_mode
@@ -105,7 +101,7 @@ def _opened_folder(workspace: Workspace, place: Place) -> Any:
     return workspace.open_folder(place)
 
 
-class Item(Struct):
+class _ShownEntry(Struct):
     """An entry of a folder, with what is said of it."""
 
     name: str
@@ -114,19 +110,19 @@ class Item(Struct):
     size: int = 0
 
 
-def _items(fd: int) -> tuple[list[Item], bool]:
+def _items(fd: int) -> tuple[list[_ShownEntry], bool]:
     """Read a folder, in the order of names; whether these are all."""
-    found: list[Item] = []
+    found: list[_ShownEntry] = []
     with os.scandir(fd) as entries:
         for entry in entries:
             if len(found) == FOLDER_ENTRIES:
                 return found, False
-            found.append(Item(entry.name, kind_of_entry(entry)))
+            found.append(_ShownEntry(entry.name, kind_of_entry(entry)))
     found.sort(key=lambda item: (item.name.casefold(), item.name))
     return found, True
 
 
-def _label(item: Item, fd: int) -> str:
+def _label(item: _ShownEntry, fd: int) -> str:
     """Say an entry: a folder with `/`, a link with where it points, what is no file with what it is."""
     name = shown(item.name)
     if item.kind == "folder":
@@ -164,31 +160,31 @@ def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str
     return "\n".join(lines)
 
 
-class Node(Struct):
+class _ShownFolder(Struct):
     """A folder of a tree: its path and what is shown of it."""
 
     parts: tuple[str, ...]
     levels: list[Level]
-    items: list[Item] = []
+    items: list[_ShownEntry] = []
     labels: list[str] = []
     hidden: int = 0
-    folders: dict[str, "Node"] = {}
+    folders: dict[str, "_ShownFolder"] = {}
 
 
 class Growth:
     """A tree as it grows, level by level, so that what is near the top is there when the limit is met."""
 
-    def __init__(self, workspace: Workspace, place: Place, max_depth: int, max_entries: int) -> None:
+    def __init__(self, workspace: Workspace, place: ProjectPath, max_depth: int, max_entries: int) -> None:
         self._is_secret = workspace.is_secret
         self._place = place
         self._max_depth = max_depth
         self._left = max_entries
-        self._queue: deque[Node] = deque()
+        self._queue: deque[_ShownFolder] = deque()
         self.unreadable = self.unseen = 0
 
-    def grown(self, fd: int) -> Node:
+    def grown(self, fd: int) -> _ShownFolder:
         """Grow from an open folder."""
-        top = Node((), levels_above(self._place))
+        top = _ShownFolder((), levels_above(self._place))
         self._fill(top, fd)
         while self._queue:
             node = self._queue.popleft()
@@ -204,7 +200,7 @@ class Growth:
                 os.close(inner)
         return top
 
-    def _fill(self, node: Node, fd: int) -> None:
+    def _fill(self, node: _ShownFolder, fd: int) -> None:
         try:
             items, _ = _items(fd)
         except OSError:
@@ -220,7 +216,7 @@ class Growth:
         node.folders = {item.name: self._below(node, item) for item in node.items if self._opens(node, item)}
         self._queue.extend(node.folders.values())
 
-    def _label(self, item: Item, fd: int) -> str:
+    def _label(self, item: _ShownEntry, fd: int) -> str:
         label = _label(item, fd)
         if item.kind == "file":
             try:
@@ -229,7 +225,7 @@ class Growth:
                 self.unreadable += 1
         return label
 
-    def _opens(self, node: Node, item: Item) -> bool:
+    def _opens(self, node: _ShownFolder, item: _ShownEntry) -> bool:
         if item.kind != "folder" or len(node.parts) + 1 >= self._max_depth:
             return False
         path = "/".join((*self._place.parts, *node.parts, item.name))
@@ -241,8 +237,8 @@ class Growth:
             return False
         return True
 
-    def _below(self, node: Node, item: Item) -> Node:
-        return Node((*node.parts, item.name), node.levels)
+    def _below(self, node: _ShownFolder, item: _ShownEntry) -> _ShownFolder:
+        return _ShownFolder((*node.parts, item.name), node.levels)
 
 
 def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: int = TREE_ENTRIES) -> str:
@@ -257,18 +253,16 @@ def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: i
         lines.append("(empty folder)")
     told = []
     if growth.unseen:
-        told.append(
-            f"[{growth.unseen:,} entries are not shown. Give a higher max_entries, or a folder as path.]"
-        )
+        told.append(f"[{growth.unseen:,} entries are not shown. Give a higher max_entries, or a folder as path.]")
     if growth.unreadable:
         told.append(f"[Files or folders that could not be read: {growth.unreadable}.]")
     return "\n".join([*lines, *([""] if told else []), *told])
 
 
-def _drawn(top: Node) -> list[str]:
+def _drawn(top: _ShownFolder) -> list[str]:
     """Draw the branches, with a list of what is still to be drawn."""
     lines: list[str] = []
-    todo: list[tuple[str, str, Node | None]] = _branches(top, "")
+    todo: list[tuple[str, str, _ShownFolder | None]] = _branches(top, "")
     while todo:
         line, indent, node = todo.pop()
         lines.append(line)
@@ -277,8 +271,8 @@ def _drawn(top: Node) -> list[str]:
     return lines
 
 
-def _branches(node: Node, indent: str) -> list[tuple[str, str, Node | None]]:
-    rows: list[tuple[str, Node | None]] = [
+def _branches(node: _ShownFolder, indent: str) -> list[tuple[str, str, _ShownFolder | None]]:
+    rows: list[tuple[str, _ShownFolder | None]] = [
         (label, node.folders.get(item.name)) for item, label in zip(node.items, node.labels, strict=True)
     ]
     if node.hidden:
@@ -335,7 +329,7 @@ def _kind(mode: int) -> str:
     return names.get(kind) or str(kind).removeprefix("a ")
 
 
-def _leads_to(place: Place) -> str:
+def _leads_to(place: ProjectPath) -> str:
     try:
         fd = place.root.open(place.parts, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC)
     except OSError as problem:
@@ -355,7 +349,7 @@ def moment(nanoseconds: int) -> str:
     return made.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _mime(workspace: Workspace, place: Place) -> str:
+def _mime(workspace: Workspace, place: ProjectPath) -> str:
     """Guess the type from the name, and else from the beginning of the file."""
     known, encoding = mimetypes.MimeTypes().guess_type(place.parts[-1])
     if known is not None and encoding is None:

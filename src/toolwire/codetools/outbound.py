@@ -45,9 +45,7 @@ def headers_of(given: Mapping[str, Any] | None) -> Headers:
     for name, value in wanted.items():
         low = name.lower()
         if not NAME.fullmatch(name) or not isinstance(value, str) or not VALUE.fullmatch(value):
-            raise ToolError(
-                f"headers: {shown(name[:80])} is no header of printable ASCII characters on one line"
-            )
+            raise ToolError(f"headers: {shown(name[:80])} is no header of printable ASCII characters on one line")
         if low in FRAMING or low.startswith("proxy-"):
             raise ToolError(f"headers: {name} is set by the tool itself; leave it out")
         if low in read:

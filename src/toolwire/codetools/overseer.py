@@ -28,9 +28,7 @@ def main(argv: list[str]) -> int:
     if os.read(0, 3) != b"go\n":
         return 125
     silence = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-    command = os.posix_spawn(
-        argv[0], argv, os.environ, file_actions=[silence], setsid=True, setsigdef=RESTORED
-    )
+    command = os.posix_spawn(argv[0], argv, os.environ, file_actions=[silence], setsid=True, setsigdef=RESTORED)
     status = wait_for(command)
     end_all(time.monotonic() + PATIENCE)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

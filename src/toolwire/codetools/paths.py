@@ -48,7 +48,7 @@ SPECIAL = {
 }
 
 
-class Place(Struct, frozen=True):
+class ProjectPath(Struct, frozen=True):
     """Where a path leads: from a root, by these names. `given` is what was asked for."""
 
     root: "Root"
@@ -60,9 +60,9 @@ class Place(Struct, frozen=True):
         """The path from the root."""
         return "/".join(self.parts) or "."
 
-    def inside(self, name: str) -> "Place":
+    def inside(self, name: str) -> "ProjectPath":
         """Give the place of an entry of this folder."""
-        return Place(self.root, (*self.parts, name), f"{self.given.rstrip('/')}/{name}")
+        return ProjectPath(self.root, (*self.parts, name), f"{self.given.rstrip('/')}/{name}")
 
 
 class Root:
@@ -116,7 +116,7 @@ class Workspace:
         self.protected = any_of(self.protected_names)
         self.secret = any_of(secret)
 
-    def place(self, given: Any, *, writes: bool = False) -> Place:
+    def place(self, given: Any, *, writes: bool = False) -> ProjectPath:
         """Say where a path leads; refuse one that leads out, or to what is kept apart."""
         if not isinstance(given, str) or not given:
             raise PathRefused("invalid_path", str(given), "a path is needed; `.` is the project folder")
@@ -130,10 +130,10 @@ class Workspace:
             raise PathRefused("invalid_path", ascii(given), reason) from None
         root, names = self._start(given)
         parts = _normal(names, given)
-        place = Place(root, parts, given)
+        place = ProjectPath(root, parts, given)
         self._check(place, writes=writes)
         if ESCAPED.search(given) and not self._is_there(place):
-            place = Place(root, tuple(map(_one_name, parts)), given)
+            place = ProjectPath(root, tuple(map(_one_name, parts)), given)
             self._check(place, writes=writes)
         return place
 
@@ -145,18 +145,16 @@ class Workspace:
         for root in self.roots:
             if (names := root.within(path)) is not None:
                 return root, names
-        raise PathRefused(
-            "outside_root", given, "it is outside of the project folder; give a path relative to it"
-        )
+        raise PathRefused("outside_root", given, "it is outside of the project folder; give a path relative to it")
 
-    def _is_there(self, place: Place) -> bool:
+    def _is_there(self, place: ProjectPath) -> bool:
         try:
             os.close(place.root.open(place.parts, HANDLE))
         except OSError:
             return False
         return True
 
-    def _check(self, place: Place, *, writes: bool) -> None:
+    def _check(self, place: ProjectPath, *, writes: bool) -> None:
         if self.is_secret(place.parts):
             raise PathRefused("secret", place.given, SECRETS)
         if writes and any(self.protected.fullmatch(folded(name)) for name in place.parts):
@@ -166,13 +164,13 @@ class Workspace:
         """Whether a path leads to what is kept secret."""
         return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(folded, parts))
 
-    def open_file(self, place: Place) -> int:
+    def open_file(self, place: ProjectPath) -> int:
         """Open a regular file to read it; opening never waits."""
         with saying(place.given):
             fd = place.root.open(place.parts, READ)
         return self.checked(fd, place)
 
-    def checked(self, fd: int, place: Place) -> int:
+    def checked(self, fd: int, place: ProjectPath) -> int:
         """Give the descriptor of a regular file that may be read under each of its names; else close it."""
         try:
             self._check_file(os.fstat(fd), fd, place)
@@ -181,7 +179,7 @@ class Workspace:
             raise
         return fd
 
-    def _check_file(self, status: os.stat_result, fd: int, place: Place) -> None:
+    def _check_file(self, status: os.stat_result, fd: int, place: ProjectPath) -> None:
         kind = kind_of(status.st_mode) or ("no file" if _is_of_the_system(status) else None)
         if kind is not None:
             raise PathRefused("not_regular_file", place.given, f"it is {kind}, and only files are read")
@@ -189,11 +187,11 @@ class Workspace:
         if status.st_nlink > 1 and self._is_secret_too(status, place.root, parts):
             raise PathRefused("secret", place.given, SECRETS)
 
-    def _check_real(self, fd: int, place: Place, *, writes: bool) -> tuple[str, ...]:
+    def _check_real(self, fd: int, place: ProjectPath, *, writes: bool) -> tuple[str, ...]:
         """Check the names that links led to as well."""
         parts = real_parts(fd, place)
         if parts != place.parts:
-            self._check(Place(place.root, parts, place.given), writes=writes)
+            self._check(ProjectPath(place.root, parts, place.given), writes=writes)
         return parts
 
     def _is_secret_too(self, status: os.stat_result, root: Root, parts: tuple[str, ...]) -> bool:
@@ -205,7 +203,7 @@ class Workspace:
         return False
 
     @contextlib.contextmanager
-    def open_folder(self, place: Place) -> Iterator[int]:
+    def open_folder(self, place: ProjectPath) -> Iterator[int]:
         """Open a folder, to list it."""
         with saying(place.given):
             fd = place.root.open(place.parts, FOLDER)
@@ -216,7 +214,7 @@ class Workspace:
             os.close(fd)
 
     @contextlib.contextmanager
-    def open_parent(self, place: Place, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    def open_parent(self, place: ProjectPath, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """Open the folder that holds a place, and give it with the name there.
 
         Missing folders may be made; where what follows fails, those that are empty still are taken away.
@@ -229,12 +227,15 @@ class Workspace:
                     self._make_folders(place, made)
                 fd = place.root.open(place.parts[:-1], FOLDER)
             made.callback(os.close, fd)
-            self._check_real(fd, Place(place.root, place.parts[:-1], place.given), writes=True)
+            self._check_real(fd, ProjectPath(place.root, place.parts[:-1], place.given), writes=True)
             yield fd, place.parts[-1]
 
-    def _make_folders(self, place: Place, made: contextlib.ExitStack) -> None:
+    def _make_folders(self, place: ProjectPath, made: contextlib.ExitStack) -> None:
         for count in range(1, len(place.parts)):
-            above, name = Place(place.root, place.parts[: count - 1], place.given), place.parts[count - 1]
+            above, name = (
+                ProjectPath(place.root, place.parts[: count - 1], place.given),
+                place.parts[count - 1],
+            )
             with folder_of(place.root, above.parts) as fd, contextlib.suppress(FileExistsError):
                 self._check_real(fd, above, writes=True)
                 os.mkdir(name, 0o755, dir_fd=fd)
@@ -242,7 +243,7 @@ class Workspace:
                 made.callback(os.close, kept)
                 made.push(partial(_take_away, name, kept))
 
-    def status(self, place: Place) -> os.stat_result:
+    def status(self, place: ProjectPath) -> os.stat_result:
         """Say what a place is, of a link what the link itself is."""
         if not place.parts:
             with saying(place.given):
@@ -290,7 +291,7 @@ def _is_of_the_system(status: os.stat_result) -> bool:
     return False
 
 
-def real_parts(fd: int, place: Place) -> tuple[str, ...]:
+def real_parts(fd: int, place: ProjectPath) -> tuple[str, ...]:
     """Give the names that lead to what was opened; where the system cannot say, links are refused."""
     try:
         top, path = (os.readlink(f"/proc/self/fd/{number}") for number in (place.root.fd, fd))

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from toolwire.codetools.definitions import WRITE_BYTES
-from toolwire.codetools.editing import Wanted, edited, wanted_of
+from toolwire.codetools.editing import EditRequest, edited, wanted_of
 from toolwire.codetools.files import Standing, content_of, encoded, file_place, missing, standing
-from toolwire.codetools.paths import Place
+from toolwire.codetools.paths import ProjectPath
 from toolwire.codetools.refusals import PathRefused
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.writing import as_its_lines
@@ -63,16 +63,16 @@ def _append(desk: Any, *, path: str, content: str) -> str:
 
 
 def _edit(desk: Any, *, path: str, oldText: str, newText: str) -> str:  # noqa: N803 - the names of the schema
-    return "\n".join(map(diff, _edits(desk, [Wanted(0, path, oldText, newText)])))
+    return "\n".join(map(diff, _edits(desk, [EditRequest(0, path, oldText, newText)])))
 
 
 def _edit_several(desk: Any, *, edits: list[dict[str, Any]], path: str | None = None) -> str:
     return "\n".join(map(diff, _edits(desk, wanted_of(edits, path))))
 
 
-def _edits(desk: Any, wanted: list[Wanted]) -> Iterator[Change]:
+def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[Change]:
     """Make the edits of each file in memory; paths that are spelled in two ways lead to one file."""
-    places: dict[Any, tuple[Place, list[Wanted]]] = {}
+    places: dict[Any, tuple[ProjectPath, list[EditRequest]]] = {}
     for one in wanted:
         place = file_place(desk.workspace, one.path, writes=True)
         places.setdefault((place.root.path, place.parts), (place, []))[1].append(one)
@@ -84,7 +84,7 @@ def _edits(desk: Any, wanted: list[Wanted]) -> Iterator[Change]:
 
 
 @contextlib.contextmanager
-def _opened(desk: Any, place: Place) -> Iterator[Standing | None]:
+def _opened(desk: Any, place: ProjectPath) -> Iterator[Standing | None]:
     """Open a file, if it is there and its folder is."""
     with contextlib.ExitStack() as held:
         try:

@@ -62,7 +62,7 @@ class Ended(Struct, frozen=True):
     gone: bool = True
 
 
-class Stop:
+class CommandStop:
     """Stops a command from another thread."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Stop:
         self.close()
 
 
-def run(launch: Launch, timeout: float, stop: Stop | None = None) -> Ended:
+def run(launch: Launch, timeout: float, stop: CommandStop | None = None) -> Ended:
     """Run a command to its end, or for so many seconds."""
     sweep_orphans(os.getpid())
     with contextlib.ExitStack() as opened:
@@ -97,7 +97,7 @@ def run(launch: Launch, timeout: float, stop: Stop | None = None) -> Ended:
 class _Command:
     """A command that runs. It is waited for in one thread, which started it: it dies with that thread."""
 
-    def __init__(self, launch: Launch, stop: Stop | None, opened: contextlib.ExitStack) -> None:
+    def __init__(self, launch: Launch, stop: CommandStop | None, opened: contextlib.ExitStack) -> None:
         self.launch = launch
         self.stdout, self.stderr = Captured(), Captured()
         self.told = False

@@ -32,7 +32,7 @@ TAG = re.compile(r"<[a-zA-Z/!?]")
 LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
 
 
-class Window:
+class TextWindow:
     """A part of a text: `size` characters from `start` on. The rest is only counted."""
 
     def __init__(self, start: int, size: int) -> None:

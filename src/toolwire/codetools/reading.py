@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
 from toolwire.codetools.files import BOM, file_place, key_of, missing, read_all, remember, sized
-from toolwire.codetools.lines import Beyond, Read, Window, window
-from toolwire.codetools.paths import Place
+from toolwire.codetools.lines import Beyond, LineWindow, Read, window
+from toolwire.codetools.paths import ProjectPath
 from toolwire.codetools.refusals import PathRefused, saying
 from toolwire.types import Image
 
@@ -81,7 +81,7 @@ def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LI
             os.close(fd)
 
 
-def _read(desk: Any, place: Place, fd: int, offset: int, limit: int) -> str | Image:
+def _read(desk: Any, place: ProjectPath, fd: int, offset: int, limit: int) -> str | Image:
     status = os.fstat(fd)
     head = os.pread(fd, HEAD, 0)
     image = _named(IMAGES, head)
@@ -100,22 +100,20 @@ def _named(table: tuple[tuple[str, int, bytes], ...], head: bytes) -> str | None
     return next((name for name, at, mark in table if head.startswith(mark, at)), None)
 
 
-def _refuse_binary(place: Place, size: int, head: bytes) -> NoReturn:
+def _refuse_binary(place: ProjectPath, size: int, head: bytes) -> NoReturn:
     kind = _named(KINDS, head) or "binary (it has NUL bytes)"
     reason = f"it is {kind} of {sized(size)}, and no text: use a command of the shell that reads such files"
     raise PathRefused("binary", place.given, reason)
 
 
-def _image(place: Place, fd: int, size: int, media_type: str) -> Image:
+def _image(place: ProjectPath, fd: int, size: int, media_type: str) -> Image:
     if size > IMAGE_BYTES:
-        reason = (
-            f"it is an image of {sized(size)}, and at most {sized(IMAGE_BYTES)} are given: make it smaller"
-        )
+        reason = f"it is an image of {sized(size)}, and at most {sized(IMAGE_BYTES)} are given: make it smaller"
         raise PathRefused("too_large", place.given, reason)
     return Image(data=base64.b64encode(read_all(fd, IMAGE_BYTES)).decode(), media_type=media_type)
 
 
-def _shown_wide(place: Place, fd: int, size: int, charset: str, offset: int, limit: int) -> str:
+def _shown_wide(place: ProjectPath, fd: int, size: int, charset: str, offset: int, limit: int) -> str:
     """Show text of two or four bytes a character, which is read whole."""
     if size > FILE_BYTES:
         reason = f"it is {charset} text of {sized(size)}, and at most {sized(FILE_BYTES)} of it are read"
@@ -132,7 +130,7 @@ def _slice(data: bytes, count: int, start: int) -> bytes:
     return data[start : start + count]
 
 
-def _shown(place: Place, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:
+def _shown(place: ProjectPath, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:
     try:
         found = window(read, size, offset, limit, READ_BYTES, counted=COUNTED, searched=SEARCHED)
     except Beyond as problem:
@@ -154,7 +152,7 @@ def _beyond(total: int | None, offset: int) -> str:
     return f"it has {lines}, and offset {offset} is beyond its end"
 
 
-def _text_of(found: Window) -> tuple[str, list[str]]:
+def _text_of(found: LineWindow) -> tuple[str, list[str]]:
     """Decode what was read; and say what is not seen of it."""
     data, said = found.data, []
     if found.start == 0 and data.startswith(BOM):
@@ -171,7 +169,7 @@ def _text_of(found: Window) -> tuple[str, list[str]]:
         return data.decode("latin-1"), said
 
 
-def _rest(found: Window, size: int) -> list[str]:
+def _rest(found: LineWindow, size: int) -> list[str]:
     """Say what is left out, and how to get it."""
     if not found.more:
         return []
@@ -181,6 +179,4 @@ def _rest(found: Window, size: int) -> list[str]:
         on = f" Use offset={found.first + 1} for the next line." if found.last < found.total else ""
         return [f"[{shown} {rest}{on} A command of the shell (cut, head -c) shows more of it.]"]
     total = f"{found.total}" if found.exact else f"about {found.total} ({sized(size)})"
-    return [
-        f"[Showing lines {found.first}-{found.last} of {total}. Use offset={found.last + 1} to continue.]"
-    ]
+    return [f"[Showing lines {found.first}-{found.last} of {total}. Use offset={found.last + 1} to continue.]"]

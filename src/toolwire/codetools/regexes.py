@@ -58,9 +58,7 @@ def _of_a_line(part: str) -> str:
     if _BREAK.fullmatch(part):
         raise ToolError(ONE_LINE)
     if part.startswith("(?") and ("m" in part or "R" in part):
-        raise ToolError(
-            f"`{part}`: a pattern is held against one line, so that the flags m and R mean nothing"
-        )
+        raise ToolError(f"`{part}`: a pattern is held against one line, so that the flags m and R mean nothing")
     if part in EDGES:
         return EDGES[part]
     return part[1] if len(part) == 2 and part[0] == "\\" and part[1] in PLAIN else part
@@ -108,12 +106,10 @@ def _posix(part: str) -> str:
 
 
 def _unsayable(part: str) -> ToolError:
-    return ToolError(
-        f"`{part}` in this place is not known to the search without ripgrep; write it in another way"
-    )
+    return ToolError(f"`{part}` in this place is not known to the search without ripgrep; write it in another way")
 
 
-class Lines:
+class LinePattern:
     """A pattern that lines are held against.
 
     `may_fit` says of whole lines together whether one of them can fit; `piece` is how much text it takes at

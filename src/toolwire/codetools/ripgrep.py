@@ -23,7 +23,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 from toolwire.codetools.definitions import LINE_CHARACTERS
-from toolwire.codetools.hits import Gathering, Query, Record, Stop
+from toolwire.codetools.hits import Gathering, Query, RipgrepHit, SearchStop
 from toolwire.codetools.paths import Root
 from toolwire.errors import ToolError
 
@@ -141,7 +141,7 @@ def _widen(pipe: Any) -> None:
 class Run:
     """One run of ripgrep, in the folder of a descriptor or on an open file."""
 
-    def __init__(self, argv: list[str], folder: int, file: int | None, stop: Stop, deadline: float) -> None:
+    def __init__(self, argv: list[str], folder: int, file: int | None, stop: SearchStop, deadline: float) -> None:
         self._argv = argv
         self._folder = folder
         self._file = file
@@ -199,7 +199,7 @@ class Run:
         self.ending.errors += data[: max(KEPT_ERRORS - len(self.ending.errors), 0)]
 
 
-def complaint(path: str, query: Query, folder: int, stop: Stop) -> str | None:
+def complaint(path: str, query: Query, folder: int, stop: SearchStop) -> str | None:
     """Ask ripgrep what it has against a pattern; None if nothing."""
     with open(os.devnull, "rb") as nothing:
         run = Run(command(path, query, file=True), folder, nothing.fileno(), stop, time.monotonic() + 5)
@@ -211,7 +211,7 @@ def complaint(path: str, query: Query, folder: int, stop: Stop) -> str | None:
     return text[:1000].split("\nConsider enabling")[0]
 
 
-class Reader:
+class OutputReader:
     """Reads what ripgrep says into a gathering: a path, a NUL, its lines, an empty line.
 
     `file` is the name of a single file, whose lines come without a path.
@@ -270,4 +270,4 @@ class Reader:
             self._gathering.drop(self._path)
             return
         begin = data[found.end() : found.end() + START].partition(b"\n")[0].removesuffix(b"\r")
-        self._gathering.add(self._path, Record(int(found[1]), int(found[3]), begin, hit=found[2] == b":"))
+        self._gathering.add(self._path, RipgrepHit(int(found[1]), int(found[3]), begin, hit=found[2] == b":"))

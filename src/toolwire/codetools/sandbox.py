@@ -157,9 +157,7 @@ def _bare(workspace: Workspace, options: dict[str, Any], command: str) -> Launch
     )
 
 
-def _confined(
-    workspace: Workspace, options: dict[str, Any], command: str, held: contextlib.ExitStack
-) -> Launch:
+def _confined(workspace: Workspace, options: dict[str, Any], command: str, held: contextlib.ExitStack) -> Launch:
     program = bubblewrap()
     known = features(program, os.stat(program).st_mtime_ns)
     user = "root" if os.getuid() == 0 else "user"

@@ -19,15 +19,15 @@ from typing import Any
 
 from toolwire.codetools import ripgrep
 from toolwire.codetools.definitions import GREP_MATCHES, SEARCH_SECONDS
-from toolwire.codetools.fallback import MARKS, Binary, Reading, fitting, may_fit, opened
-from toolwire.codetools.hits import TIME_IS_UP, Gathering, Query, Record, Report, Stop
+from toolwire.codetools.fallback import MARKS, Binary, FileReading, fitting, may_fit, opened
+from toolwire.codetools.hits import TIME_IS_UP, Gathering, Query, Report, RipgrepHit, SearchStop
 from toolwire.codetools.ignoring import Below, levels_above
-from toolwire.codetools.paths import Place, Workspace, folder_of
+from toolwire.codetools.paths import ProjectPath, Workspace, folder_of
 from toolwire.codetools.patterns import name_test
 from toolwire.codetools.refusals import PathRefused
-from toolwire.codetools.regexes import Lines, checked
+from toolwire.codetools.regexes import LinePattern, checked
 from toolwire.codetools.rereading import read_again
-from toolwire.codetools.walking import Walk, notices
+from toolwire.codetools.walking import FolderWalk, notices
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
 
@@ -52,7 +52,7 @@ async def grep(desk: Any, pattern: str, path: str = ".", **wanted: Any) -> str:
         accepts=_accepting(workspace, glob),
         names=_plain_names(glob or ""),
     )
-    stop = Stop()
+    stop = SearchStop()
     search = Search(workspace, workspace.place(path), query, stop, desk.options.get("ripgrep"))
     work = asyncio.ensure_future(in_thread(search.run))
     try:
@@ -79,7 +79,7 @@ def _plain_names(glob: str) -> tuple[str, ...]:
 class Search:
     """One search of a folder or a file."""
 
-    def __init__(self, workspace: Workspace, place: Place, query: Query, stop: Stop, option: Any) -> None:
+    def __init__(self, workspace: Workspace, place: ProjectPath, query: Query, stop: SearchStop, option: Any) -> None:
         self._workspace = workspace
         self._place = place
         self._query = query
@@ -156,7 +156,7 @@ class Search:
     def _run(self, rg: str, folder: int, file: int | None, gathering: Gathering) -> None:
         argv = ripgrep.command(rg, self._query, file=file is not None)
         run = ripgrep.Run(argv, folder, file, self._stop, self._deadline)
-        reader = ripgrep.Reader(gathering, None if file is None else "")
+        reader = ripgrep.OutputReader(gathering, None if file is None else "")
         with closing(run.chunks()) as chunks:
             for chunk in chunks:
                 reader.feed(chunk)
@@ -183,7 +183,7 @@ class Search:
             accepts=lambda path: accepts(path) and not ignoring.is_ignored(path),
         )
 
-    def _show(self, place: Place, records: list[Record]) -> None:
+    def _show(self, place: ProjectPath, records: list[RipgrepHit]) -> None:
         try:
             fd = self._workspace.open_file(place)
         except PathRefused as problem:
@@ -194,7 +194,7 @@ class Search:
         finally:
             os.close(fd)
 
-    def _give(self, fd: int, place: Place, records: list[Record]) -> None:
+    def _give(self, fd: int, place: ProjectPath, records: list[RipgrepHit]) -> None:
         found = read_again(fd, records)
         if found is None:
             self._report.changed += 1
@@ -203,10 +203,10 @@ class Search:
 
     # Without.
 
-    def _lines(self) -> tuple[Lines, Reading]:
+    def _lines(self) -> tuple[LinePattern, FileReading]:
         query = self._query
-        lines = Lines(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
-        return lines, Reading(lines.piece, lines.longest)
+        lines = LinePattern(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
+        return lines, FileReading(lines.piece, lines.longest)
 
     def _read_file(self, fd: int) -> None:
         lines, reading = self._lines()
@@ -217,7 +217,7 @@ class Search:
 
     def _walk(self, fd: int) -> None:
         lines, reading = self._lines()
-        walk = Walk(
+        walk = FolderWalk(
             fd,
             above=None if self._query.ignored else levels_above(self._place),
             prefix="/".join((*self._place.parts, "")) if self._place.parts else "",
@@ -244,7 +244,7 @@ class Search:
         if walk.cut == "time" and TIME_IS_UP not in self._notices:
             self._notices.append(TIME_IS_UP)
 
-    def _look(self, fd: int, path: str, lines: Lines, reading: Reading) -> None:
+    def _look(self, fd: int, path: str, lines: LinePattern, reading: FileReading) -> None:
         try:
             fits = may_fit(fd, lines, reading, self._goes_on)
         except Binary:
@@ -267,10 +267,10 @@ class Search:
         if found:
             self._report.add(self._name(place), found)
 
-    def _inside(self, path: str) -> Place:
+    def _inside(self, path: str) -> ProjectPath:
         place = self._place
-        return Place(place.root, (*place.parts, *path.split("/")), f"{place.given.rstrip('/')}/{path}")
+        return ProjectPath(place.root, (*place.parts, *path.split("/")), f"{place.given.rstrip('/')}/{path}")
 
-    def _name(self, place: Place) -> str:
+    def _name(self, place: ProjectPath) -> str:
         """Give the path to show: from the project folder, or the whole one where it is in another root."""
         return place.path if place.root is self._workspace.cwd else f"{place.root.path}/{place.path}"

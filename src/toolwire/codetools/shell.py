@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire.codetools.definitions import COMMAND_BYTES, COMMAND_SECONDS, MAX_COMMAND_SECONDS
 from toolwire.codetools.output import CUT, share
-from toolwire.codetools.processes import CANCELLED, TIMEOUT, Ended, NotStarted, Stop, run
+from toolwire.codetools.processes import CANCELLED, TIMEOUT, CommandStop, Ended, NotStarted, run
 from toolwire.codetools.sandbox import NONE, launching, level_of, refusal
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
@@ -49,7 +49,7 @@ class _Command(Awaitable[str]):
         return self._done().__await__()
 
     async def _done(self) -> str:
-        stop = Stop()
+        stop = CommandStop()
         work = asyncio.ensure_future(in_thread(lambda: self._run(stop)))
         try:
             return said(await asyncio.shield(work), self.timeout, self.hints())
@@ -68,7 +68,7 @@ class _Command(Awaitable[str]):
             if work.done():
                 stop.close()
 
-    def _run(self, stop: Stop) -> Ended:
+    def _run(self, stop: CommandStop) -> Ended:
         try:
             with launching(self.desk.workspace, self.desk.options, self.command) as launch:
                 return run(launch, self.timeout, stop)

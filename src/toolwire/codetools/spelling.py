@@ -11,25 +11,19 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_UNSAYABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\udc80-\udcff\u200e\u200f\u2028-\u202e\u2066-\u2069]|\\(?=x[0-9a-f]{2})"
-)
+_UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\udc80-\udcff\u200e\u200f\u2028-\u202e\u2066-\u2069]|\\(?=x[0-9a-f]{2})")
 ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def shown(name: str) -> str:
     """Write a name or a path so that it stands on one line and reads back."""
-    return _UNSAYABLE.sub(
-        lambda found: "".join(f"\\x{byte:02x}" for byte in os.fsencode(found.group())), name
-    )
+    return _UNSAYABLE.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in os.fsencode(found.group())), name)
 
 
 def meant(name: str) -> str:
     """Read a name that was written by `shown`."""
     parts = ESCAPED.split(name)
-    found = b"".join(
-        bytes([int(part, 16)]) if place % 2 else os.fsencode(part) for place, part in enumerate(parts)
-    )
+    found = b"".join(bytes([int(part, 16)]) if place % 2 else os.fsencode(part) for place, part in enumerate(parts))
     return os.fsdecode(found)
 
 

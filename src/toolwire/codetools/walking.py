@@ -24,7 +24,7 @@ TICKS = 256
 ONWARD = FOLDER | os.O_NOFOLLOW
 
 
-class Entry(Struct, frozen=True):
+class _FolderEntry(Struct, frozen=True):
     """What a folder has: its path from where the walk began, its kind, and the descriptor of its folder."""
 
     path: str
@@ -48,7 +48,7 @@ def kind_of_entry(entry: "os.DirEntry[str]") -> str:
     return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
-class Walk:
+class FolderWalk:
     """One walk. `cut` says what ended it early; `unreadable`, `ignored` and `deep` count what is missing."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Walk:
         self.clipped = False
         self.unreadable = self.ignored = self.deep = 0
 
-    def entries(self) -> Generator[Entry, None, None]:
+    def entries(self) -> Generator[_FolderEntry, None, None]:
         """Give the entries, each before what is in it."""
         frames: list[_Frame] = []
         try:
@@ -87,7 +87,7 @@ class Walk:
                 path = frame.path + name
                 if self._is_left_out(path, name, kind):
                     continue
-                yield Entry(path, name, kind, frame.fd)
+                yield _FolderEntry(path, name, kind, frame.fd)
                 if kind == "folder" and self._enters(path, name):
                     self._enter(frames, name, path)
         finally:
@@ -100,9 +100,7 @@ class Walk:
             self._look_around()
         if name == ".git":
             return True
-        if self._levels is not None and is_ignored(
-            self._levels, self._prefix + path, is_folder=kind == "folder"
-        ):
+        if self._levels is not None and is_ignored(self._levels, self._prefix + path, is_folder=kind == "folder"):
             self.ignored += 1
             return True
         return False
@@ -156,9 +154,7 @@ def notices(walk: Any) -> list[str]:
     """Say what a walk left out."""
     found = []
     if walk.cut == "time":
-        found.append(
-            f"[Stopped after {SEARCH_SECONDS} s: this is not all. Look in a smaller folder, by path.]"
-        )
+        found.append(f"[Stopped after {SEARCH_SECONDS} s: this is not all. Look in a smaller folder, by path.]")
     if walk.cut == "entries" or walk.clipped:
         found.append("[Too many files to look at all of them: this is not all. Look in a smaller folder.]")
     if walk.unreadable:

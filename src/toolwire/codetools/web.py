@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from http.client import responses
 from typing import TYPE_CHECKING, Any
 
-from toolwire.codetools.addresses import Rules, brief
+from toolwire.codetools.addresses import FetchRules, brief
 from toolwire.codetools.charsets import GUESSED, codec_of, decoded, is_text, is_whole
 from toolwire.codetools.definitions import HTTP_BYTES, HTTP_CHARACTERS, HTTP_SECONDS, MAX_HTTP_SECONDS
 from toolwire.codetools.desk import Desk
 from toolwire.codetools.outbound import headers_of, secret_in
-from toolwire.codetools.readable import Window, read_page
+from toolwire.codetools.readable import TextWindow, read_page
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
 from toolwire.work.threads import TooManyThreads, in_thread
@@ -56,11 +56,9 @@ async def http_get(
 ) -> str:
     """Fetch an address, and give its text from a character on."""
     try:
-        rules = Rules.of(desk.options.get("allow_private", False), desk.options.get("allow_hosts"))
+        rules = FetchRules.of(desk.options.get("allow_private", False), desk.options.get("allow_hosts"))
     except InvalidField as problem:
-        raise ToolError(
-            f"nothing can be fetched, because an option of these tools is wrong: {problem}"
-        ) from None
+        raise ToolError(f"nothing can be fetched, because an option of these tools is wrong: {problem}") from None
     sent = headers_of(headers)
     _keep_secrets([url, *map(str, (headers or {}).values())], desk)
     seconds = min(float(timeout), MAX_HTTP_SECONDS)
@@ -84,24 +82,20 @@ def _keep_secrets(texts: list[str], desk: Desk) -> None:
         raise ToolError(f"this would send the value of {shown(name)} to a server: secrets are not sent")
 
 
-async def _get(url: str, headers: dict[str, str], rules: Rules, limit: int, *, raw: bool, start: int) -> str:
+async def _get(url: str, headers: dict[str, str], rules: FetchRules, limit: int, *, raw: bool, start: int) -> str:
     from toolwire.codetools.fetching import fetch  # noqa: PLC0415 - the client is loaded when something is fetched
 
     found = await fetch(url, headers, rules, limit, wanted=_is_wanted, network=network())
     good = 200 <= found.status < 300
-    window = Window(start, HTTP_CHARACTERS) if good else Window(0, ERROR_CHARACTERS)
+    window = TextWindow(start, HTTP_CHARACTERS) if good else TextWindow(0, ERROR_CHARACTERS)
     try:
         readable = found.body is not None and await in_thread(lambda: _fill(window, found, raw=raw))
     finally:
         window.closed = True
     kind = shown(found.headers.get("content-type", "")[:TYPE_CHARACTERS])
-    head = (
-        f"{found.status} {_phrase(found.status)}\nURL: {shown(str(found.target.url))}\nContent-Type: {kind}\n"
-    )
+    head = f"{found.status} {_phrase(found.status)}\nURL: {shown(str(found.target.url))}\nContent-Type: {kind}\n"
     if not readable:
-        raise ToolError(
-            f"{head}[The content is no text, so it is not given: {kind or 'no type'}, {_size(found)}.]"
-        )
+        raise ToolError(f"{head}[The content is no text, so it is not given: {kind or 'no type'}, {_size(found)}.]")
     if good and window.count and start >= window.count:
         raise ToolError(f"offset {start + 1} is beyond the end: the text has {window.count} characters")
     text = "\n".join([f"{head}{DATA}\n", window.text, *_notices(found, window, limit)])
@@ -133,7 +127,7 @@ def _is_textual(kind: str) -> bool:
     return kind.startswith("text/") or kind in TEXTUAL or kind.endswith(("+json", "+xml"))
 
 
-def _fill(window: Window, found: "Fetched", *, raw: bool) -> bool:
+def _fill(window: TextWindow, found: "Fetched", *, raw: bool) -> bool:
     """Read the text of an answer; False if it is none."""
     body, kind = found.body or b"", found.headers.get("content-type", "")
     codec, essence = codec_of(kind, body, cut=found.cut), _essence(kind)
@@ -156,14 +150,10 @@ def _size(found: "Fetched") -> str:
     if found.body is not None:
         return f"more than {len(found.body)} bytes" if found.cut else f"{len(found.body)} bytes"
     said = found.headers.get("content-length", "")
-    return (
-        f"{said[:20]} bytes as the server says"
-        if said.isdecimal()
-        else "of a size that the server does not say"
-    )
+    return f"{said[:20]} bytes as the server says" if said.isdecimal() else "of a size that the server does not say"
 
 
-def _notices(found: "Fetched", window: Window, limit: int) -> list[str]:
+def _notices(found: "Fetched", window: TextWindow, limit: int) -> list[str]:
     """Say what is not there, and how to get it."""
     notices = []
     if not window.count:
@@ -176,7 +166,5 @@ def _notices(found: "Fetched", window: Window, limit: int) -> list[str]:
         more = f"; max_bytes can be {MAX_HTTP_BYTES} at most" if limit < MAX_HTTP_BYTES else ""
         notices.append(f"[Only the first {limit} bytes were read, and there are more{more}.]")
     if found.dropped:
-        notices.append(
-            f"[After a redirect to another site these headers were not sent: {', '.join(found.dropped)}.]"
-        )
+        notices.append(f"[After a redirect to another site these headers were not sent: {', '.join(found.dropped)}.]")
     return notices

@@ -31,7 +31,7 @@ from toolwire.codetools.files import (
 )
 from toolwire.codetools.locks import locked
 from toolwire.codetools.matching import CRLF, LF, ends_in_crlf
-from toolwire.codetools.paths import Place
+from toolwire.codetools.paths import ProjectPath
 from toolwire.codetools.refusals import PathRefused, saying
 from toolwire.codetools.replacing import replace, sweep
 from toolwire.codetools.spelling import shown
@@ -40,7 +40,7 @@ HEAD = 8192
 
 
 @contextlib.contextmanager
-def changing(desk: Any, place: Place, *, make: bool = False) -> Iterator[tuple[int, str, Standing | None]]:
+def changing(desk: Any, place: ProjectPath, *, make: bool = False) -> Iterator[tuple[int, str, Standing | None]]:
     """Lock the folder of a file that is to be changed, and open both."""
     with (
         saying(place.given),
@@ -53,7 +53,14 @@ def changing(desk: Any, place: Place, *, make: bool = False) -> Iterator[tuple[i
 
 
 def put(
-    desk: Any, place: Place, folder: int, name: str, data: bytes, found: Standing | None, *, seen: bool = True
+    desk: Any,
+    place: ProjectPath,
+    folder: int,
+    name: str,
+    data: bytes,
+    found: Standing | None,
+    *,
+    seen: bool = True,
 ) -> None:
     """Put a file with this content there, and note that it was seen, if it was."""
     if found is not None:

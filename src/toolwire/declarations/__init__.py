@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from toolwire.declarations.entries import WHOLE, Reader
+from toolwire.declarations.entries import WHOLE, EntryReader
 from toolwire.declarations.json_text import read_json
 from toolwire.declarations.loading import Loader
 from toolwire.declarations.nodes import MAX_BYTES, Builder, Node, Unreadable, read_text
@@ -47,9 +47,7 @@ class Declared(Struct, frozen=True):
         return Composition([own, *self.resolvers]) if self.resolvers else own
 
 
-def load(
-    path: str | os.PathLike[str], *, handlers: bool = True, allow: Collection[str] | None = None
-) -> Declared:
+def load(path: str | os.PathLike[str], *, handlers: bool = True, allow: Collection[str] | None = None) -> Declared:
     """Load a file of declarations: `.yaml`, `.yml` or `.json`.
 
     `allow` lists the modules that may be imported, each with all below it; None allows whatever the program
@@ -87,7 +85,7 @@ def _load(
     if isinstance(allow, str):
         raise InvalidField("allow", "must be a list of modules, not one text")
     root = _read(data, problems)
-    entries, composed = Reader(problems, allow, handlers=handlers).read(root)
+    entries, composed = EntryReader(problems, allow, handlers=handlers).read(root)
     problems.refuse()
     loader = Loader(problems, allow, folder)
     tools, running = loader.tools(entries, handlers=handlers)

@@ -96,7 +96,7 @@ class Composed(Struct, frozen=True):
     nodes: dict[str, Node]
 
 
-class Reader:
+class EntryReader:
     """Reads the entries of one file; `handlers` says that handlers may still fill in what is missing."""
 
     def __init__(self, problems: Problems, allow: Collection[str] | None, *, handlers: bool) -> None:

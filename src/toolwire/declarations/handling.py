@@ -21,7 +21,7 @@ ELSEWHERE = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"})
 METHOD = "my_app.tools:toolbox.search"
 
 
-class Found:
+class _FoundHandler:
     """A handler that was found: how it runs, what it takes if that is known, whether it declares itself."""
 
     __slots__ = ("declares", "handler", "takes")
@@ -51,13 +51,13 @@ def _bind_text(arguments: dict[str, Any], _context: Any) -> tuple[tuple[Any, ...
     return (arguments["input"],), {}
 
 
-def read_handler(given: Any) -> Found:
+def read_handler(given: Any) -> _FoundHandler:
     """Read what an import path led to."""
     if isinstance(given, FunctionTool):
         return _of_function(given, declares=True)
     if callable(getattr(given, "execute", None)) and getattr(given, "definition", None) is None:
         made: Any = given() if inspect.isclass(given) else given
-        return Found(Handler(Tool(""), made.execute), declares=False)
+        return _FoundHandler(Handler(Tool(""), made.execute), declares=False)
     if inspect.isroutine(given):
         return _of_function(tool(given), declares=False)
     several = handlers_of(given)
@@ -65,14 +65,14 @@ def read_handler(given: Any) -> Found:
         names = ", ".join(handler.tool.name for handler in several)
         raise InvalidField("handler", f"has several tools ({names}); name one of them, as in {METHOD}")
     signature = getattr(given, "__signature_of_tool__", None)
-    return Found(several[0], None if signature is None else signature.parameters, declares=True)
+    return _FoundHandler(several[0], None if signature is None else signature.parameters, declares=True)
 
 
-def _of_function(given: FunctionTool, *, declares: bool) -> Found:
+def _of_function(given: FunctionTool, *, declares: bool) -> _FoundHandler:
     if not given.bound:
         raise InvalidField("handler", f"is a method without its object; name it as in {METHOD}")
     [handler] = handlers_of(given)
-    return Found(handler, given.signature.parameters, declares=declares)
+    return _FoundHandler(handler, given.signature.parameters, declares=declares)
 
 
 def misfits(takes: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import Any
 
 from toolwire.declarations.nodes import MAX_DIGITS, Builder
-from toolwire.declarations.problems import Place
+from toolwire.declarations.problems import TextPosition
 
 _TOKEN = re.compile(
     r"""(?P<mark>[{}\[\],:])
@@ -40,9 +40,9 @@ def read_json(text: str, build: Builder) -> None:
     open_: list[str] = []
     turn = "value"
 
-    def place_of(offset: int) -> Place:
+    def place_of(offset: int) -> TextPosition:
         line = bisect_right(starts, offset)
-        return Place(line, offset - starts[line - 1] + 1)
+        return TextPosition(line, offset - starts[line - 1] + 1)
 
     for token in _TOKEN.finditer(text):
         word, place = token.group(), place_of(token.start())
@@ -74,7 +74,7 @@ def read_json(text: str, build: Builder) -> None:
         build.stop(place_of(len(text)), f"is not JSON: {_WANTED[turn]} must stand here, but the file ends")
 
 
-def _scalar_of(token: re.Match[str], place: Place, build: Builder) -> Any:
+def _scalar_of(token: re.Match[str], place: TextPosition, build: Builder) -> Any:
     word = token.group()
     if token["text"]:
         return _text_of(word, place, build)
@@ -85,14 +85,14 @@ def _scalar_of(token: re.Match[str], place: Place, build: Builder) -> Any:
     return build.stop(place, f"is not JSON: {_named(word)} is no value")
 
 
-def _text_of(word: str, place: Place, build: Builder) -> Any:
+def _text_of(word: str, place: TextPosition, build: Builder) -> Any:
     try:
         return json.loads(word)
     except ValueError:
         return build.stop(place, f"is not JSON: {_named(word)} has an escape that JSON does not have")
 
 
-def number_of(word: str, place: Place, build: Builder) -> int | float:
+def number_of(word: str, place: TextPosition, build: Builder) -> int | float:
     """Read a number in decimals; one that no double holds is a problem."""
     if len(word) <= MAX_DIGITS:
         value = float(word) if {".", "e", "E"} & set(word) else int(word)

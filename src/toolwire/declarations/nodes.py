@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from toolwire.declarations.problems import START, Place, Problems, below, shown
+from toolwire.declarations.problems import START, Problems, TextPosition, below, shown
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
@@ -67,11 +67,11 @@ class _Open:
 
     __slots__ = ("anchor", "height", "key", "place", "seen", "size", "value")
 
-    def __init__(self, value: Any, place: Place, anchor: str | None) -> None:
+    def __init__(self, value: Any, place: TextPosition, anchor: str | None) -> None:
         self.value = value
         self.place = place
         self.anchor = anchor
-        self.key: tuple[str | None, Place] | None = None
+        self.key: tuple[str | None, TextPosition] | None = None
         self.size = 1
         self.height = 0
 
@@ -86,7 +86,7 @@ class Builder:
         self._anchors: dict[str, Node] = {}
         self._size = 0
 
-    def begin(self, value: "list[Any] | dict[str, Any]", place: Place, anchor: str | None = None) -> None:
+    def begin(self, value: "list[Any] | dict[str, Any]", place: TextPosition, anchor: str | None = None) -> None:
         """Begin a list or a map."""
         if len(self._open) >= MAX_DEPTH:
             self.stop(place, f"is nested too deeply: at most {MAX_DEPTH} levels")
@@ -96,11 +96,9 @@ class Builder:
     def end(self) -> None:
         """End the innermost list or map."""
         done = self._open.pop()
-        self._put(
-            Node(done.value, done.place.line, done.place.column, done.size, done.height + 1), done.anchor
-        )
+        self._put(Node(done.value, done.place.line, done.place.column, done.size, done.height + 1), done.anchor)
 
-    def scalar(self, value: Any, place: Place, anchor: str | None = None) -> None:
+    def scalar(self, value: Any, place: TextPosition, anchor: str | None = None) -> None:
         """Take a text, a number, a boolean or None."""
         size = 1
         if type(value) is str:
@@ -111,7 +109,7 @@ class Builder:
         self._spend(size, place)
         self._put(Node(value, place.line, place.column, size), anchor)
 
-    def alias(self, name: str, place: Place) -> None:
+    def alias(self, name: str, place: TextPosition) -> None:
         """Take what an anchor names once more."""
         if any(above.anchor == name for above in self._open):
             self.stop(place, f"the alias *{name} stands inside of what it repeats")
@@ -128,11 +126,11 @@ class Builder:
         """Whether a key of a map comes next."""
         return bool(self._open) and type(self._open[-1].value) is dict and self._open[-1].key is None
 
-    def report(self, place: Place, reason: str) -> None:
+    def report(self, place: TextPosition, reason: str) -> None:
         """Note a problem at the field that is being read."""
         self.problems.add(place, self._field(), reason)
 
-    def stop(self, place: Place, reason: str) -> NoReturn:
+    def stop(self, place: TextPosition, reason: str) -> NoReturn:
         """Note a problem after which nothing more can be read."""
         self.problems.add(place, self._field(), reason)
         raise Unreadable
@@ -146,7 +144,7 @@ class Builder:
                 field = below(field, above.key[0] or "?")
         return field
 
-    def _spend(self, size: int, place: Place) -> None:
+    def _spend(self, size: int, place: TextPosition) -> None:
         self._size += size
         if self._size > MAX_NODES:
             self.stop(place, f"is too large: more than {MAX_NODES:,} values, with what aliases repeat")
@@ -163,7 +161,7 @@ class Builder:
         if type(above.value) is list:
             above.value.append(node)
         elif above.key is None:
-            above.key = self._key(node, above), Place(node.line, node.column)
+            above.key = self._key(node, above), TextPosition(node.line, node.column)
         else:
             (key, place), above.key = above.key, None
             if key is not None:
@@ -171,7 +169,7 @@ class Builder:
 
     def _key(self, node: Node, above: _Open) -> str | None:
         """Give the key, or None if it cannot be one: then its value is read, and left out."""
-        place = Place(node.line, node.column)
+        place = TextPosition(node.line, node.column)
         if type(node.value) is not str:
             is_large = type(node.value) in (dict, list)
             right = "a key is a text" if is_large else f'write "{shown(node.value)}"'
@@ -179,9 +177,7 @@ class Builder:
             return None
         if node.value in above.value:
             first = above.value[node.value]
-            self.report(
-                place, f"has the key {shown(node.value)} twice; it stands in line {first.line} already"
-            )
+            self.report(place, f"has the key {shown(node.value)} twice; it stands in line {first.line} already")
             return None
         return node.value
 
@@ -197,6 +193,6 @@ def read_text(data: bytes | str, problems: Problems) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         before = data[: problem.start].decode("utf-8", "replace")
-        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        place = TextPosition(before.count("\n") + 1, len(before) - before.rfind("\n"))
         problems.add(place, "", f"must be UTF-8: the byte 0x{data[problem.start]:02x} is not")
         raise Unreadable from None

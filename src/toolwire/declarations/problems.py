@@ -21,14 +21,14 @@ LONGEST_REASON = 1000
 _PLAIN = re.compile(r"[^\s.\[\]\"':]+")
 
 
-class Place(Struct, frozen=True, gc=False):
+class TextPosition(Struct, frozen=True, gc=False):
     """Where something stands in a text; lines and columns are counted from 1."""
 
     line: int
     column: int
 
 
-START = Place(1, 1)
+START = TextPosition(1, 1)
 
 
 class Problem(Struct, frozen=True):
@@ -100,6 +100,4 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(given[:LONGEST], words, n=1)
     if near:
         return f"did you mean {near[0]}?"
-    return (
-        f"known: {', '.join(words[:20])}{', ...' if len(words) > 20 else ''}" if words else "there are none"
-    )
+    return f"known: {', '.join(words[:20])}{', ...' if len(words) > 20 else ''}" if words else "there are none"

@@ -12,7 +12,7 @@ from typing import Any
 
 from toolwire.declarations.json_text import number_of
 from toolwire.declarations.nodes import MAX_DIGITS, Builder
-from toolwire.declarations.problems import START, Place, brief
+from toolwire.declarations.problems import START, TextPosition, brief
 from toolwire.errors import MissingExtra
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -42,7 +42,7 @@ def read_yaml(text: str, build: Builder) -> None:
             _take(parser.get_event(), build)
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
-        place = Place(mark.line + 1, mark.column + 1) if mark is not None else START
+        place = TextPosition(mark.line + 1, mark.column + 1) if mark is not None else START
         reason = " ".join(filter(None, (getattr(problem, key, None) for key in ("problem", "context"))))
         build.stop(place, f"is not YAML: {reason or problem}")
     finally:
@@ -57,13 +57,13 @@ def _load_yaml() -> Any:
     return yaml
 
 
-def _place_of(text: str, offset: int) -> Place:
+def _place_of(text: str, offset: int) -> TextPosition:
     starts = [match.end() for match in _BREAK.finditer(text, 0, offset)]
-    return Place(len(starts) + 1, offset - (starts[-1] if starts else 0) + 1)
+    return TextPosition(len(starts) + 1, offset - (starts[-1] if starts else 0) + 1)
 
 
 def _take(event: Any, build: Builder) -> None:
-    place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
+    place = TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
     if getattr(event, "tag", None) is not None:
         build.report(place, f"has the tag {_spelled(event.tag)}; no tag is read: a text is written in quotes")
     match type(event).__name__:
@@ -81,7 +81,7 @@ def _take(event: Any, build: Builder) -> None:
             build.end()
 
 
-def _begin_document(event: Any, place: Place, build: Builder) -> None:
+def _begin_document(event: Any, place: TextPosition, build: Builder) -> None:
     if build.root is not None:
         build.stop(place, "has a second document; a file of declarations is one")
     if event.version is not None and tuple(event.version) != (1, 2):
@@ -92,7 +92,7 @@ def _spelled(tag: str) -> str:
     return "!!" + tag.removeprefix("tag:yaml.org,2002:") if tag.startswith("tag:yaml.org,2002:") else tag
 
 
-def _value_of(event: Any, place: Place, build: Builder) -> Any:
+def _value_of(event: Any, place: TextPosition, build: Builder) -> Any:
     word: str = event.value
     if event.style or event.tag is not None:
         return word
@@ -105,9 +105,7 @@ def _value_of(event: Any, place: Place, build: Builder) -> Any:
     if len(word) <= MAX_DIGITS and _HEXADECIMAL.fullmatch(word):
         return int(word, 16)
     if _DECIMAL.fullmatch(word) or _OCTAL.fullmatch(word):
-        right = (
-            f'write {_both_ways(word)}, or "{word}" for a text' if len(word) <= MAX_DIGITS else "shorten it"
-        )
+        right = f'write {_both_ways(word)}, or "{word}" for a text' if len(word) <= MAX_DIGITS else "shorten it"
         build.report(place, f"{brief(word, 20)} is read differently by YAML 1.1 and 1.2; {right}")
         return 0
     if _NO_NUMBER.fullmatch(word):

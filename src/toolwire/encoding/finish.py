@@ -36,9 +36,7 @@ def settle_calls(parts: Any, reason: Any) -> Any:
     if reason not in CUT or type(parts) is str:
         return parts
     return [
-        cut_off(part)
-        if type(part) is ToolCall and not part.custom and is_half(part, last=part is parts[-1])
-        else part
+        cut_off(part) if type(part) is ToolCall and not part.custom and is_half(part, last=part is parts[-1]) else part
         for part in parts
     ]
 

@@ -46,9 +46,7 @@ def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
     """Give quirks with some of them set otherwise."""
     unknown = settings.keys() - set(Quirks.__struct_fields__)
     if unknown:
-        raise InvalidField(
-            ", ".join(sorted(unknown)), f"is no quirk; known: {', '.join(Quirks.__struct_fields__)}"
-        )
+        raise InvalidField(", ".join(sorted(unknown)), f"is no quirk; known: {', '.join(Quirks.__struct_fields__)}")
     return replace(quirks, **settings)
 
 
@@ -105,9 +103,7 @@ class Ledger:
 
     def said(self, block: Any, part: Any) -> bool:
         """Whether a part was written: encoders give None for what is lost, but a wire may have said null."""
-        return block is not None or (
-            type(part) is Opaque and part.value is None and part.dialect == self.dialect
-        )
+        return block is not None or (type(part) is Opaque and part.value is None and part.dialect == self.dialect)
 
     def lose_opaque(self, opaque: Opaque | None) -> None:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
@@ -119,18 +115,14 @@ class Ledger:
         for key, value in opaque.value.items():
             if value not in (None, "", [], {}):
                 severity: Severity = "minor" if key in ENVELOPE else "semantic"
-                self.lose(
-                    f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity
-                )
+                self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity)
 
     def lose_call(self, call: ToolCall) -> None:
         """Lose a call that cannot be run, on a wire where it would look like one that can."""
         concept = "bad_arguments" if call.complete else "incomplete_call"
         self.lose("", concept, f"not to be run: {call.error or 'cut off before it was whole'}")
 
-    def lose_state(
-        self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic"
-    ) -> None:
+    def lose_state(self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic") -> None:
         """Lose every entry of another provider's state."""
         for key in state or ():
             self.lose(f"provider_state.{key}", "provider_state", detail, severity=severity)
@@ -152,9 +144,7 @@ class Ledger:
         for note in notes:
             action: Action = "moved" if note.action == "described" else note.action
             severity: Severity = "minor" if action == "moved" else "semantic"
-            path = (
-                f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
-            )
+            path = f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
             self.lose(path, f"schema_{note.keyword}", note.detail, action, severity)
 
     def lose_sources(self, part: Any, used: str) -> None:

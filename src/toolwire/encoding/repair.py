@@ -144,9 +144,7 @@ class _Repair:
                 kept.append(part)
             elif (place, index) in self.orphans:
                 kept += _as_words(part)
-                self._lose(
-                    place, "orphan_result", f"no call {part.tool_call_id!r} came before it; said by the user"
-                )
+                self._lose(place, "orphan_result", f"no call {part.tool_call_id!r} came before it; said by the user")
         if not kept:
             return []
         return [Message("user", kept)] if message.role == "tool" else [replace(message, content=kept)]
@@ -181,9 +179,7 @@ class _Repair:
         self.losses.append(Loss(f"messages[{place}]", concept, action, detail, severity))
 
 
-def _answered(
-    result: ToolResult, waiting: list[tuple[int, int, ToolCall]]
-) -> tuple[int, int, ToolCall] | None:
+def _answered(result: ToolResult, waiting: list[tuple[int, int, ToolCall]]) -> tuple[int, int, ToolCall] | None:
     """Find the call that a result answers: by id, else by name, else by order."""
     if result.tool_call_id is not None:
         return next((entry for entry in waiting if entry[2].id == result.tool_call_id), None)

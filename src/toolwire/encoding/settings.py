@@ -225,9 +225,7 @@ class Settings:
                     written.add(setting.key)
                     value = setting.encode(request, ledger)
                     if value is not ABSENT:
-                        body[setting.key] = (
-                            value if opaque is None else _as_spelled(setting, value, request, opaque)
-                        )
+                        body[setting.key] = value if opaque is None else _as_spelled(setting, value, request, opaque)
 
 
 def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
@@ -235,9 +233,7 @@ def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) 
     spelling = form_of(opaque, opaque.dialect).get(key, ABSENT)
     if spelling is not ABSENT:
         meant = setting.decode(spelling)
-        if meant is not None and all(
-            getattr(request, field) == meant.fields.get(field) for field in setting.fields
-        ):
+        if meant is not None and all(getattr(request, field) == meant.fields.get(field) for field in setting.fields):
             return spelling
     return merge(opaque.value.get(key), value)
 

@@ -1,7 +1,17 @@
 """The tool loop without I/O: its steps, its limits and its endings."""
 
 from toolwire.loop.run import Accept, Loop, Price, add_usage, tool_loop
-from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, Outcome, RunTools, Step
+from toolwire.loop.steps import (
+    AskModel,
+    Broken,
+    Cancelled,
+    Done,
+    Ending,
+    LoopLimits,
+    LoopStep,
+    Outcome,
+    RunTools,
+)
 
 __all__ = [
     "Accept",
@@ -12,10 +22,10 @@ __all__ = [
     "Ending",
     "Loop",
     "LoopLimits",
+    "LoopStep",
     "Outcome",
     "Price",
     "RunTools",
-    "Step",
     "add_usage",
     "tool_loop",
 ]

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from toolwire.types import ToolCall, ToolResult
 
 
-def circle(
-    seen: Sequence[str], limit: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-) -> str | None:
+def circle(seen: Sequence[str], limit: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str | None:
     """Say what repeats itself, if the last turns did so `limit` times: alone, in pairs, or as errors."""
     if limit < 2:
         return None

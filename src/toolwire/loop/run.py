@@ -23,9 +23,9 @@ from toolwire.loop.steps import (
     Done,
     Ending,
     LoopLimits,
+    LoopStep,
     Outcome,
     RunTools,
-    Step,
 )
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.work.results import failure, invalid
@@ -39,16 +39,16 @@ __all__ = [
     "Ending",
     "Loop",
     "LoopLimits",
+    "LoopStep",
     "Outcome",
     "Price",
     "RunTools",
-    "Step",
     "add_usage",
     "tool_loop",
 ]
 REFUSALS = frozenset({"content_filter", "refusal"})
 CALL_ONE = "Call at least one of these tools now: {names}."
-Loop = Generator[Step, Any, Done]
+Loop = Generator[LoopStep, Any, Done]
 Price = Callable[[Usage | None, str | None], float | None]
 Accept = Callable[[Response], str | None]
 
@@ -101,7 +101,7 @@ class _Run:
         self.blanks = 0
         self.seen: list[str] = []
 
-    def steps(self, *, auto_tools: bool, terminal_tool: str | None) -> Generator[Step, Any, Done]:
+    def steps(self, *, auto_tools: bool, terminal_tool: str | None) -> Generator[LoopStep, Any, Done]:
         while True:
             ended = self._over_budget()
             if ended is None:
@@ -118,7 +118,7 @@ class _Run:
 
     def _with_calls(
         self, calls: list[ToolCall], *, auto_tools: bool, terminal_tool: str | None
-    ) -> Generator[Step, Any, Done | None]:
+    ) -> Generator[LoopStep, Any, Done | None]:
         """Run the calls of an answer, or end with them."""
         waiting = [call for call in calls if call.runs]
         finals = [call for call in waiting if call.name == terminal_tool]
@@ -187,11 +187,7 @@ class _Run:
             return self._done("budget", reason=f"{used} of {limits.tokens} tokens are used")
         if limits.cost is not None and (self.cost or 0.0) >= limits.cost:
             return self._done("budget", reason=f"{self.cost:.4f} of {limits.cost:.4f} USD are used")
-        if (
-            limits.seconds is not None
-            and self.elapsed is not None
-            and (spent := self.elapsed()) >= limits.seconds
-        ):
+        if limits.seconds is not None and self.elapsed is not None and (spent := self.elapsed()) >= limits.seconds:
             return self._done("budget", reason=f"{spent:.1f} of {limits.seconds:g} seconds have passed")
         return None
 
@@ -268,9 +264,7 @@ class _Run:
         cancelled = results if isinstance(results, Cancelled) else None
         ran = [call for call in calls if call.runs and id(call) not in settled]
         given = _by_call([] if cancelled else results, ran) | settled
-        reason = (
-            missing if cancelled is None else f"{cancelled.reason} before there was a result; it may have run"
-        )
+        reason = missing if cancelled is None else f"{cancelled.reason} before there was a result; it may have run"
         ordered = [_result_of(call, given, reason) for call in calls]
         self.added += [Message("tool", [result]) for result in ordered]
         if cancelled is not None:
@@ -328,6 +322,4 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
         return other if one is None else one
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
     pairs = {name: (getattr(one, name), getattr(other, name)) for name in names}
-    return Usage(
-        **{name: None if pair == (None, None) else sum(filter(None, pair)) for name, pair in pairs.items()}
-    )
+    return Usage(**{name: None if pair == (None, None) else sum(filter(None, pair)) for name, pair in pairs.items()})

@@ -23,9 +23,7 @@ from toolwire.types import (
     Usage,
 )
 
-Ending = Literal[
-    "answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"
-]
+Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
 MAX_TURNS = 25
 # The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
 ANSWER = "__structured_output__"
@@ -132,5 +130,5 @@ class Cancelled(Struct, frozen=True):
     response: Response | None = None
 
 
-Step = AskModel | RunTools | Done
+LoopStep = AskModel | RunTools | Done
 Outcome = Response | Error | Broken | Cancelled | list[ToolResult]

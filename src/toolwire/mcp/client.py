@@ -25,7 +25,7 @@ from toolwire.mcp.targets import Http, Stdio, Terms
 from toolwire.resolvers.protocol import Resolver
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, failure, invalid
-from toolwire.work.waiting import Ask, Steps, is_loop_running
+from toolwire.work.waiting import Ask, Work, is_loop_running
 
 T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class McpResolver(Resolver):
         line = self._kept.line
         return None if line is None else line.tools
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call on the server, as steps."""
         del context
         tools = self._tools()

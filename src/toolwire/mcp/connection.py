@@ -50,7 +50,7 @@ LISTEN_AGAIN_AT_MOST = 60.0
 REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 
 
-class Wire(JSONRPCDispatcher[TransportContext]):
+class _KeptAnswers(JSONRPCDispatcher[TransportContext]):
     """Keeps answers about tools as they came; in their place the session gets what it takes without fault."""
 
     def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:
@@ -118,9 +118,7 @@ STAND_INS: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 class Connection:
     """A connection; `listed` is told each new listing. It is made, used and closed on one loop."""
 
-    def __init__(
-        self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None]
-    ) -> None:
+    def __init__(self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None]) -> None:
         self._target = target
         self._terms = terms
         self._listed = listed
@@ -129,7 +127,7 @@ class Connection:
         self._over = asyncio.Event()
         self._changed = asyncio.Event()
         self._problem = ""
-        self._wire: Wire
+        self._wire: _KeptAnswers
         self._session: ClientSession
         self._task: asyncio.Task[None] | None = None
 
@@ -167,7 +165,7 @@ class Connection:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 streams = self._child.streams() if self._child else http_streams(self._http, self._terms)
-                self._wire = Wire(*await stack.enter_async_context(streams), self._over.set)
+                self._wire = _KeptAnswers(*await stack.enter_async_context(streams), self._over.set)
                 self._session = await stack.enter_async_context(
                     ClientSession(
                         dispatcher=self._wire,
@@ -187,9 +185,7 @@ class Connection:
             if not self._ready.done():
                 reason = "; ".join(filter(None, (self._problem, self._child.fate if self._child else "")))
                 label = self._target.label
-                self._ready.set_exception(
-                    ServerUnavailable(f"{label} cannot be used: {reason or 'it ended at once'}")
-                )
+                self._ready.set_exception(ServerUnavailable(f"{label} cannot be used: {reason or 'it ended at once'}"))
 
     @property
     def _http(self) -> Http:
@@ -216,9 +212,7 @@ class Connection:
         found: list[Tool] = []
         cursor, seen = None, set[str]()
         while len(seen) < MAX_PAGES and len(found) < MAX_TOOLS:
-            page = await self._session.list_tools(
-                params=PaginatedRequestParams(cursor=cursor) if cursor else None
-            )
+            page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
             answer = self._wire.answer(page)
             found += self._read_page(answer, {tool.name for tool in page.tools})
             cursor = answer.get("nextCursor")

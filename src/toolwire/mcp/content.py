@@ -34,9 +34,7 @@ def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
     """Read the result of `tools/call`; structured content stands in where there is no other."""
     if body.get("resultType") not in (None, "complete"):
         wanted = body.get("resultType")
-        return failure(
-            call, f"{FAILED}the server did not finish: it gave {wanted!r}, which nobody here takes up"
-        )
+        return failure(call, f"{FAILED}the server did not finish: it gave {wanted!r}, which nobody here takes up")
     blocks = body.get("content")
     parts = [decode_part(block) for block in blocks] if isinstance(blocks, list) else []
     structured = body.get("structuredContent")
@@ -140,9 +138,7 @@ def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
                 media_type = rest.get("mimeType")
                 fields |= {"media_type": media_type} if isinstance(media_type, str) else {}
                 return KINDS[kind](url=uri, **fields)
-    said = [
-        value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value
-    ]
+    said = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
     link = f"[resource {uri}]"
     return Text(
         sayable(" ".join([link, *dict.fromkeys(said)])),

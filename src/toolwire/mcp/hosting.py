@@ -181,9 +181,7 @@ def _security_of(host: str, hosts: Collection[str] | None) -> Any:
     from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - the extra may be absent
 
     if isinstance(hosts, str) or (hosts is None and host not in LOOPBACK):
-        raise InvalidField(
-            "hosts", "must list the names by which clients reach it, as HOST:PORT", path="mcp.serve"
-        )
+        raise InvalidField("hosts", "must list the names by which clients reach it, as HOST:PORT", path="mcp.serve")
     names = [name for own in LOOPBACK for name in _with_ports(own)] if host in LOOPBACK else []
     names += hosts or ()
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]

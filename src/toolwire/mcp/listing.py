@@ -56,6 +56,4 @@ def schema_of(tool: Tool) -> dict[str, Any]:
 
 def bare(listed: dict[str, Any]) -> dict[str, Any]:
     """Say only what cannot be wrong of a tool that MCP would not take as it is."""
-    return {key: listed[key] for key in ("name", "description") if key in listed} | {
-        "inputSchema": {"type": "object"}
-    }
+    return {key: listed[key] for key in ("name", "description") if key in listed} | {"inputSchema": {"type": "object"}}

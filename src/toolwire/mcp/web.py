@@ -21,7 +21,7 @@ BAD = 400
 MISSING = 404  # the session reads it by itself: an unknown method, or a session that is no more
 
 
-class Guarded(httpx2.AsyncClient):
+class _GuardedClient(httpx2.AsyncClient):
     """A client whose failures are answers, and whose answers have a limit."""
 
     def __init__(self, limit: int, **options: Any) -> None:
@@ -85,9 +85,7 @@ def _answer(request: httpx2.Request, reason: str, status: int = 502) -> httpx2.R
     """Answer a request with an error that the session gives to the one who waits for it."""
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": INTERNAL_ERROR, "message": reason}}
     headers = {"content-type": "application/json"}
-    return httpx2.Response(
-        max(status, BAD), headers=headers, content=json.dumps(error).encode(), request=request
-    )
+    return httpx2.Response(max(status, BAD), headers=headers, content=json.dumps(error).encode(), request=request)
 
 
 @contextlib.asynccontextmanager
@@ -96,9 +94,7 @@ async def http_streams(target: Http, terms: Terms) -> AsyncIterator[tuple[Any, A
     timeout = httpx2.Timeout(terms.connect_timeout, read=None)
     headers = {"accept-encoding": "identity", **target.headers}
     async with (
-        Guarded(terms.max_message, timeout=timeout, headers=headers) as client,
-        streamable_http_client(
-            target.url, http_client=client, max_sse_event_size=terms.max_message
-        ) as streams,
+        _GuardedClient(terms.max_message, timeout=timeout, headers=headers) as client,
+        streamable_http_client(target.url, http_client=client, max_sse_event_size=terms.max_message) as streams,
     ):
         yield streams

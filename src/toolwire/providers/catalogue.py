@@ -127,7 +127,7 @@ class Layer(Struct, frozen=True, forbid_unknown_fields=True):
     retirements: tuple[Retirement, ...] = ()
 
 
-class Document(Struct, frozen=True, forbid_unknown_fields=True):
+class _CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A catalogue file: its layers, oldest first."""
 
     layers: tuple[Layer, ...]
@@ -161,7 +161,7 @@ class Catalogue:
     def load(cls, given: str | Path | Mapping[str, Any] | None = None) -> Self:
         """Read a JSON file, or a map of the same shape; the built-in data when given none."""
         if isinstance(given, Mapping):
-            layers = _convert(given, Document, "catalogue").layers
+            layers = _convert(given, _CatalogueFile, "catalogue").layers
         else:
             layers = _read(BUILT_IN if given is None else Path(given)).layers
         return cls(
@@ -170,9 +170,7 @@ class Catalogue:
             [_dated(entry, layer.as_of, layer.source) for layer in layers for entry in layer.retirements],
         )
 
-    def with_models(
-        self, overrides: Overrides, *, as_of: str = "undated", source: str = "override"
-    ) -> "Catalogue":
+    def with_models(self, overrides: Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
         """Return a catalogue in which these win: a map changes the fields that it names, a Model all."""
         if not isinstance(overrides, Mapping):
             raise InvalidField("overrides", "must be a map of model names to fields")
@@ -248,9 +246,7 @@ class Catalogue:
         local = found.local if found else traits is not None and traits.local
         if local and context_window is not None and context_window < CONTEXT_FOR_TOOLS:
             least = f"{CONTEXT_FOR_TOOLS // 1000}k"
-            hints.insert(
-                0, f"a context of {context_window} tokens is below {least}, too small for local tool use"
-            )
+            hints.insert(0, f"a context of {context_window} tokens is below {least}, too small for local tool use")
         return (*hints, *self._retirement_hints(name))
 
     def _retirement_hints(self, name: str) -> list[str]:
@@ -369,7 +365,7 @@ def _plain_value(value: object, field: str, path: str) -> Any:
         raise InvalidField(field, f"must be plain data: {problem}", path=path) from problem
 
 
-Kind = TypeVar("Kind", Model, Document)
+Kind = TypeVar("Kind", Model, _CatalogueFile)
 
 
 def _convert(given: Mapping[str, Any], kind: type[Kind], path: str) -> Kind:
@@ -379,10 +375,10 @@ def _convert(given: Mapping[str, Any], kind: type[Kind], path: str) -> Kind:
         raise _invalid(problem, path) from problem
 
 
-def _read(file: Path) -> Document:
+def _read(file: Path) -> _CatalogueFile:
     data = file.read_bytes()
     try:
-        return msgspec.json.decode(data, type=Document)
+        return msgspec.json.decode(data, type=_CatalogueFile)
     except msgspec.ValidationError as problem:
         raise _invalid(problem, str(file)) from problem
     except msgspec.DecodeError as problem:

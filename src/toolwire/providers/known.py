@@ -231,9 +231,7 @@ PROVIDERS: dict[str, Provider] = {
         ),
         _compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", capabilities=OLD),
         _compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", capabilities=OLD),
-        _compatible(
-            "fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", capabilities=OLD
-        ),
+        _compatible("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", capabilities=OLD),
         _compatible("vllm", "http://localhost:8000/v1", "VLLM_API_KEY", capabilities=OLD, local=True),
         _compatible(
             "llama.cpp",
@@ -324,9 +322,7 @@ def _of_map(given: Mapping[str, Any]) -> Provider:
         return preset.placed().with_options(**{key: value for key, value in fields.items() if key != "name"})
     missing = [key for key in ("dialect", "base_url") if key not in fields]
     if missing:
-        raise InvalidField(
-            missing[0], "must be said of a provider that is not among the known ones", path="provider"
-        )
+        raise InvalidField(missing[0], "must be said of a provider that is not among the known ones", path="provider")
     made = Provider(
         name=str(fields.pop("name", "custom")), dialect=fields.pop("dialect"), base_url=fields.pop("base_url")
     )

@@ -7,7 +7,7 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.handler import Handler, handlers_of
 from toolwire.resolvers.protocol import Resolver
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.waiting import Steps
+from toolwire.work.waiting import Work
 
 
 class AgentResolver(Resolver):
@@ -35,7 +35,7 @@ class AgentResolver(Resolver):
             raise UnknownTool(name, self._handlers)
         return found
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps."""
         return (yield from self.handler(call.name).resolving(call, context))
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from toolwire.errors import UnknownTool
 from toolwire.resolvers.protocol import Resolver, check_resolver, fields_of, recipe_of, resolving, tools_of
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.waiting import Steps
+from toolwire.work.waiting import Work
 
 HERE = "."
 
@@ -23,9 +23,7 @@ class Composition(Resolver):
 
     def __init__(self, resolvers: Iterable[Any] = ()) -> None:
         pairs = [given if type(given) is tuple else (given, HERE) for given in resolvers]
-        self.resolvers = [
-            (bound_to(resolver, cwd, place), cwd) for place, (resolver, cwd) in enumerate(pairs)
-        ]
+        self.resolvers = [(bound_to(resolver, cwd, place), cwd) for place, (resolver, cwd) in enumerate(pairs)]
 
     @classmethod
     def new(cls, resolvers: Iterable[Any]) -> "Composition":
@@ -36,7 +34,7 @@ class Composition(Resolver):
         """List the tools of all resolvers, in their order."""
         return [tool for resolver, _ in self.resolvers for tool in tools_of(resolver)]
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps."""
         for resolver, _ in self.resolvers:
             try:

@@ -23,9 +23,9 @@ from toolwire.resolvers.failures import rescuing
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.ran import Record
-from toolwire.work.results import FAILED, CallEnding, Note, answer_of, failure, invalid
-from toolwire.work.waiting import Ask, Emit, Steps, arun, run, wait
+from toolwire.work.ran import CallRecord
+from toolwire.work.results import FAILED, CallEnding, CallNote, answer_of, failure, invalid
+from toolwire.work.waiting import Ask, Emit, Work, arun, run, wait
 
 OUTPUT_LIMIT = 100_000
 MAX_CALLS = 128
@@ -109,9 +109,7 @@ def _refusal(call: ToolCall, place: int, ids: dict[str, int], limits: Limits) ->
     if place >= limits.calls:
         return failure(call, f"not run: a turn may have {limits.calls} calls")
     if call.id is not None and ids.get(call.id, 1) > 1:
-        return failure(
-            call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it"
-        )
+        return failure(call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it")
     if not call.runs:
         return invalid(call, [call.error or "they were cut off"])
     return None
@@ -144,21 +142,21 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
     return groups
 
 
-def working(job: Job, resolve: Any, context: Any, record: Record | None = None) -> Steps[ToolResult]:
+def working(job: Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
     """Run one job to its result, as steps; only what stops the program is raised."""
     steps = _working(job, resolve, context)
     return (yield from steps if record is None else record.keeping(job.call, steps))
 
 
-def _working(job: Job, resolve: Any, context: Any) -> Steps[ToolResult]:
+def _working(job: Job, resolve: Any, context: Any) -> Work[ToolResult]:
     if job.result is not None:
-        yield Emit(Note("invalid"))
+        yield Emit(CallNote("invalid"))
         return job.result
     call = job.call
     try:
         result = yield from _asking(resolve, call, context)
     except UnknownTool as problem:
-        yield Emit(Note("unknown_tool"))
+        yield Emit(CallNote("unknown_tool"))
         known = ", ".join(problem.known) or "none"
         return failure(call, f"unknown tool {call.name!r}. Available: {known}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
@@ -166,7 +164,7 @@ def _working(job: Job, resolve: Any, context: Any) -> Steps[ToolResult]:
     return cut_to(result, job.output)
 
 
-def _asking(resolve: Any, call: ToolCall, context: Any) -> Steps[ToolResult]:
+def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
     """Ask a session, a resolver or a function."""
     if hasattr(resolve, "available_tools") and not callable(resolve):
         return (yield from dispatching(resolve, call, context))
@@ -205,7 +203,7 @@ def execute(
     context: Any = None,
     limits: Limits | None = None,
     cancel: Cancel | None = None,
-    record: Record | None = None,
+    record: CallRecord | None = None,
     **said: Any,
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
@@ -231,9 +229,7 @@ def limits_of(limits: Limits | None, said: dict[str, Any]) -> Limits:
     return replace(limits or USUAL, **said) if said else limits or USUAL
 
 
-def prepare_jobs(
-    calls: Iterable[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits
-) -> list[Job]:
+def prepare_jobs(calls: Iterable[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits) -> list[Job]:
     """Say how each call is run; tools that nobody gave are those of what resolves the calls."""
     if tools is None:
         listed = getattr(resolve, "available_tools", None)
@@ -250,7 +246,7 @@ async def aexecute(
     context: Any = None,
     limits: Limits | None = None,
     cancel: Cancel | None = None,
-    record: Record | None = None,
+    record: CallRecord | None = None,
     **said: Any,
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
@@ -266,9 +262,9 @@ class _Running(Struct, frozen=True):
     context: Any
     limits: Limits
     cancel: Cancel | None
-    record: Record | None
+    record: CallRecord | None
 
-    def steps(self, job: Job) -> Steps[ToolResult]:
+    def steps(self, job: Job) -> Work[ToolResult]:
         return working(job, self.resolve, self.context, self.record)
 
     def ended(self, job: Job, reason: str, ending: CallEnding) -> ToolResult:

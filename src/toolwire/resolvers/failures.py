@@ -12,14 +12,14 @@ from collections.abc import Collection
 from toolwire.scrubbing import scrub, scrub_text, secrets_of
 from toolwire.types import ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import FAILED, Wanted, failure
-from toolwire.work.waiting import Emit, Steps
+from toolwire.work.results import FAILED, SecretsWanted, failure
+from toolwire.work.waiting import Emit, Work
 
 logger = logging.getLogger("toolwire")
 LONGEST = 4000
 
 
-def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> Steps[ToolResult]:
+def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> Work[ToolResult]:
     """Log what was raised, and give the result that says so."""
     given = input_of(call)
     secrets = [*(yield from secrets_around()), *secrets_of(given, sensitive)]
@@ -29,9 +29,9 @@ def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] 
     return failure(call, FAILED + scrub_text(text_of(problem), secrets))
 
 
-def secrets_around() -> Steps[Collection[str]]:
+def secrets_around() -> Work[Collection[str]]:
     """Ask what is secret in the run, if there is one."""
-    return (yield Emit(Wanted())) or ()
+    return (yield Emit(SecretsWanted())) or ()
 
 
 def told(problem: BaseException, secrets: Collection[str]) -> str:

@@ -16,8 +16,8 @@ from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.forms import copied
 from toolwire.schema.validation import Validator
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import Note, answer_of, failure, invalid, result_of
-from toolwire.work.waiting import Ask, Emit, Steps, places_of
+from toolwire.work.results import CallNote, answer_of, failure, invalid, result_of
+from toolwire.work.waiting import Ask, Emit, Work, places_of
 
 Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
 
@@ -57,14 +57,10 @@ class Handler:
             return [call.error or "they were cut off"]
         if call.custom or self.tool.custom:
             mixed = call.custom != self.tool.custom
-            return (
-                ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"]
-                if mixed
-                else []
-            )
+            return ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if mixed else []
         return self.validator.problems(call.arguments) if self.validator is not None else []
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run the call, and give its result."""
         bound: tuple[Sequence[Any], dict[str, Any]] = ((), {})
         problems = self.problems(call)
@@ -74,7 +70,7 @@ class Handler:
             except InvalidField as problem:
                 problems = [f"field {problem.field}: {problem.reason}"]
         if problems:
-            yield Emit(Note("invalid"))
+            yield Emit(CallNote("invalid"))
             return invalid(call, problems)
         try:
             value = yield Ask(self.function, *bound)
@@ -141,9 +137,7 @@ def _of_function(given: FunctionTool) -> Handler:
         bind: Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
     else:
         bind = signature.bind
-    return Handler(
-        given.tool, function, bind, sensitive=given.sensitive, preview=given.preview, read=result_of
-    )
+    return Handler(given.tool, function, bind, sensitive=given.sensitive, preview=given.preview, read=result_of)
 
 
 def _of_object(given: Any) -> Handler:

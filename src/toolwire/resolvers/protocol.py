@@ -15,7 +15,7 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.failures import rescuing
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, answer_of, failure
-from toolwire.work.waiting import Ask, Steps, answer, arun, places_of
+from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
 UNKNOWN = "Unknown tool: "
 
@@ -38,7 +38,7 @@ class Resolver:
         """List the tools."""
         raise NotImplementedError
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ def fields_of(resolver: Any, name: str) -> list[str]:
         return ["*"]
 
 
-def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
     """Ask any resolver; its failure is an error result, and only a name that is not its own is raised."""
     steps = getattr(resolver, "resolving", None)
     if steps is not None:
@@ -124,6 +124,4 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolR
 def _names(text: str, name: str) -> bool:
     """Whether `Unknown tool: NAME` names just this tool: a tool's own error may begin like that."""
     rest = text.removeprefix(UNKNOWN)
-    return rest == name or (
-        rest.startswith(name) and not (rest[len(name)].isalnum() or rest[len(name)] in "_-./:")
-    )
+    return rest == name or (rest.startswith(name) and not (rest[len(name)].isalnum() or rest[len(name)] in "_-./:"))

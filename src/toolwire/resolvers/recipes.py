@@ -19,7 +19,7 @@ from toolwire.resolvers.failures import text_of
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
 from toolwire.work.results import failure, result_of
-from toolwire.work.waiting import Ask, Steps, Together, places_of
+from toolwire.work.waiting import Ask, Together, Work, places_of
 
 BROKEN = "Recipe evaluation error: "
 NOTHING = "No results produced."
@@ -61,7 +61,7 @@ class StepError(Struct, frozen=True):
     reason: str
 
 
-def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
     """Run a call: by its recipe, if the resolver has one, else directly."""
     recipe = recipe_of(resolver, call.name) if call.runs else None
     if recipe is None:
@@ -109,7 +109,7 @@ def _step_of(given: Any, path: str) -> Step:
     raise InvalidField("step", "must be a map of tool, arguments and label", path=path)
 
 
-def _follow(plan: Plan, resolver: Any, context: Any) -> Steps[Any]:
+def _follow(plan: Plan, resolver: Any, context: Any) -> Work[Any]:
     serial: list[StepResult] = []
     parallel: list[StepResult] = []
     errors: list[StepError] = []
@@ -134,7 +134,7 @@ def _follow(plan: Plan, resolver: Any, context: Any) -> Steps[Any]:
     return (yield Ask(plan.compose, (found,) if whole else tuple(found.values())))
 
 
-def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any) -> Steps[Any]:
+def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any) -> Work[Any]:
     """Do one step; what goes wrong is its error."""
     label = step.label or step.tool
     try:
@@ -164,9 +164,7 @@ def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors:
     parts: list[str] = []
     if serial:
         parts.append("## Sequential Results")
-        parts += [
-            f"### Step {number}: {one.label}\n\n{_words(one.content)}" for number, one in enumerate(serial, 1)
-        ]
+        parts += [f"### Step {number}: {one.label}\n\n{_words(one.content)}" for number, one in enumerate(serial, 1)]
     if parallel:
         parts.append("## Additional Results")
         parts += [f"### {one.label}\n\n{_words(one.content)}" for one in parallel]

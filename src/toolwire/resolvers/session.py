@@ -12,7 +12,7 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.protocol import check_resolver, fields_of, tools_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.waiting import Steps, answer, arun
+from toolwire.work.waiting import Work, answer, arun
 
 
 class Session:
@@ -34,7 +34,7 @@ class Session:
         """Run a call without blocking the event loop, and give its result."""
         return await arun(self.resolving(call))
 
-    def resolving(self, call: ToolCall, _context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, _context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps; the context is that of the session."""
         if call.name not in self._names:
             raise UnknownTool(call.name, self._declared())
@@ -57,9 +57,7 @@ class Session:
         return fields_of(self._resolver, name) if name in self._names else []
 
 
-def prepare(
-    resolver: Any, names: Collection[str] | None, context: Any = None
-) -> tuple[list[Tool], Session | None]:
+def prepare(resolver: Any, names: Collection[str] | None, context: Any = None) -> tuple[list[Tool], Session | None]:
     """Give the declared tools, each name once, and what resolves their calls; without any, `([], None)`."""
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")

@@ -25,8 +25,8 @@ from toolwire.resolvers.protocol import (
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import Note, failure
-from toolwire.work.waiting import Ask, Emit, Steps, places_of, run
+from toolwire.work.results import CallNote, failure
+from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger = logging.getLogger("toolwire")
 DENIED = "the call was not approved"
@@ -35,9 +35,7 @@ DENIED = "the call was not approved"
 class Renamed(Resolver):
     """A resolver whose tools go by other names; a name that gives None is left out."""
 
-    def __init__(
-        self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]
-    ) -> None:
+    def __init__(self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]) -> None:
         self.resolver = check_resolver(resolver, "resolver")
         self._outer = outer
         self._inner = inner
@@ -45,11 +43,7 @@ class Renamed(Resolver):
     def available_tools(self) -> list[Tool]:
         """List the tools by their outer names."""
         named = [(tool, self._outer(tool.name)) for tool in tools_of(self.resolver)]
-        return [
-            tool if tool.name == name else replace(tool, name=name)
-            for tool, name in named
-            if name is not None
-        ]
+        return [tool if tool.name == name else replace(tool, name=name) for tool, name in named if name is not None]
 
     def _own(self, name: str) -> str:
         """Give the inner name; what has none is unknown here."""
@@ -58,7 +52,7 @@ class Renamed(Resolver):
             raise UnknownTool(name, [tool.name for tool in self.available_tools()])
         return inner
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps."""
         inner = self._own(call.name)
         try:
@@ -143,7 +137,7 @@ class Approved(Renamed):
         self._ask = ask
         self._only = None if only is None else frozenset(only)
 
-    def resolving(self, call: ToolCall, context: Any = None) -> Steps[ToolResult]:
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Ask, and run the call if the answer is yes."""
         if self._only is None or call.name in self._only:
             refusal = yield from self.asking(call, context)
@@ -158,13 +152,13 @@ class Approved(Renamed):
             return recipe
         return lambda arguments: run(self._planning(ToolCall(None, name, arguments), recipe))
 
-    def _planning(self, call: ToolCall, recipe: Callable[[dict[str, Any]], Any]) -> Steps[Any]:
+    def _planning(self, call: ToolCall, recipe: Callable[[dict[str, Any]], Any]) -> Work[Any]:
         refusal = yield from self.asking(call)
         if refusal is not None:
             raise ToolError(str(refusal.content))
         return (yield Ask(recipe, (call.arguments,)))
 
-    def asking(self, call: ToolCall, context: Any = None) -> Steps[ToolResult | None]:
+    def asking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
         """Ask whether a call may be run; its refusal is the result of the call."""
         if not any(tool.name == call.name for tool in self.available_tools()):
             raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
@@ -177,9 +171,9 @@ class Approved(Renamed):
             logger.error("nobody could be asked whether %r may run\n%s", call.name, why)  # noqa: TRY400 - scrubbed
             answer = "nobody could be asked"
         if answer is True:
-            yield Emit(Note(approval="granted"))
+            yield Emit(CallNote(approval="granted"))
             return None
-        yield Emit(Note("denied", "denied"))
+        yield Emit(CallNote("denied", "denied"))
         return failure(call, f"{DENIED}: {answer}" if isinstance(answer, str) and answer else DENIED)
 
     def _shown(self, call: ToolCall, context: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolwire.errors import InvalidSchema
 from toolwire.schema.conjunction import SEES_THROUGH, any_of, as_list, conjoin, exact, merge, same
-from toolwire.schema.document import MAX_DEPTH, Document, measure, too_deep
+from toolwire.schema.document import MAX_DEPTH, RootSchema, measure, too_deep
 from toolwire.schema.draft import present, replace
 from toolwire.schema.site import Site
 from toolwire.schema.targets import CONSTRAINTS, Schema
@@ -20,7 +20,7 @@ _PAIRED_UP_TO = 16
 _LOOK_INTO = 4
 
 
-def _resolved(raw: Any, document: Document) -> Schema:
+def _resolved(raw: Any, document: RootSchema) -> Schema:
     """Follow a chain of plain references to a subschema."""
     node = present(raw, "")
     for _ in range(_LOOK_INTO):
@@ -36,14 +36,10 @@ def _literals(node: Schema) -> set[str] | None:
     return set(map(exact, node["enum"])) if "enum" in node else None
 
 
-def _disjoint(first: Any, second: Any, document: Document, depth: int = _LOOK_INTO) -> bool:
+def _disjoint(first: Any, second: Any, document: RootSchema, depth: int = _LOOK_INTO) -> bool:
     """Whether it is plain to see that no value fits both."""
     left, right = _resolved(first, document), _resolved(second, document)
-    if (
-        "type" in left
-        and "type" in right
-        and "type" in merge({"type": left["type"]}, {"type": right["type"]})[1]
-    ):
+    if "type" in left and "type" in right and "type" in merge({"type": left["type"]}, {"type": right["type"]})[1]:
         return True
     ours, theirs = _literals(left), _literals(right)
     if ours is not None and theirs is not None:
@@ -59,7 +55,7 @@ def _disjoint(first: Any, second: Any, document: Document, depth: int = _LOOK_IN
     )
 
 
-def _exclusive(branches: list[Any], document: Document) -> bool:
+def _exclusive(branches: list[Any], document: RootSchema) -> bool:
     return len(branches) <= _PAIRED_UP_TO and all(
         _disjoint(first, second, document) for first, second in combinations(branches, 2)
     )
@@ -174,11 +170,7 @@ def _union(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
 
 def _distinction(shape: Schema, base: Schema, required: list[str]) -> Schema:
     """Say in few words what tells one alternative from the others."""
-    out = {
-        key: value
-        for key, value in shape.items()
-        if key not in ("type", "properties", "additionalProperties")
-    }
+    out = {key: value for key, value in shape.items() if key not in ("type", "properties", "additionalProperties")}
     out = {key: value for key, value in out.items() if key not in base or not same(value, base[key])}
     literal = {
         name: {key: said[key] for key in ("const", "enum") if key in said}

@@ -41,9 +41,7 @@ class _OpenParameters(_Parameters, forbid_unknown_fields=True, gc=False):
 
 _USUAL: Mapping[str, type[_Parameters]] = {"ollama": _Parameters, "gemini": _OpenParameters}
 _TEXTS = frozenset({"title", "description"})
-_STRUCTURE = frozenset(
-    {"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"}
-)
+_STRUCTURE = frozenset({"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"})
 _BELOW = _STRUCTURE - {"type"}
 _OBJECT = frozenset({"properties", "required", "additionalProperties"})
 _NOT_OBJECT = frozenset({"items", "prefixItems", "anyOf", "enum", "const"})
@@ -118,9 +116,7 @@ def _is_open_object(node: Schema, left: int, target: Target) -> bool:
 def is_plain(node: Schema, target: Target) -> bool:
     """Whether a subschema is a scalar type and a description, which goes everywhere as it is."""
     size = len(node)
-    return node.get("type") in target.scalars and (
-        size == 1 or (size == 2 and type(node.get("description")) is str)
-    )
+    return node.get("type") in target.scalars and (size == 1 or (size == 2 and type(node.get("description")) is str))
 
 
 def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
@@ -240,9 +236,7 @@ def _union_conforms(node: Schema, target: Target, below: list[Any]) -> bool:
         return False
     if (target.pure_unions or not target.type_lists) and node.keys() & CONSTRAINTS != {"anyOf"}:
         return False
-    if target.nullable and any(
-        type(branch) is not dict or branch.get("type") == "NULL" for branch in branches
-    ):
+    if target.nullable and any(type(branch) is not dict or branch.get("type") == "NULL" for branch in branches):
         return False
     below += branches
     return True

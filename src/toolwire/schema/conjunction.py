@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
-from toolwire.schema.document import MAX_DEPTH, Document
+from toolwire.schema.document import MAX_DEPTH, RootSchema
 from toolwire.schema.draft import present, settle_evaluated
 from toolwire.schema.targets import CONSTRAINTS, IDENTIFIERS, Schema
 
@@ -129,8 +129,7 @@ def _shape(first: Schema, second: Schema) -> Schema:
     if "patternProperties" in first and "patternProperties" in second:
         ours, theirs = first["patternProperties"], second["patternProperties"]
         shape["patternProperties"] = {
-            pattern: both(ours.get(pattern, True), theirs.get(pattern, True))
-            for pattern in {**ours, **theirs}
+            pattern: both(ours.get(pattern, True), theirs.get(pattern, True)) for pattern in {**ours, **theirs}
         }
     return shape
 
@@ -160,7 +159,7 @@ def merge(first: Schema, second: Schema) -> tuple[Schema, Schema]:
 
 
 def _members(
-    view: Schema, document: Document, path: str, trail: frozenset[str]
+    view: Schema, document: RootSchema, path: str, trail: frozenset[str]
 ) -> tuple[list[Schema], frozenset[str]]:
     """List what holds at once, in order, without references; also give the references written out for it."""
     members: list[Schema] = []
@@ -188,13 +187,11 @@ def _refuse_return(ref: str, route: tuple[str, ...], trail: frozenset[str], path
             f"$ref {ref!r} leads back to itself, so it cannot be written out in its place", path=place
         )
     if len(route) >= MAX_DEPTH:
-        raise InvalidSchema(
-            f"more than {MAX_DEPTH} references follow each other, the last is {ref!r}", path=path
-        )
+        raise InvalidSchema(f"more than {MAX_DEPTH} references follow each other, the last is {ref!r}", path=path)
 
 
 def conjoin(
-    view: Schema, document: Document, path: str, trail: frozenset[str]
+    view: Schema, document: RootSchema, path: str, trail: frozenset[str]
 ) -> tuple[Schema, frozenset[str], list[str]]:
     """Write out `$ref` and `allOf`; also give the references on the way and the annotations that are lost."""
     (joined, *members), trail = _members(view, document, path, trail)

@@ -110,7 +110,7 @@ def pointer_step(name: str) -> str:
     return escaped.replace("%", "%25")
 
 
-class Document:
+class RootSchema:
     """A root schema, what its references point to, and how much writing them out has cost so far."""
 
     __slots__ = ("_anchors", "_base", "_sizes", "_spent", "root")
@@ -133,9 +133,7 @@ class Document:
         """Find the subschema that a reference points to."""
         fragment = ref.removeprefix(self._base) if self._base and "#" in ref else ref
         if not fragment.startswith("#"):
-            raise InvalidSchema(
-                f"$ref {ref!r} points outside of the schema; move what it names into $defs", path=path
-            )
+            raise InvalidSchema(f"$ref {ref!r} points outside of the schema; move what it names into $defs", path=path)
         found, value = self._look_up(fragment[1:])
         if not found or not isinstance(value, dict | bool):
             raise InvalidSchema(f"$ref {ref!r} points to no schema in this document", path=path)

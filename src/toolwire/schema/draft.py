@@ -75,9 +75,7 @@ FORMS: Mapping[str, tuple[Check, str]] = {
     **_each("anyOf oneOf prefixItems", _is_some, "a list of at least one schema"),
     **_each("allOf", _is_list, "a list of schemas"),
     **_each("items", _is_items, "a schema"),
-    **_each(
-        "additionalProperties additionalItems propertyNames contains not if then else", _is_schema, "a schema"
-    ),
+    **_each("additionalProperties additionalItems propertyNames contains not if then else", _is_schema, "a schema"),
     **_each("unevaluatedItems unevaluatedProperties", _is_schema, "a schema"),
     **_each("enum", _is_some, "a list of at least one value"),
     **_each("minimum maximum", is_number, "a number"),

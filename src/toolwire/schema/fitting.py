@@ -17,7 +17,7 @@ from toolwire.errors import InvalidSchema
 from toolwire.schema.alternatives import flatten, unite
 from toolwire.schema.conformance import conforms, is_plain
 from toolwire.schema.conjunction import as_list, conjoin, merge, same
-from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, Document, measure, too_deep
+from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, measure, too_deep
 from toolwire.schema.draft import present, replace
 from toolwire.schema.kinds import (
     infer_type,
@@ -95,7 +95,7 @@ def _without_loose(schema: Schema, target: Target) -> Fitted | None:
 
 
 def _fit_whole(schema: Schema, rules: Target) -> Fitted:
-    document = Document(schema)
+    document = RootSchema(schema)
     document.spend(measure(schema), "")
     references = References(document)
     site = Site(rules, document, references, [], root=True)
@@ -124,9 +124,7 @@ def _as_object(view: Schema) -> Schema:
         view = {"type": "object", **view}
     elif not is_object(view):
         kinds = " or ".join(as_list(view["type"]))
-        raise InvalidSchema(
-            f"the parameters of a tool are an object, not {kinds}; make it a property", path="type"
-        )
+        raise InvalidSchema(f"the parameters of a tool are an object, not {kinds}; make it a property", path="type")
     elif view["type"] != "object":
         view = {**view, "type": "object"}
     return view if "properties" in view else {**view, "properties": {}}
@@ -293,16 +291,12 @@ def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Sch
             continue
         if keyword in SPOKEN and can_describe and not _may_go(keyword, value):
             spoken[keyword] = value
-            site.note(
-                keyword, "described", f"{site.target.name} cannot say this here; it stands in the description"
-            )
+            site.note(keyword, "described", f"{site.target.name} cannot say this here; it stands in the description")
         else:
             site.note(keyword, "dropped", _why_dropped(keyword, value, site.target))
     if not spoken:
         return out
-    text = ", ".join(
-        f"{keyword}: {json.dumps(spoken[keyword], ensure_ascii=False)}" for keyword in sorted(spoken)
-    )
+    text = ", ".join(f"{keyword}: {json.dumps(spoken[keyword], ensure_ascii=False)}" for keyword in sorted(spoken))
     site.document.spend(len(text) // TEXT_UNIT, site.path)
     before = out.get("description")
     return {**out, "description": f"{before} ({text})" if before else f"({text})"}

@@ -166,9 +166,7 @@ def settle_items(view: Schema, site: Site) -> Schema:
     view = _ended(view)
     if "prefixItems" in view and "prefixItems" not in site.target.keywords:
         rest = view.get("items")
-        members = _distinct(
-            [*view["prefixItems"], rest] if isinstance(rest, dict) and rest else view["prefixItems"]
-        )
+        members = _distinct([*view["prefixItems"], rest] if isinstance(rest, dict) and rest else view["prefixItems"])
         return {**view, "items": any_of(members)}
     if site.target.typed and "items" not in view and "array" in as_list(view.get("type")):
         return {**view, "items": {}}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from toolwire.schema.conjunction import as_list, same
-from toolwire.schema.document import MAX_DEPTH, Document
+from toolwire.schema.document import MAX_DEPTH, RootSchema
 from toolwire.schema.draft import is_number, present
 from toolwire.schema.kinds import is_kind
 from toolwire.schema.targets import COMBINERS, OBJECT_KEYWORDS, Schema
@@ -74,7 +74,7 @@ class _Pruning:
     __slots__ = ("_document", "_fits", "_views")
 
     def __init__(self, schema: Schema) -> None:
-        self._document = Document(schema)
+        self._document = RootSchema(schema)
         self._views: dict[int, tuple[Any, Schema]] = {}
         self._fits: dict[tuple[int, int, _Reading], tuple[Any, bool]] = {}
 
@@ -187,9 +187,7 @@ def _of_property(nodes: list[Schema], name: str) -> list[Any]:
     return said + [
         node["additionalProperties"]
         for node in nodes
-        if "additionalProperties" in node
-        and name not in node.get("properties", ())
-        and "patternProperties" not in node
+        if "additionalProperties" in node and name not in node.get("properties", ()) and "patternProperties" not in node
     ]
 
 

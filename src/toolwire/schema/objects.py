@@ -26,9 +26,7 @@ def settle_object(view: Schema, site: Site) -> Schema:
     required = dict.fromkeys(view.get("required", ()))
     properties = view.get("properties", {})
     closed = site.target.closed or extra is False
-    listed = {
-        name: said for name, said in properties.items() if said is not False or name in required or not closed
-    }
+    listed = {name: said for name, said in properties.items() if said is not False or name in required or not closed}
     missing = [name for name in required if name not in properties]
     listed |= dict.fromkeys(missing, {} if extra is True else extra)
     if len(listed) != len(properties) or missing:
@@ -56,9 +54,7 @@ def _closed(view: Schema, extra: Any, site: Site) -> Schema:
     if "additionalProperties" in view:
         site.note("additionalProperties", "approximated", "closed: no extra property can be given")
     elif not view["properties"] and not site.root:
-        site.note(
-            "properties", "approximated", "no property is declared, so only an empty object can be given"
-        )
+        site.note("properties", "approximated", "no property is declared, so only an empty object can be given")
     return {**view, "additionalProperties": False}
 
 

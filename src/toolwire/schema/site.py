@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import SchemaRecursive
-from toolwire.schema.document import Document, pointer_step, pointer_steps
+from toolwire.schema.document import RootSchema, pointer_step, pointer_steps
 from toolwire.schema.targets import Action, Schema, Target
 
 ROOT = "#"
@@ -39,7 +39,7 @@ class References:
 
     __slots__ = ("_defined", "_document", "_edges", "_kept", "_places", "pending")
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: RootSchema) -> None:
         self._document = document
         defs = document.root.get("$defs")
         self._defined = set(defs) if isinstance(defs, dict) else set()
@@ -104,7 +104,7 @@ class Site(Struct, frozen=True):
     """Where a fit stands: the target, the document, the path, and the references written out on the way."""
 
     target: Target
-    document: Document
+    document: RootSchema
     references: References
     notes: list[Note]
     path: str = ""

@@ -17,12 +17,8 @@ TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 SCALARS = ("string", "number", "integer", "boolean", "null")
 ANY_SCALAR = ["string", "number", "boolean", "null"]
 
-STRING_KEYWORDS = frozenset(
-    {"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}
-)
-NUMBER_KEYWORDS = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"}
-)
+STRING_KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
+NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
 ARRAY_KEYWORDS = frozenset(
     {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"}
     | {"unevaluatedItems"}
@@ -108,9 +104,7 @@ def _known_to(formats: set[str]) -> Callable[[Any], bool]:
     return lambda value: value in formats
 
 
-def _target(
-    name: str, keywords: frozenset[str], spelling: Mapping[str, str] = _LOWER, **rules: Any
-) -> Target:
+def _target(name: str, keywords: frozenset[str], spelling: Mapping[str, str] = _LOWER, **rules: Any) -> Target:
     defs = frozenset() if rules.get("inlined") else {"$defs"}
     root = (rules.pop("root", keywords) - {"anyOf", "$ref"}) | defs
     return Target(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 Span = tuple[int, int, str]
 
 
-class Kind(NamedTuple):
+class _KeyKind(NamedTuple):
     """A kind of key: what each begins with, its name, and its pattern; group 1 is hidden."""
 
     start: str
@@ -20,8 +20,8 @@ class Kind(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _kind(name: str, *patterns: str) -> list[Kind]:
-    return [Kind(_start(pattern), name, re.compile(pattern, re.DOTALL)) for pattern in patterns]
+def _kind(name: str, *patterns: str) -> list[_KeyKind]:
+    return [_KeyKind(_start(pattern), name, re.compile(pattern, re.DOTALL)) for pattern in patterns]
 
 
 def _start(pattern: str) -> str:

@@ -36,12 +36,12 @@ def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = (
     Secrets that are `Known` learn those of the value.
     """
     try:
-        walk = Walk(declared_as(*fields), forms_of(secrets))
+        walk = _ValueWalk(declared_as(*fields), forms_of(secrets))
         clean = walk.value(value)
         more = [secret for secret in walk.found if len(secret) >= LONG]
         if more and isinstance(secrets, Known):
             secrets.learn(more)
-        return Walk(walk.fields, forms_of(more)).value(clean) if more else clean
+        return _ValueWalk(walk.fields, forms_of(more)).value(clean) if more else clean
     except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
         return _replaced(value, secrets)
 
@@ -58,23 +58,23 @@ def _replaced(value: Any, secrets: Collection[str]) -> Any:
 def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
     """Take known secrets, the values of sensitive names and what looks like a key out of a text."""
     try:
-        walk = Walk(declared_as(*fields), forms_of(secrets))
+        walk = _ValueWalk(declared_as(*fields), forms_of(secrets))
         clean = walk.text(str(text), 0)
         more = [secret for secret in walk.found if len(secret) >= LONG]
-        return Walk(walk.fields, forms_of(more)).text(clean, 0) if more else clean
+        return _ValueWalk(walk.fields, forms_of(more)).text(clean, 0) if more else clean
     except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
         return UNREADABLE
 
 
 def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
     """List the texts and numbers that stand in sensitive fields, the longest first."""
-    walk = Walk(declared_as(*fields), [])
+    walk = _ValueWalk(declared_as(*fields), [])
     with contextlib.suppress(Exception):  # what was found until then is told
         walk.value(value)
     return sorted((one for one in walk.found if len(one) >= SHORTEST), key=lambda one: (-len(one), one))
 
 
-class Walk:
+class _ValueWalk:
     """One walk through a value; what it hides by a field's name is in `found`."""
 
     def __init__(self, fields: Fields, forms: list[str]) -> None:
@@ -214,9 +214,7 @@ class Walk:
         self._text += len(text)
         if self._text > MOST_TEXT:
             raise OverflowError("too much text")
-        if len(text) < SHORTEST or (
-            len(text) < SHORTEST_KEY and not (self.forms or ":" in text or "=" in text)
-        ):
+        if len(text) < SHORTEST or (len(text) < SHORTEST_KEY and not (self.forms or ":" in text or "=" in text)):
             return text
         if depth < DEEPEST and self._is_json(text):
             try:

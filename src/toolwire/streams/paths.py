@@ -14,7 +14,7 @@ from toolwire.errors import FrameTooLarge
 from toolwire.wire.framing import LIMIT
 
 DEPTH = 100
-Step = str | int
+Key = str | int
 _ABSENT: Any = object()
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPE = re.compile(r"\\(.)")
@@ -54,9 +54,9 @@ class Pieces:
         return self.told
 
 
-def read_path(path: str) -> list[Step]:
+def read_path(path: str) -> list[Key]:
     """Read the steps of a path; none where it is not understood, or deeper than anyone would go."""
-    steps: list[Step] = []
+    steps: list[Key] = []
     place = 1
     while place < len(path) and len(steps) < DEPTH:
         found = _STEP.match(path, place)
@@ -69,7 +69,7 @@ def read_path(path: str) -> list[Step]:
     return steps if path[:1] == "$" and place >= len(path) else []
 
 
-def _put(here: Any, steps: list[Step], value: Any, *, again: bool) -> bool:
+def _put(here: Any, steps: list[Key], value: Any, *, again: bool) -> bool:
     if not steps:
         return False
     for step, after in pairwise(steps):
@@ -82,13 +82,13 @@ def _put(here: Any, steps: list[Step], value: Any, *, again: bool) -> bool:
     return (_find(here, steps[-1]) is not _ABSENT) is again and _store(here, steps[-1], value)
 
 
-def _find(here: Any, step: Step) -> Any:
+def _find(here: Any, step: Key) -> Any:
     if type(here) is dict:
         return here.get(step, _ABSENT)
     return here[step] if type(here) is list and type(step) is int and step < len(here) else _ABSENT
 
 
-def _store(here: Any, step: Step, value: Any) -> bool:
+def _store(here: Any, step: Key, value: Any) -> bool:
     """Store a value in an object, or in an array in its place or at its end; whether that can be done."""
     if type(here) is dict and type(step) is str:
         here[step] = value

@@ -182,9 +182,7 @@ class StreamDecoder:
                 self.end(complete=self.done)
             else:
                 said = excerpt(self._excerpt.decode(errors="replace"), EXCERPT).strip()
-                self.fail(
-                    Error("server", f"no event of a stream came, but {said!r}" if said else "no event came")
-                )
+                self.fail(Error("server", f"no event of a stream came, but {said!r}" if said else "no event came"))
         return self.events
 
     def _is_worth_reading(self, frame: bytes) -> bool:
@@ -253,9 +251,7 @@ class StreamDecoder:
 
     def _refuse(self, frame: bytes) -> None:
         text = excerpt(frame.decode(errors="replace"), EXCERPT)
-        self.fail(
-            Error("server", f"a frame of the stream is no JSON object: {text!r}", code="stream_invalid")
-        )
+        self.fail(Error("server", f"a frame of the stream is no JSON object: {text!r}", code="stream_invalid"))
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one body."""
@@ -317,11 +313,7 @@ def repair(frame: bytes) -> Any:
     """Read JSON whose text is no Unicode, with U+FFFD in its place; None where it is no JSON either."""
     try:
         value = json.loads(frame.decode(errors="replace"), parse_constant=_refuse_constant)
-        text = (
-            json.dumps(value, ensure_ascii=False)
-            .encode("utf-16", "surrogatepass")
-            .decode("utf-16", "replace")
-        )
+        text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return _decode(text)
     except (ValueError, RecursionError):
         return None

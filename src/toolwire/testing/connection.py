@@ -28,7 +28,7 @@ class Gone(Exception):
     """The client has closed the connection."""
 
 
-class Connection:
+class ClientConnection:
     """Serves one client for as long as it stays."""
 
     def __init__(self, service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

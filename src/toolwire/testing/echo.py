@@ -15,7 +15,7 @@ from toolwire.encoding.error_kinds import kind_of_status
 from toolwire.testing.examples import example
 from toolwire.testing.expecting import results_of, words_of
 from toolwire.testing.scenario import Turn
-from toolwire.testing.steps import Fail, Step
+from toolwire.testing.steps import Fail, ScriptStep
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments
 
@@ -23,7 +23,7 @@ _FAIL = re.compile(r"\bfail (?:with )?([45][0-9]{2})\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:call|use)\b", re.IGNORECASE)
 
 
-def echo(request: Request, turn: Turn) -> list[Step]:
+def echo(request: Request, turn: Turn) -> list[ScriptStep]:
     """Answer a request."""
     del turn
     if results := results_of(request.messages):
@@ -33,7 +33,7 @@ def echo(request: Request, turn: Turn) -> list[Step]:
     if (found := _FAIL.search(text)) is not None:
         status = int(found[1])
         return [Fail(Error(kind_of_status(status), "Failing, as you asked.", status))]
-    thought: list[Step] = [Thinking(text=f"The user says: {text}")] if _thinks(request) else []
+    thought: list[ScriptStep] = [Thinking(text=f"The user says: {text}")] if _thinks(request) else []
     calls = _calls(request, text)
     if calls:
         return [*thought, *calls]
@@ -46,7 +46,7 @@ def _thinks(request: Request) -> bool:
     return request.thinking not in (None, "disabled") or request.effort not in (None, "none")
 
 
-def _calls(request: Request, text: str) -> list[Step]:
+def _calls(request: Request, text: str) -> list[ScriptStep]:
     """Call the tools that are asked for."""
     tools = [tool for tool in request.tools if isinstance(tool, Tool)]
     choice = request.tool_choice

@@ -37,8 +37,7 @@ def finish(response: Response, asked: Asked, number: int) -> Response:
         choices=choices,
         usage=usage,
         model=response.model or asked.model,
-        id=response.id
-        or (make_id(wire.answer_id, 24, number, asked.body) if asked.dialect != "ollama" else None),
+        id=response.id or (make_id(wire.answer_id, 24, number, asked.body) if asked.dialect != "ollama" else None),
     )
 
 
@@ -94,9 +93,7 @@ def _block(part: Thinking, before: list[Part], asked: Asked) -> dict[str, Any]:
 def _sign_items(parts: list[Part], asked: Asked) -> list[Part]:
     """Make reasoning an item of Responses, with its encrypted content where it was asked for."""
     include = asked.body.get("include")
-    encrypted = asked.body.get("store") is False or (
-        type(include) is list and "reasoning.encrypted_content" in include
-    )
+    encrypted = asked.body.get("store") is False or (type(include) is list and "reasoning.encrypted_content" in include)
     signed: list[Part] = []
     for place, part in enumerate(parts):
         if type(part) is not Thinking or part.opaque is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from toolwire.testing.strictness import Refusal
+from toolwire.testing.strictness import Rejection
 
 _OPENAI = "You can find your API key at https://platform.openai.com/account/api-keys."
 _NO_KEY = (
@@ -13,12 +13,12 @@ _UNREGISTERED = (
     "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or "
     "other form of API consumer identity to call this API."
 )
-MISSING: dict[str, Refusal] = {
-    "openai-chat": Refusal(_NO_KEY, status=401, kind="authentication"),
-    "openai-responses": Refusal(_NO_KEY, status=401, kind="authentication"),
-    "anthropic": Refusal("x-api-key header is required", status=401, kind="authentication"),
-    "gemini": Refusal(_UNREGISTERED, status=403, kind="permission"),
-    "ollama": Refusal("unauthorized", status=401, kind="authentication"),
+MISSING: dict[str, Rejection] = {
+    "openai-chat": Rejection(_NO_KEY, status=401, kind="authentication"),
+    "openai-responses": Rejection(_NO_KEY, status=401, kind="authentication"),
+    "anthropic": Rejection("x-api-key header is required", status=401, kind="authentication"),
+    "gemini": Rejection(_UNREGISTERED, status=403, kind="permission"),
+    "ollama": Rejection("unauthorized", status=401, kind="authentication"),
 }
 
 
@@ -35,7 +35,7 @@ def given_key(name: str, headers: Mapping[str, str], query: Mapping[str, str]) -
 
 def check_key(
     name: str, headers: Mapping[str, str], query: Mapping[str, str], expected: str | None
-) -> Refusal | None:
+) -> Rejection | None:
     """Refuse a request without a key, or with another than the expected one; Ollama wants none by itself."""
     given = given_key(name, headers, query)
     if given is None:
@@ -43,13 +43,13 @@ def check_key(
     return None if expected is None or given == expected else _wrong(name, given)
 
 
-def _wrong(name: str, given: str) -> Refusal:
+def _wrong(name: str, given: str) -> Rejection:
     if name == "gemini":
-        return Refusal("API key not valid. Please pass a valid API key.")
+        return Rejection("API key not valid. Please pass a valid API key.")
     if name == "ollama":
         return MISSING[name]
     if name == "anthropic":
-        return Refusal("invalid x-api-key", status=401, kind="authentication")
+        return Rejection("invalid x-api-key", status=401, kind="authentication")
     hidden = f"{given[:3]}***{given[-2:]}" if len(given) > 8 else "***"
     text = f"Incorrect API key provided: {hidden}. {_OPENAI}"
-    return Refusal(text, None, "invalid_api_key", 401, "authentication")
+    return Rejection(text, None, "invalid_api_key", 401, "authentication")

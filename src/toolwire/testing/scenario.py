@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
-from toolwire.testing.steps import STEPS, Player, Step
+from toolwire.testing.steps import STEPS, Player, ScriptStep
 from toolwire.testing.written import read_file, read_scenario, steps_of
 from toolwire.types import Request
 
@@ -51,7 +51,7 @@ class Scenario:
             raise InvalidField("by", f"must be 'request' or 'round', not {by!r}", path="Scenario")
         self.by, self.repeat, self.complete = by, repeat, complete
         self.function: Player | None = turns if callable(turns) else None
-        self.turns: list[list[Step]] = [] if callable(turns) else read_scenario(turns)[0]
+        self.turns: list[list[ScriptStep]] = [] if callable(turns) else read_scenario(turns)[0]
         self.asked: set[int] = set()
 
     @classmethod
@@ -75,7 +75,7 @@ class Scenario:
             return cls([given], repeat=True)
         raise InvalidField("scenario", f"must be turns, a function or a file, not {type(given).__name__}")
 
-    async def play(self, request: Request, turn: Turn) -> list[Step]:
+    async def play(self, request: Request, turn: Turn) -> list[ScriptStep]:
         """Give the steps of the answer to a request."""
         if self.function is None:
             return self._scripted(turn.number if self.by == "request" else turn.round)
@@ -84,7 +84,7 @@ class Scenario:
             given = await given
         return steps_of(given, "the function's answer")
 
-    def _scripted(self, place: int) -> list[Step]:
+    def _scripted(self, place: int) -> list[ScriptStep]:
         if self.repeat and self.turns:
             place %= len(self.turns)
         self.asked.add(place)
@@ -105,6 +105,5 @@ def rounds_of(request: Request) -> int:
     """Count the answers in a history; those that follow each other are one."""
     roles = [message.role for message in request.messages]
     return sum(
-        role == "assistant" and before != "assistant"
-        for before, role in zip([None, *roles], roles, strict=False)
+        role == "assistant" and before != "assistant" for before, role in zip([None, *roles], roles, strict=False)
     )

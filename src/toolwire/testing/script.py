@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import asks
-from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, Step, Wait
+from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, ScriptStep, Wait
 from toolwire.types import Choice, Error, Message, Part, Response, Text, Usage
 
 
@@ -53,7 +53,7 @@ class _Gathered:
         self.cues: list[Any] = []
         self.expected: list[Expect] = []
 
-    def take(self, step: Step) -> None:
+    def take(self, step: ScriptStep) -> None:
         match step:
             case Response():
                 self._take_response(step)
@@ -104,7 +104,7 @@ class _Gathered:
             yield replace(end, message=replace(end.message, content=parts), finish_reason=reason)
 
 
-def script_of(steps: list[Step]) -> Script:
+def script_of(steps: list[ScriptStep]) -> Script:
     """Put steps together."""
     gathered = _Gathered()
     for step in steps:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolwire.errors import ScenarioFailed
-from toolwire.testing.connection import Connection
+from toolwire.testing.connection import ClientConnection
 from toolwire.testing.received import Received
 from toolwire.testing.service import Service
 
@@ -101,7 +101,7 @@ class SimulatedModel:
             task: Any = asyncio.current_task()
             connections.add(task)
             try:
-                await Connection(self._service, reader, writer).serve()
+                await ClientConnection(self._service, reader, writer).serve()
             except asyncio.CancelledError:
                 writer.transport.abort()
             except Exception as problem:  # noqa: BLE001 - a mistake of this server, or headers that are none

@@ -23,7 +23,7 @@ from toolwire.testing.scenario import Scenario, Surplus, Turn, rounds_of
 from toolwire.testing.script import Script, script_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail
-from toolwire.testing.strictness import Asked, Memory, Refusal, refusal
+from toolwire.testing.strictness import Asked, Memory, Rejection, refusal
 from toolwire.testing.strictness.openai_responses import conversation
 from toolwire.testing.telling import Close, Reply, fail, tell_stream, tell_whole
 from toolwire.testing.wires import JSON, WIRES, Route, route, wants_stream
@@ -91,15 +91,11 @@ class Service:
         found = route(received.path, received.headers)
         if found is None:
             text = f"Invalid URL ({received.method} {received.path})"
-            return self._refuse(received, "openai-chat", Refusal(text, None, None, 404, "not_found"))
+            return self._refuse(received, "openai-chat", Rejection(text, None, None, 404, "not_found"))
         received.dialect = found.dialect
-        if (
-            received.method not in ("GET", "HEAD")
-            if found.method == "GET"
-            else received.method != found.method
-        ):
+        if received.method not in ("GET", "HEAD") if found.method == "GET" else received.method != found.method:
             text = f"Not allowed to {received.method} on {received.path}."
-            refused = self._refuse(received, found.dialect, Refusal(text, None, None, 405))
+            refused = self._refuse(received, found.dialect, Rejection(text, None, None, 405))
             return msgspec.structs.replace(refused, headers=(*refused.headers, ("allow", found.method)))
         missing = check_key(found.dialect, received.headers, received.query, self.api_key)
         if missing is not None:
@@ -111,7 +107,7 @@ class Service:
         except InvalidBody:
             received.body = None
         if type(received.body) is not dict:
-            return self._refuse(received, found.dialect, Refusal(NOT_JSON[found.dialect]))
+            return self._refuse(received, found.dialect, Rejection(NOT_JSON[found.dialect]))
         if found.action == "answer":
             return await self._play(received, found, received.body)
         return self._tell_beside(received, found, received.body)
@@ -133,7 +129,7 @@ class Service:
                 told = self.memory.answers[subject]
             case "retrieve":
                 text = f"Response with id '{subject}' not found."
-                return self._refuse(received, found.dialect, Refusal(text, status=404))
+                return self._refuse(received, found.dialect, Rejection(text, status=404))
             case _:
                 told = counted(found.dialect, body)
         return _json(told)
@@ -161,15 +157,13 @@ class Service:
             received.request = dialect(found.dialect).decode_request(body, received.path)
             request = _remembered(asked, received)
         except ToolwireError as problem:
-            return self._refuse(received, found.dialect, Refusal(str(problem)))
+            return self._refuse(received, found.dialect, Rejection(str(problem)))
         turn = Turn(self.played, rounds_of(request), found.dialect, body, received.headers)
         received.turn = self.played
         self.played += 1
         return await self._perform(received, asked, request, turn, wants_stream(found, body))
 
-    async def _perform(
-        self, received: Received, asked: Asked, request: Request, turn: Turn, streams: bool
-    ) -> Reply:
+    async def _perform(self, received: Received, asked: Asked, request: Request, turn: Turn, streams: bool) -> Reply:
         """Do what the scenario says; what it raises, or cannot be told, is its problem."""
         try:
             script = script_of(await self.scenario.play(request, turn))
@@ -190,18 +184,16 @@ class Service:
             self.memory.keep(body, conversation(asked))
         return reply
 
-    def _refuse(self, received: Received, name: str, refused: Refusal) -> Reply:
+    def _refuse(self, received: Received, name: str, refused: Rejection) -> Reply:
         received.refused = _error(name, refused)
         return fail(Fail(received.refused), name)
 
-    def _spoil(
-        self, received: Received, name: str, problem: str, cause: BaseException | None = None
-    ) -> Reply:
+    def _spoil(self, received: Received, name: str, problem: str, cause: BaseException | None = None) -> Reply:
         """Note that the scenario was not kept to, and say so to the client."""
         self.problems.append(problem)
         if cause is not None and not isinstance(cause, Surplus):
             self.causes.append(cause)
-        return self._refuse(received, name, Refusal(f"The scenario was not kept to: {problem}"))
+        return self._refuse(received, name, Rejection(f"The scenario was not kept to: {problem}"))
 
 
 def _remembered(asked: Asked, received: Received) -> Any:
@@ -230,7 +222,7 @@ def _quirks(asked: Asked) -> dict[str, Any]:
     return {}
 
 
-def _error(name: str, refused: Refusal) -> Error:
+def _error(name: str, refused: Rejection) -> Error:
     """Make the error of a refusal, in all the fields that its vendor gives."""
     kind, message, status = refused.kind, refused.message, refused.status
     if name.startswith("openai"):
@@ -239,12 +231,12 @@ def _error(name: str, refused: Refusal) -> Error:
     return Error(kind, message, status)
 
 
-def _no_model(name: str, model: str) -> Refusal:
+def _no_model(name: str, model: str) -> Rejection:
     text = UNKNOWN_MODEL[name].format(model)
     if name == "openai-responses":
-        return Refusal(text, "model", "model_not_found")
+        return Rejection(text, "model", "model_not_found")
     code = "model_not_found" if name == "openai-chat" else None
-    return Refusal(text, None, code, 404, "not_found")
+    return Rejection(text, None, code, 404, "not_found")
 
 
 def _json(body: dict[str, Any]) -> Reply:

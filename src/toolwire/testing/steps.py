@@ -77,7 +77,7 @@ class Expect(Struct, frozen=True, kw_only=True):
     where: Callable[[Request], object] | None = None
 
 
-Step = Response | Message | str | Part | Usage | Error | Fail | Wait | Pace | Cut | Raw | Finish | Expect
+ScriptStep = Response | Message | str | Part | Usage | Error | Fail | Wait | Pace | Cut | Raw | Finish | Expect
 STEPS: tuple[type, ...] = (
     *(Response, Message, str, Usage, Error, Fail, Wait, Pace, Cut, Raw, Finish, Expect),
     *Part.__args__,

@@ -19,7 +19,7 @@ LINES = "application/x-ndjson"
 Action = Literal["answer", "count", "models", "model", "version", "retrieve"]
 
 
-class Wire(Struct, frozen=True):
+class WireStyle(Struct, frozen=True):
     """How servers of a dialect speak: how they name an answer, a call and a request, and a busy time."""
 
     dialect: str
@@ -34,11 +34,11 @@ class Wire(Struct, frozen=True):
 WIRES = {
     wire.dialect: wire
     for wire in (
-        Wire("openai-chat", "chatcmpl-", ("call_", 24), "x-request-id", "req_"),
-        Wire("openai-responses", "resp_", ("call_", 24), "x-request-id", "req_"),
-        Wire("anthropic", "msg_", ("toolu_", 24), "request-id", "req_", statuses={"overloaded": 529}),
-        Wire("gemini", "", None, "x-request-id", ""),
-        Wire("ollama", "", ("call_", 8), "x-request-id", "", LINES),
+        WireStyle("openai-chat", "chatcmpl-", ("call_", 24), "x-request-id", "req_"),
+        WireStyle("openai-responses", "resp_", ("call_", 24), "x-request-id", "req_"),
+        WireStyle("anthropic", "msg_", ("toolu_", 24), "request-id", "req_", statuses={"overloaded": 529}),
+        WireStyle("gemini", "", None, "x-request-id", ""),
+        WireStyle("ollama", "", ("call_", 8), "x-request-id", "", LINES),
     )
 }
 

@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 
 from toolwire.encoding.error_kinds import KIND_OF_STATUS, STATUS_OF_KIND
 from toolwire.errors import InvalidField
-from toolwire.testing.steps import STEPS, Cut, Expect, Fail, Finish, Pace, Raw, Step, Wait
+from toolwire.testing.steps import STEPS, Cut, Expect, Fail, Finish, Pace, Raw, ScriptStep, Wait
 from toolwire.types import Error, FinishReason, Refusal, Text, Thinking, ToolCall, Usage
 
 CALL_KEYS = frozenset({"name", "arguments", "id"})
@@ -22,18 +22,18 @@ SCENARIO_KEYS = frozenset({"turns", "by", "repeat", "complete"})
 REASONS = get_args(FinishReason)
 
 
-def steps_of(turn: Any, path: str) -> list[Step]:
+def steps_of(turn: Any, path: str) -> list[ScriptStep]:
     """Read a turn: one step, a map of steps, or a list of both."""
     if isinstance(turn, Mapping):
         return [step for key, value in turn.items() for step in _read(str(key), value, path)]
     if isinstance(turn, list | tuple):
         return [step for place, inner in enumerate(turn) for step in steps_of(inner, f"{path}[{place}]")]
     if isinstance(turn, STEPS):
-        return [cast("Step", turn)]
+        return [cast("ScriptStep", turn)]
     raise _wrong(path, f"must be a step, a map of steps or a list of them, not {type(turn).__name__}")
 
 
-def _read(key: str, value: Any, path: str) -> Iterator[Step]:
+def _read(key: str, value: Any, path: str) -> Iterator[ScriptStep]:
     read = READERS.get(key)
     if read is None:
         raise _wrong(f"{path}.{key}", f"is no step; known: {', '.join(READERS)}")
@@ -72,7 +72,7 @@ def _map(value: Any, path: str, known: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _read_calls(value: Any, path: str) -> Iterator[Step]:
+def _read_calls(value: Any, path: str) -> Iterator[ScriptStep]:
     given = value if isinstance(value, list | tuple) else [value]
     for place, call in enumerate(given):
         here = f"{path}[{place}]" if given is value else path
@@ -94,19 +94,19 @@ def _call(name: Any, arguments: Any, call_id: Any, path: str) -> ToolCall:
     return ToolCall(call_id, _text(name, path), dict(arguments))
 
 
-def _read_usage(value: Any, path: str) -> Iterator[Step]:
+def _read_usage(value: Any, path: str) -> Iterator[ScriptStep]:
     said = _map(value, path, [field for field in Usage.__struct_fields__ if field != "opaque"])
     counts: dict[str, Any] = {key: _count(count, f"{path}.{key}") for key, count in said.items()}
     yield Usage(**counts)
 
 
-def _read_finish(value: Any, path: str) -> Iterator[Step]:
+def _read_finish(value: Any, path: str) -> Iterator[ScriptStep]:
     if value not in REASONS:
         raise _wrong(path, f"must be one of {', '.join(REASONS)}, not {value!r}")
     yield Finish(value)
 
 
-def _read_error(value: Any, path: str) -> Iterator[Step]:
+def _read_error(value: Any, path: str) -> Iterator[ScriptStep]:
     known = ("kind", "status", "message", "type", "code", "param", "retry_after", "headers")
     said = _map(value if isinstance(value, Mapping) else {_error_key(value): value}, path, known)
     status, kind = said.pop("status", None), said.pop("kind", None)
@@ -125,7 +125,7 @@ def _error_key(value: Any) -> str:
     return "status" if type(value) is int else "kind"
 
 
-def _read_cut(value: Any, path: str) -> Iterator[Step]:
+def _read_cut(value: Any, path: str) -> Iterator[ScriptStep]:
     if value is True:
         yield Cut()
         return
@@ -134,7 +134,7 @@ def _read_cut(value: Any, path: str) -> Iterator[Step]:
     yield Cut(**counts, reset=bool(said.get("reset")))
 
 
-def _read_raw(value: Any, path: str) -> Iterator[Step]:
+def _read_raw(value: Any, path: str) -> Iterator[ScriptStep]:
     said = {"data": value} if not isinstance(value, Mapping) else dict(value)
     said = _map(said, path, ("data", "base64", "status", "content_type"))
     if "base64" in said:
@@ -148,20 +148,20 @@ def _read_raw(value: Any, path: str) -> Iterator[Step]:
     yield Raw(data, said.get("status", 200), said.get("content_type"))
 
 
-def _read_expect(value: Any, path: str) -> Iterator[Step]:
+def _read_expect(value: Any, path: str) -> Iterator[ScriptStep]:
     yield Expect(**_map(value, path, Expect.__struct_fields__))
 
 
 def _one(
-    kind: Callable[[Any], Step], read: Callable[[Any, str], Any]
-) -> Callable[[Any, str], Iterator[Step]]:
-    def reading(value: Any, path: str) -> Iterator[Step]:
+    kind: Callable[[Any], ScriptStep], read: Callable[[Any, str], Any]
+) -> Callable[[Any, str], Iterator[ScriptStep]]:
+    def reading(value: Any, path: str) -> Iterator[ScriptStep]:
         yield kind(read(value, path))
 
     return reading
 
 
-READERS: dict[str, Callable[[Any, str], Iterator[Step]]] = {
+READERS: dict[str, Callable[[Any, str], Iterator[ScriptStep]]] = {
     "expect": _read_expect,
     "wait": _one(Wait, _seconds),
     "pace": _one(Pace, _seconds),
@@ -178,7 +178,7 @@ READERS: dict[str, Callable[[Any, str], Iterator[Step]]] = {
 }
 
 
-def read_file(path: str | os.PathLike[str]) -> tuple[list[list[Step]], dict[str, Any]]:
+def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
     """Read a file, YAML or JSON: its turns, and how they are played."""
     from toolwire.declarations.nodes import MAX_BYTES, Builder, Unreadable, read_text  # noqa: PLC0415 - only files
     from toolwire.declarations.problems import START, Problems  # noqa: PLC0415 - need the readers
@@ -217,7 +217,7 @@ def _readers() -> Mapping[str, Callable[[str, Any], None]]:
     return FORMATS
 
 
-def read_scenario(value: Any) -> tuple[list[list[Step]], dict[str, Any]]:
+def read_scenario(value: Any) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
     """Read a whole scenario: a list of turns, or a map of them and of how they are played."""
     said = value if isinstance(value, Mapping) else {"turns": value}
     said = _map(said, "scenario", SCENARIO_KEYS) if "turns" in said else {"turns": [said]}

@@ -36,9 +36,7 @@ class Reading:
 
     def read(self, response: Response) -> Response:
         """Read the calls in the texts of a response."""
-        choices = [
-            self._read_choice(choice, response, place) for place, choice in enumerate(response.choices)
-        ]
+        choices = [self._read_choice(choice, response, place) for place, choice in enumerate(response.choices)]
         same = all(new is old for new, old in zip(choices, response.choices, strict=True))
         return response if same else replace(response, choices=choices)
 

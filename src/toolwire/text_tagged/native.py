@@ -20,9 +20,7 @@ NO_CALLS = frozenset({"text", "thinking", "redacted_thinking"})
 EXPECTED = "a call has a function with a name and arguments, or is a tool_use with a name and an input"
 
 
-def parse(
-    given: Any, tools: Iterable[Any] | None = None, *, seed: str = "", limit: int = MAX_CALLS
-) -> Parsed:
+def parse(given: Any, tools: Iterable[Any] | None = None, *, seed: str = "", limit: int = MAX_CALLS) -> Parsed:
     """Read calls: of a response, a message, a list of calls in any shape, or one of them.
 
     With `tools`, a call of any other is an error. `seed` keeps the ids apart that are made for equal calls.
@@ -60,9 +58,7 @@ def _entries_of(given: Any) -> tuple[Sequence[Any], str]:
 def _entries_of_message(given: Mapping[str, Any]) -> tuple[list[Any], str]:
     content, calls = given.get("content"), given.get("tool_calls")
     blocks = content if isinstance(content, list) else []
-    words = [
-        block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text"
-    ]
+    words = [block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text"]
     text = content if isinstance(content, str) else "".join(word for word in words if isinstance(word, str))
     entries = [block for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use"]
     if calls is None:

@@ -46,9 +46,7 @@ _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 def mark(request: Request, dialect: str) -> Request:
     """Mark a request as read from this wire."""
     opaque = request.opaque or Opaque(dialect, {})
-    return replace(
-        request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), READ_HERE: True})
-    )
+    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), READ_HERE: True}))
 
 
 class Telling:
@@ -118,9 +116,7 @@ class Telling:
             return [], ""
         ledger.lose("tools", "tools", "they stand in the system prompt", "moved", "minor")
         if request.parallel_tool_calls is not None:
-            ledger.lose(
-                "parallel_tool_calls", "parallel_tool_calls", "the prompt asks for it", "approximated"
-            )
+            ledger.lose("parallel_tool_calls", "parallel_tool_calls", "the prompt asks for it", "approximated")
         names = None if choice is None else choice.names
         offered = [(place, tool) for place, tool in declared if names is None or tool.name in names]
         if not offered:
@@ -130,13 +126,9 @@ class Telling:
             self._account(place, tool)
         if choice is None or choice.mode == "auto":
             if names is not None:
-                ledger.lose(
-                    "tool_choice.names", "tool_choice", "no other tool is told of", "approximated", "minor"
-                )
+                ledger.lose("tool_choice.names", "tool_choice", "no other tool is told of", "approximated", "minor")
             return [tool for _, tool in offered], ""
-        ledger.lose(
-            "tool_choice", "tool_choice", "nothing forces a call; the user asks for it", "approximated"
-        )
+        ledger.lose("tool_choice", "tool_choice", "nothing forces a call; the user asks for it", "approximated")
         asked = REQUIRED if names is None else NAMED.format(names=", ".join(tool.name for _, tool in offered))
         return [tool for _, tool in offered], asked
 

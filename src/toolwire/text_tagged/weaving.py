@@ -74,9 +74,7 @@ def rest_of(part: Text, dialect: str, words: str = "") -> Text:
     return replace(part, text=words, opaque=Opaque(opaque.dialect, opaque.value, form))
 
 
-def split(
-    part: Text, found: Sequence[Found], dialect: str, answer: Answer, offer: Offer | None
-) -> list[Part]:
+def split(part: Text, found: Sequence[Found], dialect: str, answer: Answer, offer: Offer | None) -> list[Part]:
     """Give the parts of a text in which blocks were found; a text without one is a part as it is."""
     if not any(isinstance(item, Block) for item in found):
         return [part]
@@ -121,9 +119,7 @@ class Weaver:
         content: Any = parts[0].text if alone and worded else parts  # type: ignore[union-attr]
         return replace(message, content=content)
 
-    def _weave_parts(
-        self, parts: Sequence[Part], own: bool, *, verbatim: bool, keeps_native: bool
-    ) -> list[Part]:
+    def _weave_parts(self, parts: Sequence[Part], own: bool, *, verbatim: bool, keeps_native: bool) -> list[Part]:
         woven: list[Part] = []
         group: list[Text | ToolCall] = []
         for place, part in enumerate(parts):

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.traces.chain import ZEROS, next_ledger, row_hash
-from toolwire.traces.databases import Place, writing
+from toolwire.traces.databases import StoreLocation, writing
 from toolwire.traces.rows import CONTENT
 
 REMEMBERED = 10_000
@@ -35,7 +35,7 @@ class Head(Struct, frozen=True):
 class Committer:
     """Commits batches to a store; it remembers the ends of conversations as long as nobody else writes."""
 
-    def __init__(self, place: Place, digest: Callable[[bytes], str]) -> None:
+    def __init__(self, place: StoreLocation, digest: Callable[[bytes], str]) -> None:
         self._place = place
         self._digest = digest
         self._head: Head | None = None
@@ -94,9 +94,7 @@ class Committer:
             made.append(new)
         return made, Head(position, ledger), ends
 
-    def _looked_up(
-        self, connection: Connection, rows: Sequence[dict[str, Any]]
-    ) -> dict[Chain, tuple[int, str]]:
+    def _looked_up(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[Chain, tuple[int, str]]:
         """Give the ends of the conversations that are not remembered; many are looked up at once."""
         unknown = {(row["tenant_id"], row["conversation_id"]) for row in rows} - self._ends.keys()
         columns = self._place.table.c
@@ -114,14 +112,10 @@ class Committer:
         ended = select(columns.tenant_id, columns.conversation_id, columns.sequence, columns.hash).where(
             columns.position.in_([position for position in found if position is not None])
         )
-        known = (
-            {(row[0], row[1]): (row[2], row[3]) for row in connection.execute(ended)} if any(found) else {}
-        )
+        known = {(row[0], row[1]): (row[2], row[3]) for row in connection.execute(ended)} if any(found) else {}
         return {chain: known.get(chain, (0, ZEROS)) for chain in unknown}
 
-    def _there(
-        self, connection: Connection, rows: Sequence[dict[str, Any]]
-    ) -> tuple[dict[int, UserError], set[int]]:
+    def _there(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> tuple[dict[int, UserError], set[int]]:
         """Find what is there already, or twice in the batch; another trace with the same id is refused."""
         table, ids = self._place.table, [row["id"] for row in rows]
         known: dict[str, Mapping[Any, Any]] = {}

@@ -36,7 +36,7 @@ SUFFIXES = ("", "-wal", "-shm", "-journal")
 WORDS = 300
 
 
-class Place(Struct, frozen=True):
+class StoreLocation(Struct, frozen=True):
     """Where a store is: an engine, its own or the host's, and the table."""
 
     engine: Engine
@@ -55,7 +55,7 @@ class Place(Struct, frozen=True):
             self.engine.dispose()
 
 
-def place(url: Any, engine: Any, namespace: str | None, *, create: bool, patience: float) -> Place:
+def place(url: Any, engine: Any, namespace: str | None, *, create: bool, patience: float) -> StoreLocation:
     """Find where a store is, by a URL or by the host's engine."""
     if (url is None) == (engine is None):
         raise InvalidField("url", "or engine must be given, one of them", path="traces")
@@ -65,7 +65,7 @@ def place(url: Any, engine: Any, namespace: str | None, *, create: bool, patienc
     if found.dialect.name not in ("sqlite", "postgresql"):
         raise InvalidField("engine", "must be of SQLite or PostgreSQL", path="traces")
     schemas = found.dialect.name == "postgresql"
-    return Place(found, table(namespace, schemas=schemas), engine is None, namespace)
+    return StoreLocation(found, table(namespace, schemas=schemas), engine is None, namespace)
 
 
 def _engine(url: Any, *, create: bool, patience: float) -> Engine:
@@ -154,7 +154,7 @@ def _write_ahead(engine: Engine, patience: float) -> None:
 
 
 @contextlib.contextmanager
-def writing(place: Place, *, lock: bool = True) -> Iterator[Connection]:
+def writing(place: StoreLocation, *, lock: bool = True) -> Iterator[Connection]:
     """Write in one transaction that no other writer is in, and commit it at the end."""
     with place.engine.connect() as connection:
         if place.database == "sqlite":
@@ -165,7 +165,7 @@ def writing(place: Place, *, lock: bool = True) -> Iterator[Connection]:
         connection.commit()
 
 
-def _begin_sqlite(connection: Connection, place: Place, *, lock: bool) -> None:
+def _begin_sqlite(connection: Connection, place: StoreLocation, *, lock: bool) -> None:
     raw: Any = connection.connection.driver_connection
     if not place.own and not raw.in_transaction:
         for pragma in PRAGMAS:
@@ -178,13 +178,13 @@ def _begin_sqlite(connection: Connection, place: Place, *, lock: bool) -> None:
         connection.exec_driver_sql(f'DELETE FROM "{place.table.name}" WHERE 0')  # noqa: S608 - a checked name
 
 
-def _lock(place: Place) -> int:
+def _lock(place: StoreLocation) -> int:
     name = f"toolwire {place.table.schema or ''} {place.table.name}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
 @contextlib.contextmanager
-def reading(place: Place) -> Iterator[Connection]:
+def reading(place: StoreLocation) -> Iterator[Connection]:
     """Read; what fails is said without the values of rows."""
     with saying("the store cannot be read"), place.engine.connect() as connection:
         yield connection

@@ -50,8 +50,7 @@ END""",
 }
 POSTGRESQL_TRIGGERS = {
     "no_change": "BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {refuse}()",
-    "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
-    " FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
+    "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
     "next": "BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {follow}()",
 }
 

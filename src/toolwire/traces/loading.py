@@ -12,14 +12,14 @@ from sqlalchemy import Connection, select
 
 from toolwire.errors import StoreFailed
 from toolwire.traces.chain import Check, Verification
-from toolwire.traces.databases import Place, saying, writing
+from toolwire.traces.databases import StoreLocation, saying, writing
 
 AT_ONCE = 1000
 SHOWN = 5
 
 
 def load(
-    place: Place, rows: Iterable[Mapping[str, Any]], *, key: bytes | str | None, anchor: str | None
+    place: StoreLocation, rows: Iterable[Mapping[str, Any]], *, key: bytes | str | None, anchor: str | None
 ) -> Verification:
     """Put rows into an empty store, or say why they are not taken."""
     check = Check(key, anchor)
@@ -40,6 +40,6 @@ def load(
     return found
 
 
-def _insert(connection: Connection, place: Place, rows: list[Mapping[str, Any]]) -> None:
+def _insert(connection: Connection, place: StoreLocation, rows: list[Mapping[str, Any]]) -> None:
     names = place.table.columns.keys()
     connection.execute(place.table.insert(), [{name: row.get(name) for name in names} for row in rows])

@@ -14,7 +14,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, selec
 
 from toolwire.errors import MissingExtra, StoreFailed
 from toolwire.traces import guards
-from toolwire.traces.databases import Place, reading, saying, writing
+from toolwire.traces.databases import StoreLocation, reading, saying, writing
 from toolwire.traces.tables import version_table
 
 VERSIONS = ("0001",)
@@ -23,7 +23,7 @@ ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
 HERE = Path(__file__).parent / "migrations"
 
 
-def prepare(place: Place, *, create: bool) -> None:
+def prepare(place: StoreLocation, *, create: bool) -> None:
     """Make the table, bring it to the newest version, or say why it cannot be used."""
     with reading(place) as connection:
         version = _version(connection, place)
@@ -39,7 +39,7 @@ def prepare(place: Place, *, create: bool) -> None:
     _migrate(place)
 
 
-def _migrate(place: Place) -> None:
+def _migrate(place: StoreLocation) -> None:
     with saying("the store cannot be made or brought to the newest version"):
         if place.table.schema:
             _schema(place)
@@ -52,14 +52,14 @@ def _migrate(place: Place) -> None:
             guards.create(connection, place.table)
 
 
-def _schema(place: Place) -> None:
+def _schema(place: StoreLocation) -> None:
     """Create the schema under the lock that migrations hold: PostgreSQL waits for nobody here."""
     with writing(place) as connection:
         if not inspect(connection).has_schema(str(place.table.schema)):
             connection.exec_driver_sql(f'CREATE SCHEMA "{place.table.schema}"')
 
 
-def _version(connection: Connection, place: Place) -> str | None:
+def _version(connection: Connection, place: StoreLocation) -> str | None:
     name = version_table(place.namespace, schemas=place.table.schema is not None)
     if not inspect(connection).has_table(name, schema=place.table.schema):
         return None
@@ -73,7 +73,7 @@ def _known(version: str | None) -> None:
         raise StoreFailed(words, path="traces")
 
 
-def _adoptable(connection: Connection, place: Place) -> bool:
+def _adoptable(connection: Connection, place: StoreLocation) -> bool:
     """Whether the host made the table already; one that lacks columns is refused."""
     found = inspect(connection)
     if not found.has_table(place.table.name, schema=place.table.schema):
@@ -85,7 +85,7 @@ def _adoptable(connection: Connection, place: Place) -> bool:
     return True
 
 
-def _upgrade(connection: Connection, place: Place, *, stamp: bool) -> None:
+def _upgrade(connection: Connection, place: StoreLocation, *, stamp: bool) -> None:
     try:
         from alembic import command  # noqa: PLC0415 - it is loaded where there is something to do
         from alembic.config import Config  # noqa: PLC0415 - the same

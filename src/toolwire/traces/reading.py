@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, func, select
 
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces.chain import Check, Verification, write_anchor
-from toolwire.traces.databases import Place, reading
+from toolwire.traces.databases import StoreLocation, reading
 from toolwire.traces.forms import key_form
 from toolwire.traces.pages import MOST, Filters, Page, Stats
 from toolwire.traces.rows import microseconds, trace_of
@@ -24,7 +24,7 @@ NAMES = {"tenant": "tenant_id", "conversation": "conversation_id", "tool": "tool
 WORDS = {"result_type": RESULT_TYPES, "ending": ENDINGS}
 
 
-def conditions(place: Place, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+def conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
     """Turn filters into conditions."""
     columns = place.table.c
     if unknown := filters.keys() - Filters.__annotations__.keys():
@@ -67,7 +67,7 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     return value
 
 
-def page(place: Place, filters: Filters, *, after: int | None, limit: int, newest: bool) -> Page:
+def page(place: StoreLocation, filters: Filters, *, after: int | None, limit: int, newest: bool) -> Page:
     """Read a page of traces, the oldest or the newest first."""
     limit = _whole("limit", limit, 1, MOST)
     position = place.table.c.position
@@ -82,7 +82,7 @@ def page(place: Place, filters: Filters, *, after: int | None, limit: int, newes
     return Page(tuple(trace_of(dict(row)) for row in found[:limit]), more)
 
 
-def one(place: Place, given: str) -> Trace | None:
+def one(place: StoreLocation, given: str) -> Trace | None:
     """Read the trace of an id."""
     with reading(place) as connection:
         query = select(place.table).where(place.table.c.id == key_form(_text("id", given)))
@@ -90,7 +90,7 @@ def one(place: Place, given: str) -> Trace | None:
     return trace_of(dict(row)) if row else None
 
 
-def stats(place: Place, filters: Filters) -> tuple[Stats, ...]:
+def stats(place: StoreLocation, filters: Filters) -> tuple[Stats, ...]:
     """Sum up calls by tool and ending."""
     columns = place.table.c
     kinds = (columns.tool_name, columns.result_type, columns.ending)
@@ -100,14 +100,14 @@ def stats(place: Place, filters: Filters) -> tuple[Stats, ...]:
         return tuple(Stats(*row) for row in connection.execute(query))
 
 
-def count(place: Place, filters: Filters) -> int:
+def count(place: StoreLocation, filters: Filters) -> int:
     """Count traces."""
     query = select(func.count()).select_from(place.table).where(*conditions(place, filters))
     with reading(place) as connection:
         return int(connection.execute(query).scalar_one())
 
 
-def anchor(place: Place) -> str | None:
+def anchor(place: StoreLocation) -> str | None:
     """Read the anchor of all rows that are there; None where there is none."""
     columns = place.table.c
     query = select(columns.position, columns.ledger).order_by(columns.position.desc()).limit(1)
@@ -117,7 +117,7 @@ def anchor(place: Place) -> str | None:
 
 
 def stored(
-    place: Place, filters: Filters | None = None, *, any_bytes: bool = False
+    place: StoreLocation, filters: Filters | None = None, *, any_bytes: bool = False
 ) -> Iterator[Mapping[str, Any]]:
     """Read rows as they are stored, in the order of positions, some at a time."""
     query = select(place.table).where(*conditions(place, filters or {})).order_by(place.table.c.position)
@@ -140,7 +140,7 @@ def _any_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def verify(place: Place, *, key: bytes | str | None, anchor: str | None) -> Verification:
+def verify(place: StoreLocation, *, key: bytes | str | None, anchor: str | None) -> Verification:
     """Verify the chain of all rows; what the database cannot even read is a problem too."""
     check = Check(key, anchor)
     try:

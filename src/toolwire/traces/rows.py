@@ -70,14 +70,8 @@ def trace_of(row: Mapping[str, Any]) -> Trace:
     """Read a row as a trace."""
     try:
         return Trace(
-            **{
-                name: READ[name](value) if name in READ else value
-                for name, value in row.items()
-                if value is not None
-            }
+            **{name: READ[name](value) if name in READ else value for name, value in row.items() if value is not None}
         )
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as problem:
-        words = (
-            f"the row at {row.get('position')} is not as it was written ({type(problem).__name__}): verify it"
-        )
+        words = f"the row at {row.get('position')} is not as it was written ({type(problem).__name__}): verify it"
         raise StoreFailed(words, path="traces") from None

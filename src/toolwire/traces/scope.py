@@ -20,9 +20,7 @@ class Scope(Struct, frozen=True):
     session: str | None = None
 
     @classmethod
-    def of(
-        cls, given: Any, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None
-    ) -> Self:
+    def of(cls, given: Any, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None) -> Self:
         """Read what was given as `traces`: a scope, or a store; a conversation without an id gets one."""
         if isinstance(given, cls):
             return given
@@ -30,9 +28,7 @@ class Scope(Struct, frozen=True):
             raise InvalidField("traces", "must be a store that `traces.open` gave, or its `of(...)`")
         for name, said in (("tenant_id", tenant_id), ("conversation_id", conversation_id)):
             if isinstance(said, str) and scrub_text(said) != said:
-                raise InvalidField(
-                    name, "looks like a key, and would be in each row: give a name", path="traces"
-                )
+                raise InvalidField(name, "looks like a key, and would be in each row: give a name", path="traces")
         conversation = uuid.uuid4() if conversation_id is None else conversation_id
         return cls(given, opaque(tenant_id) or "", opaque(conversation), session)
 

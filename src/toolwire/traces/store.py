@@ -17,7 +17,7 @@ from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces import guards, loading, reading
 from toolwire.traces.chain import Verification, digester
 from toolwire.traces.committing import Committer
-from toolwire.traces.databases import Place, place
+from toolwire.traces.databases import StoreLocation, place
 from toolwire.traces.migrating import prepare
 from toolwire.traces.pages import LIMIT, Filters, Page, Stats
 from toolwire.traces.rows import row_of
@@ -33,7 +33,7 @@ FORKED: list[Any] = []
 class Store:
     """Traces in one table of a database; `traces.open` makes it."""
 
-    def __init__(self, place: Place, writer: Writer, key: bytes | str | None) -> None:
+    def __init__(self, place: StoreLocation, writer: Writer, key: bytes | str | None) -> None:
         self._found = place
         self._writer = writer
         self._key = key
@@ -72,7 +72,7 @@ class Store:
             self._writer.close()
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> StoreLocation:
         if self._writer.closed:
             raise StoreFailed("the store is closed", path="traces")
         return self._found
@@ -195,7 +195,7 @@ def _row_now(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
     return row_of(trace if isinstance(trace, Trace) else Trace.new(trace))
 
 
-def _forked(place: Place) -> StoreFailed | None:
+def _forked(place: StoreLocation) -> StoreFailed | None:
     """Leave the parent's connections as they are; a file that one of them has open cannot be used here."""
     pool = place.engine.pool
     left = not place.own or (isinstance(pool, QueuePool) and pool.checkedout() > 0)

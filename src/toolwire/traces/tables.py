@@ -38,9 +38,7 @@ def _table(namespace: str | None, schemas: bool) -> Table:
     made = Table(
         name,
         MetaData(schema=namespace if schemas else None),
-        Column(
-            "position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False
-        ),
+        Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
         Column("id", Text, nullable=False),
         Column("tenant_id", Text, nullable=False),
         Column("conversation_id", Text, nullable=False),

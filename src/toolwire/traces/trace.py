@@ -135,9 +135,7 @@ def _map(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return (
-        float(value) if isinstance(value, int) and not isinstance(value, bool) and value < LARGEST else value
-    )
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and value < LARGEST else value
 
 
 def _losses(value: Any) -> Any:

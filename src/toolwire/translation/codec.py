@@ -45,9 +45,7 @@ CALL_KEYS = ("function", "functionCall", "function_call", "custom")
 ARGUMENT_KEYS = ("arguments", "input", "args")
 
 
-def encode_definitions(
-    tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str
-) -> list[dict[str, Any]]:
+def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
     """Write declarations as they stand under `tools` of a provider's request."""
     target = _dialect(provider)
     declared = Context(tools=list(tools)).tools  # type: ignore[arg-type]
@@ -171,9 +169,7 @@ def _is_call(part: Opaque) -> bool:
 def _salvage(entry: Any) -> ToolCall:
     """Read what can be read of an entry that its dialect did not take for a call."""
     if type(entry) is not dict:
-        return ToolCall(
-            None, UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {kind_of(entry)}"
-        )
+        return ToolCall(None, UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {kind_of(entry)}")
     inner = _inner(entry)
     ids = [holder.get(key) for holder in (entry, inner) for key in ("call_id", "id")]
     call_id = next((value for value in ids if type(value) is str and value), None)

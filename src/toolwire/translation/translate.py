@@ -36,9 +36,7 @@ def request(
     return encoded
 
 
-def _where_they_stand(
-    losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]
-) -> tuple[Loss, ...]:
+def _where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
     named = []
     for loss in losses:
@@ -57,7 +55,7 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
     return encoded
 
 
-class Stream:
+class TranslatedStream:
     """A stream on its way from one dialect to another; `losses` grow while it runs."""
 
     __slots__ = ("_decoder", "_encoder", "_read", "_write")
@@ -86,9 +84,9 @@ class Stream:
         return self._encoder.losses
 
 
-def stream(source: str | Dialect, target: str | Dialect) -> Stream:
+def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
     """Translate a stream while it runs."""
-    return Stream(dialect(source).decode_stream(), dialect(target).encode_stream())
+    return TranslatedStream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
 def error(status: int | None, body: Any, source: str | Dialect, target: str | Dialect) -> ErrorReply:
@@ -96,9 +94,7 @@ def error(status: int | None, body: Any, source: str | Dialect, target: str | Di
     here, there = dialect(source), dialect(target)
     decoded = here.decode_error(status, _read_error(body))
     if here.DIALECT != there.DIALECT and (decoded.status or 0) < FIRST_ERROR:
-        decoded = replace(
-            decoded, status=None
-        )  # an error that came with a good status must not look like success
+        decoded = replace(decoded, status=None)  # an error that came with a good status must not look like success
     return there.encode_error(decoded)
 
 

@@ -71,9 +71,7 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         given = {str(key): value for key, value in (inner if wrapped else attrs).items()}
         schemas = [given.pop(key) for key in SCHEMA_KEYS if given.get(key) is not None]
         if any(schema != schemas[0] for schema in schemas):
-            raise InvalidField(
-                "parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several"
-            )
+            raise InvalidField("parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several")
         if schemas:
             given["parameters"] = schemas[0]
         if given.get("description") is None and (wrapped or "inputSchema" in attrs):
@@ -151,9 +149,7 @@ class Message(Struct, frozen=True, gc=False):
         elif self.role == "tool":
             self._hold_result(self.content)
         elif self.role not in ROLES:
-            raise InvalidField(
-                "role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message"
-            )
+            raise InvalidField("role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message")
 
     def _hold_result(self, content: str | list[Part]) -> None:
         if type(content) is list and content and type(content[0]) is ToolResult:
@@ -267,9 +263,7 @@ def _read_call(call: Any, index: int) -> ToolCall:
             return ToolCall(_id_of(call, index), name, index=index, raw=text, custom=True)
         case ToolCall():
             return call
-    raise InvalidField(
-        f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message"
-    )
+    raise InvalidField(f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message")
 
 
 def _id_of(call: Any, index: int) -> str | None:
@@ -293,7 +287,7 @@ def _left_of(given: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque 
     return Opaque("openai-chat", rest) if rest else None
 
 
-class Declared(list[Any]):
+class _DeclaredTools(list[Any]):
     """Tools as they are declared, and those of them that can be run as they were given."""
 
     handlers: Sequence[Any] = ()
@@ -314,7 +308,7 @@ class Context(Struct, frozen=True):
                 break
         for tool in self.tools:
             if type(tool) is not Tool and type(tool) is not ServerTool:
-                declared = Declared(_tool_of(tool) for tool in self.tools)
+                declared = _DeclaredTools(_tool_of(tool) for tool in self.tools)
                 declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
                 force_setattr(self, "tools", declared)
                 break

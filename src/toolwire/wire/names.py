@@ -28,9 +28,7 @@ class Grammar:
     used once.
     """
 
-    def __init__(
-        self, legal: str, limit: int, first: str = "", *, least: int = 1, distinct: bool = False
-    ) -> None:
+    def __init__(self, legal: str, limit: int, first: str = "", *, least: int = 1, distinct: bool = False) -> None:
         self.legal = legal
         self.limit = limit
         self.first = first or legal

@@ -65,7 +65,7 @@ class Stop(Protocol):
         """Tell a listener, once, while this lasts."""
 
 
-class Answer(Protocol):
+class HttpResponse(Protocol):
     """What a server answers: its head, and its body in pieces; an empty piece is the end."""
 
     status: int
@@ -93,10 +93,10 @@ class Answer(Protocol):
 class Transport(Protocol):
     """Sends requests, in sync and in async code."""
 
-    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> Answer:
+    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpResponse:
         """Send a request, and give the head of the answer."""
 
-    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> Answer:
+    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> HttpResponse:
         """Send a request, and give the head of the answer."""
 
 

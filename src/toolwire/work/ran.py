@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from toolwire.types import ToolCall, ToolResult
-from toolwire.work.results import CallEnding, Note, Wanted
-from toolwire.work.waiting import Steps, through
+from toolwire.work.results import CallEnding, CallNote, SecretsWanted
+from toolwire.work.waiting import Work, through
 
 
 class Ran(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Ran(Struct, frozen=True):
     sandbox: str | None = None
 
 
-class Record:
+class CallRecord:
     """Keeps what became of each call, whatever that is; `tell` gets it. `secrets` says what is secret."""
 
     def __init__(self, tell: Callable[[Ran], None], secrets: Callable[[], Collection[str]] = tuple) -> None:
@@ -39,16 +39,16 @@ class Record:
         self._begun: dict[int, tuple[float, float]] = {}
         self._notes: dict[int, dict[str, Any]] = {}
 
-    def keeping(self, call: ToolCall, steps: Steps[ToolResult]) -> Steps[ToolResult]:
+    def keeping(self, call: ToolCall, steps: Work[ToolResult]) -> Work[ToolResult]:
         """Do the steps of a call, and keep what is said on the way."""
         self._begun[id(call)] = time.time(), time.monotonic()
         notes = self._notes[id(call)] = dict[str, Any]()
 
-        def hear(said: Any) -> Steps[Collection[str] | None]:
-            if type(said) is Note:
+        def hear(said: Any) -> Work[Collection[str] | None]:
+            if type(said) is CallNote:
                 notes.update({name: value for name, value in asdict(said).items() if value is not None})
             yield from ()
-            return self._secrets() if type(said) is Wanted else None
+            return self._secrets() if type(said) is SecretsWanted else None
 
         result = yield from through(steps, hear)
         self.end(call, result)

@@ -22,7 +22,7 @@ OUTCOMES = frozenset({"ok", "error"})
 CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
 
 
-class Note(Struct, frozen=True):
+class CallNote(Struct, frozen=True):
     """Emitted while a call is run, for whoever keeps a record of it; what is None is not said."""
 
     ending: CallEnding | None = None
@@ -30,7 +30,7 @@ class Note(Struct, frozen=True):
     sandbox: str | None = None
 
 
-class Wanted(Struct, frozen=True):
+class SecretsWanted(Struct, frozen=True):
     """Emitted where something failed: who leads the run answers what is secret in it, or nothing."""
 
 

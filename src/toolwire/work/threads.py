@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-Outcome = tuple[Any, BaseException | None]
-Tell = Callable[[Outcome], None]
+_Settled = tuple[Any, BaseException | None]
+Tell = Callable[[_Settled], None]
 MAX_THREADS = 256
 PATIENCE = 2.0
 
@@ -75,9 +75,7 @@ class _Pool:
 
     def _grow(self) -> _Worker:
         if len(self._alive) >= MAX_THREADS:
-            raise TooManyThreads(
-                f"{MAX_THREADS} calls are running or hang: no thread is left for another one"
-            )
+            raise TooManyThreads(f"{MAX_THREADS} calls are running or hang: no thread is left for another one")
         worker = _Worker()
         self._alive.add(worker)
         return worker
@@ -109,7 +107,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forget)
 
 
-def _outcome(function: Callable[[], Any]) -> Outcome:
+def _outcome(function: Callable[[], Any]) -> _Settled:
     try:
         return function(), None
     except BaseException as problem:  # noqa: BLE001 - it is raised where the outcome is wanted
@@ -121,13 +119,13 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     import asyncio  # noqa: PLC0415 - it runs already, or nobody could wait for this
 
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Outcome] = loop.create_future()
+    future: asyncio.Future[_Settled] = loop.create_future()
 
-    def settle(outcome: Outcome) -> None:
+    def settle(outcome: _Settled) -> None:
         if not future.done():
             future.set_result(outcome)
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: _Settled) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
             loop.call_soon_threadsafe(settle, outcome)
 
@@ -140,11 +138,11 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 
 def call_together(functions: Sequence[Callable[[], Any]]) -> list[Any]:
     """Call functions at the same time, and wait for all; the first problem is raised when they are done."""
-    found: dict[int, Outcome] = {}
+    found: dict[int, _Settled] = {}
     done = threading.Semaphore(0)
 
     def begin(place: int) -> None:
-        def tell(outcome: Outcome) -> None:
+        def tell(outcome: _Settled) -> None:
             found[place] = outcome
             done.release()
 

@@ -38,7 +38,7 @@ class Ask(Struct, frozen=True):
 class Together(Struct, frozen=True):
     """Do these at the same time; the values come back in this order."""
 
-    works: "Sequence[Steps[Any]]"
+    works: "Sequence[Work[Any]]"
 
 
 class Emit(Struct, frozen=True):
@@ -47,15 +47,15 @@ class Emit(Struct, frozen=True):
     value: Any
 
 
-Steps = Generator[Ask | Together | Emit, Any, T]
+Work = Generator[Ask | Together | Emit, Any, T]
 
 
-def run(steps: "Steps[T]") -> T:
+def run(steps: "Work[T]") -> T:
     """Do the steps in sync code."""
     return _run(steps, wait)
 
 
-def answer(steps: "Steps[T]") -> T:
+def answer(steps: "Work[T]") -> T:
     """Do the steps in sync code; in a running event loop, what is async gives an awaitable of the rest."""
     return _run(steps, None if is_loop_running() else wait)
 
@@ -64,7 +64,7 @@ class Abandoned(BaseException):
     """Nobody reads on: thrown at the steps, so that they let go of what they hold."""
 
 
-def flow(steps: "Steps[T]") -> Generator[Any, None, T]:
+def flow(steps: "Work[T]") -> Generator[Any, None, T]:
     """Do the steps in sync code, and give what they emit."""
     try:
         step = next(steps)
@@ -83,7 +83,7 @@ def flow(steps: "Steps[T]") -> Generator[Any, None, T]:
         return end.value  # type: ignore[no-any-return]
 
 
-async def aflow(steps: "Steps[Any]") -> AsyncGenerator[Any, None]:
+async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
     """Do the steps in async code, and give what they emit."""
     try:
         step = next(steps)
@@ -102,7 +102,7 @@ async def aflow(steps: "Steps[Any]") -> AsyncGenerator[Any, None]:
         return
 
 
-def through(steps: "Steps[T]", tell: "Callable[[Any], Steps[Any]]") -> "Steps[T]":
+def through(steps: "Work[T]", tell: "Callable[[Any], Work[Any]]") -> "Work[T]":
     """Do the steps, and let `tell` say what is done in the place of each thing that they emit."""
     given: Any = None
     problem: BaseException | None = None
@@ -118,7 +118,7 @@ def through(steps: "Steps[T]", tell: "Callable[[Any], Steps[Any]]") -> "Steps[T]
             problem = raised
 
 
-def picking(steps: "Steps[T]", pick: "Callable[[Any], Any]") -> "Steps[T]":
+def picking(steps: "Work[T]", pick: "Callable[[Any], Any]") -> "Work[T]":
     """Do the steps, and emit what `pick` makes of each thing that they emit; None is left out."""
     given: Any = None
     problem: BaseException | None = None
@@ -153,14 +153,14 @@ def _done(step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any]) 
     return finish(value) if inspect.isawaitable(value) else value
 
 
-def _run(steps: "Steps[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+def _run(steps: "Work[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
     try:
         return _go(steps, next(steps), finish)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
-def _go(steps: "Steps[T]", step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+def _go(steps: "Work[T]", step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any] | None) -> T:
     """Do the steps from this one on."""
     try:
         while True:
@@ -178,7 +178,7 @@ def _go(steps: "Steps[T]", step: Ask | Together | Emit, finish: Callable[[Awaita
         return end.value  # type: ignore[no-any-return]
 
 
-async def arun(steps: "Steps[T]") -> T:
+async def arun(steps: "Work[T]") -> T:
     """Do the steps in async code."""
     try:
         return await _do(steps, next(steps))
@@ -186,7 +186,7 @@ async def arun(steps: "Steps[T]") -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-async def _go_on(steps: "Steps[T]", value: Awaitable[Any]) -> T:
+async def _go_on(steps: "Work[T]", value: Awaitable[Any]) -> T:
     """Do the rest of the steps in async code, after this value."""
 
     async def given() -> Any:
@@ -195,7 +195,7 @@ async def _go_on(steps: "Steps[T]", value: Awaitable[Any]) -> T:
     return await _do(steps, Ask(given))
 
 
-async def _do(steps: "Steps[T]", step: Ask | Together | Emit) -> T:
+async def _do(steps: "Work[T]", step: Ask | Together | Emit) -> T:
     while True:
         try:
             value = await perform(step)

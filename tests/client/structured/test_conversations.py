@@ -10,9 +10,9 @@ from toolwire.client import sync
 from toolwire.client.structured import (
     ANSWER,
     ATTEMPTS,
-    Found,
-    Problems,
-    Wanted,
+    AnswerProblems,
+    ReadValue,
+    WantedForm,
     answer_to,
     next_messages,
     prepare,
@@ -27,7 +27,7 @@ from toolwire.wire.arguments import format_arguments
 
 GOOD: dict[str, Any] = {"x": 1, "y": 2}
 BAD: dict[str, Any] = {"x": "1", "y": 2}
-WANTED = Wanted.of(Point)
+WANTED = WantedForm.of(Point)
 
 
 def lead(client: Any, request: Request, kind: Any) -> tuple[Any, Request]:
@@ -40,7 +40,7 @@ def lead(client: Any, request: Request, kind: Any) -> tuple[Any, Request]:
         response: Response = client.chat(asked.context, model=asked.model, **settings)
         found = read(response, WANTED, way)
         added = [response.message]
-        if isinstance(found, Found):
+        if isinstance(found, ReadValue):
             return found.value, _longer(request, added)
         assert found.mendable or found.kind == "unfinished", found
         attempts += found.mendable
@@ -53,7 +53,7 @@ def _longer(request: Request, messages: list[Message]) -> Request:
     return replace(request, context=replace(request.context, messages=[*request.messages, *messages]))
 
 
-def _results(response: Response, problems: Problems) -> list[Message]:
+def _results(response: Response, problems: AnswerProblems) -> list[Message]:
     results = [
         answer_to(call, problems) if call.name == ANSWER else ToolResult(call.id, call.name, "sunny")
         for call in response.tool_calls

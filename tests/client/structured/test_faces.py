@@ -73,9 +73,7 @@ def test_tools_are_run_before_the_answer(name: str, kind: str, face: str) -> Non
 
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_a_run_gives_the_end_with_the_value_and_a_history_without_the_tool(
-    name: str, kind: str, shown: bool
-) -> None:
+def test_a_run_gives_the_end_with_the_value_and_a_history_without_the_tool(name: str, kind: str, shown: bool) -> None:
     told: list[Any] = []
     with simulate([*answers(kind, BAD, GOOD), "You are welcome."]) as model:
         options = {**options_at(name, model.url), "capabilities": WITHOUT[kind]}

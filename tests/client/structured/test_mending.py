@@ -19,9 +19,9 @@ from tests.client.structured.wanting import (
 )
 from toolwire.client.structured import (
     ANSWER,
-    Found,
-    Problems,
-    Wanted,
+    AnswerProblems,
+    ReadValue,
+    WantedForm,
     Way,
     answer_to,
     next_messages,
@@ -35,14 +35,14 @@ from toolwire.errors import NoStructuredOutput
 from toolwire.types import Context, Message, Request, Response, Text, Thinking, ToolCall, ToolResult
 
 GOOD, BAD = '{"x": 1, "y": 2}', '{"x": "1"}'
-WANTED = Wanted.of(Point)
+WANTED = WantedForm.of(Point)
 OTHER = ToolCall("c9", "get_weather", {})
 LEFT = Message("tool", [ToolResult("c9", "get_weather", "sunny")])
 
 
-def problems_of(response: Response, way: Way = TOOL) -> Problems:
+def problems_of(response: Response, way: Way = TOOL) -> AnswerProblems:
     found = read(response, WANTED, way)
-    assert isinstance(found, Problems)
+    assert isinstance(found, AnswerProblems)
     return found
 
 
@@ -88,9 +88,9 @@ def test_the_history_of_a_mended_answer_is_taken_by_every_vendor(name: str, way:
         sent(name, prepare(request, WANTED, way))
         response = answering(given(text))
         found = read(response, WANTED, way)
-        if isinstance(found, Problems):
+        if isinstance(found, AnswerProblems):
             request = added(request, response.message, *next_messages(response, found))
-    assert found == Found(Point(1, 2))
+    assert found == ReadValue(Point(1, 2))
     assert len(request.messages) == 5
 
 
@@ -104,7 +104,7 @@ def test_tools_of_the_caller_run_first(name: str) -> None:
     late = answering(by_tool(GOOD), finish="tool_calls")
     request = added(request, early.message, LEFT, refused)
     sent(name, prepare(request, WANTED, TOOL))
-    assert read(late, WANTED, TOOL) == Found(Point(1, 2))
+    assert read(late, WANTED, TOOL) == ReadValue(Point(1, 2))
     history = settled_history([*request.messages, settled(late).message])
     assert ANSWER not in repr(history)
     sent(name, replace(added(asking(MODELS[name], [WEATHER]), *history[1:], Message("Thanks."))))
@@ -146,6 +146,4 @@ def test_the_error_carries_what_came() -> None:
     problems = problems_of(response)
     error = NoStructuredOutput(problems.kind, problems.problems, problems.text, response)
     assert (error.problems, error.text, error.response) == (problems.problems, BAD, response)
-    assert str(error).startswith(
-        "output: no answer in the wanted form (invalid): field x: expected type integer"
-    )
+    assert str(error).startswith("output: no answer in the wanted form (invalid): field x: expected type integer")

@@ -19,12 +19,12 @@ from tests.client.structured.wanting import (
     answering,
     by_tool,
 )
-from toolwire.client.structured import Found, Problems, Wanted, Way, read
+from toolwire.client.structured import AnswerProblems, ReadValue, WantedForm, Way, read
 from toolwire.types import Refusal, Response, Text, Thinking, ToolCall
 
 GOOD = '{"x": 1, "y": 2}'
 OTHER = ToolCall("c9", "get_weather", {})
-WANTED = Wanted.of(Point)
+WANTED = WantedForm.of(Point)
 
 TEXTS: list[tuple[str, str]] = [
     (GOOD, "found"),
@@ -67,7 +67,7 @@ TEXTS: list[tuple[str, str]] = [
 
 
 def kind_of(read_: Any) -> str:
-    return read_.kind if isinstance(read_, Problems) else "found"
+    return read_.kind if isinstance(read_, AnswerProblems) else "found"
 
 
 @pytest.mark.parametrize(("text", "kind"), TEXTS, ids=[repr(row[0][:40]) for row in TEXTS])
@@ -76,10 +76,10 @@ def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: Way
     """Row R001-10: valid, or a problem; never a guess."""
     found = read(answering(text), WANTED, way)
     assert kind_of(found) == kind
-    if isinstance(found, Problems):
+    if isinstance(found, AnswerProblems):
         assert (found.text, bool(found.problems)) == (text, True)
     else:
-        assert found == Found(Point(1, 2))
+        assert found == ReadValue(Point(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_no_answer_is_told_apart(parts: list[Any], finish: Any, kind: st
     """Row I-34: the call of the answer's tool is the answer, and no other call is."""
     found = read(answering(*parts, finish=finish), WANTED, TOOL)
     assert kind_of(found) == kind
-    assert isinstance(found, Found) or found.mendable == (kind in ("empty", "no_json", "invalid"))
+    assert isinstance(found, ReadValue) or found.mendable == (kind in ("empty", "no_json", "invalid"))
 
 
 def test_a_response_without_a_choice_is_empty() -> None:
@@ -125,20 +125,20 @@ def test_a_response_without_a_choice_is_empty() -> None:
 
 
 def test_a_strict_model_says_absent_with_null() -> None:
-    wanted, said = Wanted.of(Person), answering('{"name": "Ada", "age": null, "tags": null}')
-    assert read(said, wanted, STRICT) == Found(Person("Ada"))
+    wanted, said = WantedForm.of(Person), answering('{"name": "Ada", "age": null, "tags": null}')
+    assert read(said, wanted, STRICT) == ReadValue(Person("Ada"))
     assert kind_of(read(said, wanted, NATIVE)) == "invalid"
     nested = answering('{"value": [{"name": "Ada", "age": null, "tags": ["a"]}]}')
-    assert read(nested, Wanted.of(list[Person]), STRICT) == Found([Person("Ada", 3, ["a"])])
+    assert read(nested, WantedForm.of(list[Person]), STRICT) == ReadValue([Person("Ada", 3, ["a"])])
 
 
 def test_none_is_a_value() -> None:
-    assert read(answering('{"value": null}'), Wanted.of(int | None), NATIVE) == Found(None)
+    assert read(answering('{"value": null}'), WantedForm.of(int | None), NATIVE) == ReadValue(None)
 
 
 def test_what_no_value_can_be_made_of_is_named() -> None:
-    found = read(answering('{"value": "2026-02-30"}'), Wanted.of(dt.date), NATIVE)
-    assert isinstance(found, Problems)
+    found = read(answering('{"value": "2026-02-30"}'), WantedForm.of(dt.date), NATIVE)
+    assert isinstance(found, AnswerProblems)
     assert found.kind == "invalid"
     assert found.problems[0].startswith("field value: ")
 
@@ -149,16 +149,14 @@ SECRET = "s3cr3t-" * 200_000
 @pytest.mark.parametrize("text", [json.dumps({"x": SECRET, "y": 2}), SECRET, json.dumps({SECRET: 1})])
 def test_a_huge_answer_is_not_repeated(text: str) -> None:
     found = read(answering(text), WANTED, NATIVE)
-    assert isinstance(found, Problems)
+    assert isinstance(found, AnswerProblems)
     assert sum(map(len, found.problems)) < 3000
     assert found.text == text
 
 
 NUMBERS = st.integers(-9, 9) | st.floats() | st.booleans() | st.just("1")
 POINTS = st.fixed_dictionaries({"x": st.integers(-9, 9), "y": NUMBERS}).map(json.dumps)
-NOISE = st.sampled_from(
-    ["", "\n", "```\n", "```json\n", "\n```", "<think>\n", "</think>\n", "So: ", "}", "\\"]
-)
+NOISE = st.sampled_from(["", "\n", "```\n", "```json\n", "\n```", "<think>\n", "</think>\n", "So: ", "}", "\\"])
 
 
 def test_no_text_gives_a_wrong_value(tally: Counter[str]) -> None:
@@ -171,7 +169,7 @@ def test_no_text_gives_a_wrong_value(tally: Counter[str]) -> None:
         text = "".join([*pieces, *last])
         found = read(answering(Text(text)), WANTED, INSTRUCTION)
         kinds[kind_of(found)] += 1
-        if isinstance(found, Found):
+        if isinstance(found, ReadValue):
             whole = text.rpartition("</think>")[2]
             written = json.loads(whole[whole.index("{") : whole.rindex("}") + 1])
             assert type(written["x"]) is not bool

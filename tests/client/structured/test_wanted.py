@@ -7,7 +7,7 @@ import pydantic
 import pytest
 
 from tests.client.structured.wanting import Colour, Film, Person, Point, Size, Tree
-from toolwire.client.structured import Wanted
+from toolwire.client.structured import WantedForm
 from toolwire.errors import InvalidField, InvalidSchema
 
 
@@ -42,7 +42,7 @@ VALUES: list[tuple[Any, bool, Any, Any]] = [
 
 @pytest.mark.parametrize(("given", "wrapped", "answer", "value"), VALUES, ids=[str(row[0]) for row in VALUES])
 def test_an_answer_is_read_to_its_type(given: Any, wrapped: bool, answer: Any, value: Any) -> None:
-    wanted = Wanted.of(given)
+    wanted = WantedForm.of(given)
     assert wanted.wrapped == wrapped
     assert wanted.schema["type"] == "object"
     assert wanted.problems(answer) == []
@@ -62,11 +62,11 @@ WRONG: list[tuple[Any, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("given", "answer", "problems"), WRONG)
 def test_what_is_wrong_is_named_with_its_place(given: Any, answer: Any, problems: list[str]) -> None:
-    assert Wanted.of(given).problems(answer) == problems
+    assert WantedForm.of(given).problems(answer) == problems
 
 
 def test_what_fits_the_schema_and_no_value_is_named_too() -> None:
-    wanted = Wanted.of(list[dt.date])
+    wanted = WantedForm.of(list[dt.date])
     assert wanted.problems({"value": ["2026-02-30"]}) == []
     with pytest.raises(InvalidField) as raised:
         wanted.value({"value": ["2026-02-30"]})
@@ -97,7 +97,7 @@ REFERRING: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("schema", "good", "bad"), REFERRING)
 def test_references_mean_what_they_meant(schema: Any, good: Any, bad: Any) -> None:
     before = repr(schema)
-    wanted = Wanted.of(schema)
+    wanted = WantedForm.of(schema)
     assert wanted.problems({"value": good}) == []
     assert wanted.problems({"value": bad}) != []
     assert repr(schema) == before
@@ -116,18 +116,18 @@ def test_references_mean_what_they_meant(schema: Any, good: Any, bad: Any) -> No
 )
 def test_what_cannot_be_wanted_is_refused_at_once(given: Any, path: str) -> None:
     with pytest.raises(InvalidSchema) as raised:
-        Wanted.of(given)
+        WantedForm.of(given)
     assert raised.value.path.startswith(path)
 
 
 def test_a_value_shares_nothing_with_its_json() -> None:
-    wanted, answer = Wanted.of({"type": "array"}), {"value": [[1]]}
+    wanted, answer = WantedForm.of({"type": "array"}), {"value": [[1]]}
     value = wanted.value(answer)
     value[0].append(2)
     assert answer == {"value": [[1]]}
 
 
 def test_the_kinds_of_a_union_are_told_apart() -> None:
-    wanted = Wanted.of(Literal[1, "1"])
+    wanted = WantedForm.of(Literal[1, "1"])
     assert [wanted.value({"value": value}) for value in (1, "1")] == [1, "1"]
     assert wanted.problems({"value": True}) != []

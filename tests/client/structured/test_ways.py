@@ -17,7 +17,7 @@ from tests.client.structured.wanting import (
     asking,
     sent,
 )
-from toolwire.client.structured import ANSWER, Wanted, Way, prepare, way_of
+from toolwire.client.structured import ANSWER, WantedForm, Way, prepare, way_of
 from toolwire.errors import InvalidField
 from toolwire.providers import PROVIDERS, provider_of
 from toolwire.types import Output, Tool, ToolChoice
@@ -52,7 +52,7 @@ def test_the_first_way_that_can_be_said_is_taken(
 ) -> None:
     """Row R001-10 and checklist 4.4: native where there is one, else by tool, else by instruction."""
     found = [
-        way_of(PROVIDERS[name], Wanted.of(given), asking(model, tools))
+        way_of(PROVIDERS[name], WantedForm.of(given), asking(model, tools))
         for tools in ([], [WEATHER])
         for given in (Person, dict[str, int])
     ]
@@ -79,27 +79,27 @@ def test_what_the_server_cannot_do_is_not_asked_of_it(
     name: str, model: str, can: Any, settings: dict[str, Any], way: Way
 ) -> None:
     provider = PROVIDERS[name].with_options(capabilities=can)
-    assert way_of(provider, Wanted.of(Person), asking(model, **settings)) == way
+    assert way_of(provider, WantedForm.of(Person), asking(model, **settings)) == way
 
 
 def test_a_tool_is_not_called_where_the_server_keeps_the_conversation() -> None:
     provider = PROVIDERS["openai-responses"].with_options(capabilities={"structured_output": False})
     request = asking("gpt-6-sol")
     kept = type(request.context)(messages=request.messages, provider_state={"previous_response_id": "r"})
-    assert way_of(provider, Wanted.of(Person), request) == TOOL
-    assert way_of(provider, Wanted.of(Person), type(request)(model="m", context=kept)) == INSTRUCTION
+    assert way_of(provider, WantedForm.of(Person), request) == TOOL
+    assert way_of(provider, WantedForm.of(Person), type(request)(model="m", context=kept)) == INSTRUCTION
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", ["native", "tool", "instruction"])
 def test_the_caller_may_insist_on_a_way(name: str, kind: Any) -> None:
-    assert way_of(PROVIDERS[name], Wanted.of(Tree), asking(MODELS[name]), kind).kind == kind
+    assert way_of(PROVIDERS[name], WantedForm.of(Tree), asking(MODELS[name]), kind).kind == kind
 
 
 def test_a_way_that_there_is_not_is_refused() -> None:
     kind: Any = "prompted"
     with pytest.raises(InvalidField, match="must be native, tool or instruction"):
-        way_of(PROVIDERS["openai"], Wanted.of(Point), asking(), kind)
+        way_of(PROVIDERS["openai"], WantedForm.of(Point), asking(), kind)
 
 
 INNER = {"x": {"type": "integer"}, "y": {"type": "integer"}}
@@ -119,16 +119,12 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("openai-responses", "native"): {"text": {"format": FORM}},
     ("anthropic", "native"): {"output_config": {"format": {"type": "json_schema", "schema": POINT}}},
-    ("gemini", "native"): {
-        "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": POINT}
-    },
+    ("gemini", "native"): {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": POINT}},
     ("ollama", "native"): {"format": POINT},
     ("openai", "tool"): {"tool_choice": {"type": "function", "function": {"name": ANSWER}}},
     ("openai-responses", "tool"): {"tool_choice": {"type": "function", "name": ANSWER}},
     ("anthropic", "tool"): {"tool_choice": {"type": "tool", "name": ANSWER}},
-    ("gemini", "tool"): {
-        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [ANSWER]}}
-    },
+    ("gemini", "tool"): {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [ANSWER]}}},
     ("ollama", "tool"): {},
     **{(name, "instruction"): {} for name in MODELS},
 }
@@ -139,7 +135,7 @@ SAYS_TOOLS = {"tools", "tool_choice", "toolConfig"}
 @pytest.mark.parametrize(("name", "kind"), BODIES)
 def test_each_dialect_is_sent_each_way(name: str, kind: Any) -> None:
     """Rows I-34 and R001-10: what stands in the body, and that the strict servers take it."""
-    wanted, request = Wanted.of(Point), asking(MODELS[name])
+    wanted, request = WantedForm.of(Point), asking(MODELS[name])
     body = sent(name, prepare(request, wanted, way_of(PROVIDERS[name], wanted, request, kind)))
     expected = BODIES[name, kind]
     assert {key: body[key] for key in expected} == expected
@@ -158,7 +154,7 @@ def test_each_dialect_is_sent_each_way(name: str, kind: Any) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("tools", [[], [WEATHER]], ids=["alone", "beside tools"])
 def test_the_strict_servers_take_what_is_chosen(name: str, given: Any, tools: list[Tool]) -> None:
-    wanted, request = Wanted.of(given), asking(MODELS[name], tools)
+    wanted, request = WantedForm.of(given), asking(MODELS[name], tools)
     sent(name, prepare(request, wanted, way_of(PROVIDERS[name], wanted, request)))
 
 
@@ -166,7 +162,7 @@ def test_nothing_is_changed_in_the_request_itself() -> None:
     request = asking(tools=[WEATHER])
     before = repr(request)
     for way in (STRICT, NATIVE, TOOL, INSTRUCTION):
-        assert prepare(request, Wanted.of(Point), way) == prepare(request, Wanted.of(Point), way)
+        assert prepare(request, WantedForm.of(Point), way) == prepare(request, WantedForm.of(Point), way)
     assert repr(request) == before
 
 
@@ -184,25 +180,25 @@ def test_nothing_is_changed_in_the_request_itself() -> None:
     ],
 )
 def test_the_tools_of_the_caller_come_first(tools: list[Tool], given: Any, choice: ToolChoice) -> None:
-    asked = prepare(asking(tools=tools, tool_choice=given), Wanted.of(Point), TOOL)
+    asked = prepare(asking(tools=tools, tool_choice=given), WantedForm.of(Point), TOOL)
     assert asked.tool_choice == choice
     assert [getattr(tool, "name", "") for tool in asked.tools] == [*(tool.name for tool in tools), ANSWER]
 
 
 def test_the_name_of_the_answers_tool_is_taken() -> None:
     with pytest.raises(InvalidField, match=f"a tool of the name {ANSWER}"):
-        prepare(asking(tools=[Tool(ANSWER, "", {})]), Wanted.of(Point), TOOL)
+        prepare(asking(tools=[Tool(ANSWER, "", {})]), WantedForm.of(Point), TOOL)
 
 
 def test_the_form_of_the_answer_is_said_in_one_way_only() -> None:
     request = asking(output=Output("json"))
-    assert prepare(request, Wanted.of(Point, "point"), NATIVE).output == Output("schema", POINT, "point")
-    assert prepare(request, Wanted.of(Point), TOOL).output is None
-    assert prepare(request, Wanted.of(Point), INSTRUCTION).output is None
+    assert prepare(request, WantedForm.of(Point, "point"), NATIVE).output == Output("schema", POINT, "point")
+    assert prepare(request, WantedForm.of(Point), TOOL).output is None
+    assert prepare(request, WantedForm.of(Point), INSTRUCTION).output is None
 
 
 def test_instructions_stand_at_the_end_of_the_system_prompt() -> None:
-    system = prepare(asking(), Wanted.of(Point), INSTRUCTION).system
+    system = prepare(asking(), WantedForm.of(Point), INSTRUCTION).system
     assert isinstance(system, str)
     assert system.startswith("Be brief.\n\n# Form of the answer")
     assert system.endswith('"additionalProperties": false}')
@@ -215,4 +211,4 @@ def test_capabilities_can_be_said_of_any_server() -> None:
         "capabilities": {"structured_output": False},
     }
     provider, _ = provider_of(given, "m")
-    assert way_of(provider, Wanted.of(Point), asking()) == TOOL
+    assert way_of(provider, WantedForm.of(Point), asking()) == TOOL

@@ -38,9 +38,7 @@ def case(id: str, annotation: Any, *values: Any, ours: Any = None, because: str 
 
 
 BASE64 = "JSON has no bytes: they come as base64, while pydantic takes the bytes of the text"
-PLAIN_KEYS = (
-    "a key is text, so the schema says of which form; pydantic's says nothing of keys that are numbers"
-)
+PLAIN_KEYS = "a key is text, so the schema says of which form; pydantic's says nothing of keys that are numbers"
 UNKNOWN = "pydantic does not know it"
 
 SCALARS = [
@@ -139,9 +137,7 @@ CONTAINERS = [
 CLASSES = [
     case("dataclass", shapes.Point, shapes.Point(1), shapes.Point(1, 2.5, ["a"])),
     case("inherited dataclass", shapes.Point3, shapes.Point3(1, z=4)),
-    case(
-        "dataclass of classes", shapes.Search, shapes.Search(query="q", unit=Unit.F, around=shapes.Point(1))
-    ),
+    case("dataclass of classes", shapes.Search, shapes.Search(query="q", unit=Unit.F, around=shapes.Point(1))),
     case("recursive dataclass", shapes.Node, shapes.Node(1, [shapes.Node(2, [shapes.Node(3)])])),
     case(
         "dataclass with InitVar",
@@ -244,9 +240,7 @@ FOREIGN = [
         shapes.Person(fullName="n", home=shapes.Address(street="s"), born=dt.date(2030, 1, 31)),
     ),
     case("list of models", list[shapes.Address], [shapes.Address(street="s")]),
-    case(
-        "union of models", shapes.Cat | shapes.Dog, shapes.Cat(kind="cat"), shapes.Dog(kind="dog", name="n")
-    ),
+    case("union of models", shapes.Cat | shapes.Dog, shapes.Cat(kind="cat"), shapes.Dog(kind="dog", name="n")),
     case(
         "discriminated",
         Annotated[shapes.Cat | shapes.Dog, pydantic.Field(discriminator="kind")],

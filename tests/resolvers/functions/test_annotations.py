@@ -32,10 +32,7 @@ def normal(schema: Any, *, names: bool = False) -> Any:
         key: normal(inner, names=key in ("properties", "$defs") and not names)
         for key, inner in schema.items()
         if names
-        or (
-            (key, inner) not in (("additionalProperties", False), ("default", []))
-            and not _is_made_up(key, inner)
-        )
+        or ((key, inner) not in (("additionalProperties", False), ("default", [])) and not _is_made_up(key, inner))
     }
 
 
@@ -208,8 +205,7 @@ DIFFERENCES: list[tuple[str, set[str], set[str]]] = [
 
 def expected(case: Case, text: str) -> bool:
     return any(
-        case.id in cases | ({case.id} if not cases else set())
-        and text in texts | ({text} if not texts else set())
+        case.id in cases | ({case.id} if not cases else set()) and text in texts | ({text} if not texts else set())
         for _, cases, texts in DIFFERENCES
     )
 
@@ -240,9 +236,7 @@ def test_what_pydantic_takes_strictly_is_taken_and_what_is_taken_pydantic_takes(
 def test_every_difference_is_still_there() -> None:
     for reason, cases, texts in DIFFERENCES:
         assert any(
-            case.id in (cases or {case.id}) and _differs(case, text)
-            for case in CASES
-            for text in texts or {'"a"'}
+            case.id in (cases or {case.id}) and _differs(case, text) for case in CASES for text in texts or {'"a"'}
         ), reason
 
 

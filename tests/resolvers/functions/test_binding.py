@@ -60,9 +60,7 @@ def middle(a: int, context: Any, b: int = 2, /, *rest: int) -> Any:
         (middle, {"a": 1, "rest": [9]}, (1, "C", 2, (9,))),
     ],
 )
-def test_every_kind_of_parameter_gets_its_argument(
-    function: Any, arguments: dict[str, Any], result: Any
-) -> None:
+def test_every_kind_of_parameter_gets_its_argument(function: Any, arguments: dict[str, Any], result: Any) -> None:
     assert call(function, arguments, "C") == result
 
 
@@ -250,9 +248,7 @@ def test_arguments_become_what_the_annotations_ask_for() -> None:
         ({"points": [{"x": 1, "y": "secret"}]}, r"points\[0\]\.y must be a number, not a string$"),
     ],
 )
-def test_what_is_valid_and_cannot_be_read_is_an_error_with_its_place(
-    change: dict[str, Any], message: str
-) -> None:
+def test_what_is_valid_and_cannot_be_read_is_an_error_with_its_place(change: dict[str, Any], message: str) -> None:
     arguments = {
         "when": "2030-01-31T12:00:00Z",
         "where": "a",
@@ -294,9 +290,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=10,
 )
-SIGNATURES = [
-    read_signature(function) for function in (places, only_places, middle, typed, changing, Thing().method)
-]
+SIGNATURES = [read_signature(function) for function in (places, only_places, middle, typed, changing, Thing().method)]
 
 
 @given(

@@ -40,9 +40,7 @@ CHECKED: list[tuple[Any, list[Any], list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "good", "bad", "words"), CHECKED, ids=str)
-def test_what_no_keyword_says_is_checked(
-    annotation: Any, good: list[Any], bad: list[Any], words: str
-) -> None:
+def test_what_no_keyword_says_is_checked(annotation: Any, good: list[Any], bad: list[Any], words: str) -> None:
     signature = signature_of(annotation)
     for value in [*good, *bad]:
         assert jsonschema_rs.is_valid(signature.parameters, {"value": value})

@@ -81,9 +81,7 @@ def test_options_say_what_the_function_does_not() -> None:
 
 
 def test_an_option_that_is_not_there_is_refused() -> None:
-    with pytest.raises(
-        InvalidField, match=r"tool: paralel is no option; there are: context, custom, description"
-    ):
+    with pytest.raises(InvalidField, match=r"tool: paralel is no option; there are: context, custom, description"):
         tool(paralel=True)  # type: ignore[call-overload]
 
 

@@ -200,9 +200,7 @@ def test_the_prose_is_the_same_without_griffelib(name: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - set(WITHOUT)))
-def test_parameters_are_not_lost_in_silence_without_griffelib(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parameters_are_not_lost_in_silence_without_griffelib(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "griffe", None)
     with pytest.raises(MissingExtra, match=r"pip install 'toolwire\[tools\]'") as caught:
         read_docstring(CASES[name][0])
@@ -264,9 +262,7 @@ def test_a_description_in_an_annotation_wins() -> None:
     assert signature.description == "Find."
 
 
-@given(
-    st.lists(st.sampled_from([*GOOGLE.splitlines(), *NUMPY.splitlines(), *SPHINX.splitlines(), "```", "x"]))
-)
+@given(st.lists(st.sampled_from([*GOOGLE.splitlines(), *NUMPY.splitlines(), *SPHINX.splitlines(), "```", "x"])))
 def test_any_mixture_is_read(lines: list[str]) -> None:
     read: Any = read_docstring("\n".join(lines))
     assert isinstance(read, Docstring)

@@ -112,9 +112,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     [row[1:] for row in REFUSED],
     ids=[row[0] for row in REFUSED],
 )
-def test_what_cannot_be_said_is_refused_with_what_would_be_right(
-    annotation: Any, step: str, message: str
-) -> None:
+def test_what_cannot_be_said_is_refused_with_what_would_be_right(annotation: Any, step: str, message: str) -> None:
     def search(query: str, of=None) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001
 
     search.__annotations__["of"] = annotation
@@ -131,9 +129,7 @@ def test_the_path_of_a_schema_begins_where_it_is_told_to() -> None:
 
 @pytest.mark.parametrize("function", [5, "text", None, type("Plain", (), {})(), max, dict.update])
 def test_what_has_no_signature_is_refused(function: Any) -> None:
-    with pytest.raises(
-        InvalidSchema, match=r"its parameters cannot be read .*; write a Python function around it"
-    ):
+    with pytest.raises(InvalidSchema, match=r"its parameters cannot be read .*; write a Python function around it"):
         read_signature(function)
 
 

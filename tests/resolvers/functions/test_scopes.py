@@ -81,9 +81,7 @@ def shown(signature: Signature) -> Any:
 
 
 def test_names_of_the_module() -> None:
-    def walk(
-        way: Direction, often: Annotated[int, Ge(1)], notes: dict[str, list[int]] | None = None
-    ) -> None: ...
+    def walk(way: Direction, often: Annotated[int, Ge(1)], notes: dict[str, list[int]] | None = None) -> None: ...
 
     assert shown(read_signature(walk)) == {
         "way": {"$ref": "#/$defs/Direction"},
@@ -143,9 +141,7 @@ def test_what_is_gone_is_named() -> None:
         assert Local.A
         return walk
 
-    with pytest.raises(
-        InvalidSchema, match=r"^walk\.local: the name 'Local' of the annotation 'list\[Local\]' is"
-    ):
+    with pytest.raises(InvalidSchema, match=r"^walk\.local: the name 'Local' of the annotation 'list\[Local\]' is"):
         read_signature(make())
 
 
@@ -160,9 +156,7 @@ def test_what_is_imported_for_checking_alone_is_named() -> None:
 def test_names_of_the_class_around_a_method(method: Any) -> None:
     signature = read_signature(method, skip=int(method is Machine.run))
     assert shown(signature)["mode"] == {"$ref": "#/$defs/Mode"}
-    assert signature.bind(
-        {"mode": "fast", "state": {"mode": "fast"}} if "run" in repr(method) else {"mode": "fast"}
-    )
+    assert signature.bind({"mode": "fast", "state": {"mode": "fast"}} if "run" in repr(method) else {"mode": "fast"})
 
 
 def test_names_of_the_class_itself() -> None:

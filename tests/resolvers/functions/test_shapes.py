@@ -91,11 +91,7 @@ def as_msgspec_writes(schema: Any) -> Any:
         return [as_msgspec_writes(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {
-        key: as_msgspec_writes(inner)
-        for key, inner in schema.items()
-        if key not in ("maxItems", "discriminator")
-    }
+    made = {key: as_msgspec_writes(inner) for key, inner in schema.items() if key not in ("maxItems", "discriminator")}
     if len(made.get("enum", ())) == 1:
         made = {"const": made["enum"][0]}
     return made

@@ -57,9 +57,7 @@ def test_a_function_without_parameters() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_takes_what_is_shown(target: str) -> None:
-    def plan(
-        at: dt.datetime, where: pathlib.Path, points: list[Point], ids: set[uuid.UUID], *more: int
-    ) -> None: ...
+    def plan(at: dt.datetime, where: pathlib.Path, points: list[Point], ids: set[uuid.UUID], *more: int) -> None: ...
 
     assert fit(read_signature(plan).parameters, target).schema["properties"].keys() == {
         *("at", "where", "points", "ids", "more")
@@ -176,9 +174,7 @@ CALLABLE: list[tuple[str, Any, int]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("function", "skip"), [row[1:] for row in CALLABLE], ids=[row[0] for row in CALLABLE]
-)
+@pytest.mark.parametrize(("function", "skip"), [row[1:] for row in CALLABLE], ids=[row[0] for row in CALLABLE])
 def test_whatever_can_be_called_is_read(function: Any, skip: int) -> None:
     signature = read_signature(function, skip=skip)
     assert list(properties(signature)) == ["a"]

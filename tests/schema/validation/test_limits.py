@@ -85,9 +85,7 @@ BACK = {"properties": {"p": {"$ref": "#/$defs/d0"}}}
 TOO_MUCH: dict[str, Callable[[], Schema]] = {
     "5,000 deep": lambda: around(nested(5000, lambda below: {"items": below}, STRING)),
     "100,000 deep": lambda: around(nested(100_000, lambda below: {"allOf": [below]}, STRING)),
-    "10 MiB": lambda: {
-        "properties": {f"p{index}": {**STRING, "default": "x" * 1000} for index in range(10_000)}
-    },
+    "10 MiB": lambda: {"properties": {f"p{index}": {**STRING, "default": "x" * 1000} for index in range(10_000)}},
     "allOf doubling": lambda: of_defs(20, lambda ref: {"allOf": [ref, ref]}),
     "anyOf doubling": lambda: of_defs(60, lambda ref: {"anyOf": [ref, ref]}),
     "properties doubling": lambda: of_defs(40, lambda ref: {"allOf": [{"properties": {"a": ref}}] * 2}),
@@ -214,9 +212,7 @@ def test_a_slow_pattern_ends_and_lets_nothing_through_row_h3(name: str, keyword:
 def test_many_texts_together_are_bounded_row_h3() -> None:
     with within(10):
         told = of_p({"items": {"pattern": "^(?=a)(a|aa)+$"}}, ["a" * 5000] * 1000)
-    assert told == [
-        "arguments: too much text for the patterns of this schema (more than 30,000,000 steps); send less"
-    ]
+    assert told == ["arguments: too much text for the patterns of this schema (more than 30,000,000 steps); send less"]
 
 
 UNMEETABLE: list[tuple[Schema, str]] = [

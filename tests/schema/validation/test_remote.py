@@ -98,9 +98,7 @@ def test_nothing_is_fetched_row_h1(
 
 def test_a_reference_in_a_value_is_a_value_row_h1(listener: Listener) -> None:
     uri = f"http://127.0.0.1:{listener.port}/s.json"
-    schema = around(
-        {"const": {"$ref": uri}, "default": {"$ref": uri}, "x-see": {"$ref": uri}}, **{"$id": uri}
-    )
+    schema = around({"const": {"$ref": uri}, "default": {"$ref": uri}, "x-see": {"$ref": uri}}, **{"$id": uri})
     assert Validator(schema).problems({"p": {"$ref": uri}}) == []
     assert listener.visits == 0
 

@@ -119,9 +119,7 @@ def test_the_public_suite_row_h5(suites: Path, tally: Counter[str]) -> None:
                 wrong.append(f"{name}: {group['description']}: {test['description']}: {found}")
     for required, words in ((True, "required"), (False, "optional")):
         label = f"{words} tests of the JSON Schema suite agree with our validation"
-        tally[f"{label}, of {asked[required]:,} ({agreed[required] / asked[required]:.1%})"] = agreed[
-            required
-        ]
+        tally[f"{label}, of {asked[required]:,} ({agreed[required] / asked[required]:.1%})"] = agreed[required]
     tally["other tests of the JSON Schema suite differ for a reason that is listed"] = (
         sum(asked.values()) - sum(agreed.values()) - len(wrong)
     )

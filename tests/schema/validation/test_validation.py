@@ -105,10 +105,7 @@ def test_what_resembles_no_keyword_is_an_annotation(schema: Schema) -> None:
 
 def test_a_format_is_an_annotation() -> None:
     assert of_p({**STRING, "format": "date-time"}, "tomorrow") == []
-    assert (
-        of_p({**STRING, "format": "date-time"}, "x", **{"$schema": "http://json-schema.org/draft-07/schema#"})
-        == []
-    )
+    assert of_p({**STRING, "format": "date-time"}, "x", **{"$schema": "http://json-schema.org/draft-07/schema#"}) == []
 
 
 DRAFT_7, DRAFT_4 = "http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-04/schema"

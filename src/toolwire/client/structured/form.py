@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.client.structured.mending import TOO_EARLY, is_answer, repair, settled, settled_history
-from toolwire.client.structured.reading import Found, Problems, read
-from toolwire.client.structured.wanted import Wanted
+from toolwire.client.structured.reading import AnswerProblems, ReadValue, read
+from toolwire.client.structured.wanted import WantedForm
 from toolwire.client.structured.ways import Served, Way, prepare, way_of
 from toolwire.errors import NoStructuredOutput
 from toolwire.loop.steps import Done, Ending
@@ -22,16 +22,16 @@ from toolwire.types import Request, Response
 ANSWERED: frozenset[Ending] = frozenset({"answer", "terminal"})
 
 
-class Form(Struct, frozen=True):
+class AnswerForm(Struct, frozen=True):
     """What is wanted of an answer, and the way to it."""
 
-    wanted: Wanted
+    wanted: WantedForm
     way: Way
 
     @classmethod
     def of(cls, given: Any, provider: Served, request: Request) -> Self:
         """Choose the way to an answer of this type or schema."""
-        wanted = Wanted.of(given)
+        wanted = WantedForm.of(given)
         return cls(wanted, way_of(provider, wanted, request))
 
     def asked(self, request: Request) -> Request:
@@ -41,9 +41,9 @@ class Form(Struct, frozen=True):
     def mended(self, response: Response) -> str | None:
         """Say what an answer has to be mended in, if that is of use."""
         match read(response, self.wanted, self.way):
-            case Problems(kind="unfinished") if any(map(is_answer, response.parts)):
+            case AnswerProblems(kind="unfinished") if any(map(is_answer, response.parts)):
                 return TOO_EARLY
-            case Problems(mendable=True) as problems:
+            case AnswerProblems(mendable=True) as problems:
                 return repair(problems)
         return None
 
@@ -55,7 +55,7 @@ class Form(Struct, frozen=True):
         if done.ending not in ANSWERED or response is None:
             return done
         match read(response, self.wanted, self.way):
-            case Found(value):
+            case ReadValue(value):
                 return replace(done, ending="answer", output=value)
             case problems:
                 return replace(done, ending="error", reason="; ".join(problems.problems))
@@ -66,6 +66,6 @@ class Form(Struct, frozen=True):
             return done.output
         response = done.response or Response()
         found = read(response, self.wanted, self.way)
-        if isinstance(found, Problems):
+        if isinstance(found, AnswerProblems):
             raise NoStructuredOutput(found.kind, found.problems, found.text, done.response)
         raise NoStructuredOutput(done.ending, (done.reason,), response.message.text, done.response)

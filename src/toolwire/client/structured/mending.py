@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
-from toolwire.client.structured.reading import Problems
+from toolwire.client.structured.reading import AnswerProblems
 from toolwire.loop.steps import ANSWER
 from toolwire.types import Message, Response, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text
@@ -24,19 +24,19 @@ TOO_EARLY = (
 )
 
 
-def repair(problems: Problems) -> str:
+def repair(problems: AnswerProblems) -> str:
     """Say what is wrong with an answer, so that the next one can be right."""
     listed = "\n".join(f"- {problem}" for problem in problems.problems)
     return f"The answer cannot be used:\n{listed}\n\n{AGAIN}"
 
 
-def answer_to(call: ToolCall, problems: Problems) -> ToolResult:
+def answer_to(call: ToolCall, problems: AnswerProblems) -> ToolResult:
     """Give the result of a call of the answer's tool whose answer is not taken."""
     words = TOO_EARLY if problems.kind == "unfinished" else repair(problems)
     return ToolResult(call.id, call.name, words, is_error=True)
 
 
-def next_messages(response: Response, problems: Problems) -> list[Message]:
+def next_messages(response: Response, problems: AnswerProblems) -> list[Message]:
     """Give what follows an answer without other calls: results of the answer's tool, or words of the user."""
     results = [answer_to(part, problems) for part in response.parts if is_answer(part)]
     return [Message("tool", [result]) for result in results] or [Message("user", repair(problems))]
@@ -93,6 +93,4 @@ def _in_words(message: Message) -> Message:
 
 def _without(message: Message) -> Message:
     """Give a message without calls of the answer's tool, or without their results."""
-    return replace(
-        message, content=[part for part in message.parts if not (is_answer(part) or _answers(part))]
-    )
+    return replace(message, content=[part for part in message.parts if not (is_answer(part) or _answers(part))])

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from toolwire.client.structured.wanted import Wanted
+from toolwire.client.structured.wanted import WantedForm
 from toolwire.client.structured.ways import Way
 from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
@@ -27,13 +27,13 @@ MENDABLE = frozenset({"empty", "no_json", "invalid"})
 _THOUGHT = re.compile(r"\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 
 
-class Found(Struct, frozen=True):
+class ReadValue(Struct, frozen=True):
     """The value of an answer."""
 
     value: Any
 
 
-class Problems(Struct, frozen=True):
+class AnswerProblems(Struct, frozen=True):
     """Why an answer has no value: each problem with its place, and the text that came.
 
     `unfinished`: calls are to be run first, or the model paused. `refused` and `cut_off` would be the same
@@ -50,24 +50,24 @@ class Problems(Struct, frozen=True):
         return self.kind in MENDABLE
 
 
-def read(response: Response, wanted: Wanted, way: Way) -> Found | Problems:
+def read(response: Response, wanted: WantedForm, way: Way) -> ReadValue | AnswerProblems:
     """Read an answer."""
     calls = [part for part in response.parts if type(part) is ToolCall]
     answers = [call for call in calls if call.name == ANSWER]
     text = answers[0].raw or "" if answers else response.message.text
     unread = _unread(response, others=len(calls) > len(answers))
     if unread is not None:
-        return Problems(*unread, text)
+        return AnswerProblems(*unread, text)
     if len(answers) > 1:
-        return Problems("invalid", (f"{len(answers)} answers came, where one was expected",), text)
+        return AnswerProblems("invalid", (f"{len(answers)} answers came, where one was expected",), text)
     if answers:
         answer, problem = answers[0].arguments, None if answers[0].runs else answers[0].error or "cut off"
     elif not text.strip():
-        return Problems("empty", ("the answer says nothing",), text)
+        return AnswerProblems("empty", ("the answer says nothing",), text)
     else:
         answer, problem = _object_in(text, way)
     if problem is not None:
-        return Problems("no_json", (shortened(problem),), text)
+        return AnswerProblems("no_json", (shortened(problem),), text)
     return _valued(answer, wanted, way, text)
 
 
@@ -84,17 +84,17 @@ def _unread(response: Response, *, others: bool) -> tuple[Any, tuple[str, ...]] 
     return ("unfinished", ("the model paused",)) if reason == "pause" else None
 
 
-def _valued(answer: dict[str, Any], wanted: Wanted, way: Way, text: str) -> Found | Problems:
+def _valued(answer: dict[str, Any], wanted: WantedForm, way: Way, text: str) -> ReadValue | AnswerProblems:
     """Make the value of an answer that is an object."""
     if way.strict:
         answer = wanted.pruned(answer)
     problems = wanted.problems(answer)
     if not problems:
         try:
-            return Found(wanted.value(answer))
+            return ReadValue(wanted.value(answer))
         except InvalidField as problem:
             problems = [f"field {problem.field}: {problem.reason}"]
-    return Problems("invalid", tuple(map(shortened, problems)), text)
+    return AnswerProblems("invalid", tuple(map(shortened, problems)), text)
 
 
 def shortened(text: str) -> str:

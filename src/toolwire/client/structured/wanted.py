@@ -15,11 +15,11 @@ from msgspec import Struct
 from toolwire.errors import InvalidField, InvalidSchema
 from toolwire.resolvers.functions.annotations import form_at, site_for
 from toolwire.resolvers.functions.definitions import Definitions
-from toolwire.resolvers.functions.forms import Unreadable, copied
+from toolwire.resolvers.functions.forms import UnreadableValue, copied
 from toolwire.schema import prune_nulls
 from toolwire.schema.targets import COMBINERS
 from toolwire.schema.validation import Validator
-from toolwire.schema.validation.places import NO_BASE, Place, based, places
+from toolwire.schema.validation.places import NO_BASE, Subschema, based, places
 
 VALUE = "value"
 PATH = "output"
@@ -27,7 +27,7 @@ _OF_DOCUMENT = ("$schema", "$id", "$defs", "definitions")
 _NOT_AN_OBJECT_ALONE = COMBINERS | {"enum", "const"}
 
 
-class Wanted(Struct, frozen=True):
+class WantedForm(Struct, frozen=True):
     """The form of an answer: the model is shown `schema`; if it is `wrapped`, the value is its one field."""
 
     schema: dict[str, Any]
@@ -64,7 +64,7 @@ class Wanted(Struct, frozen=True):
         """Make the value of a valid answer; one that cannot be read all the same is InvalidField."""
         try:
             return self.convert(answer[VALUE] if self.wrapped else answer)
-        except Unreadable as problem:
+        except UnreadableValue as problem:
             place = (problem.inside(VALUE) if self.wrapped else problem).place() or "answer"
             raise InvalidField(place, problem.reason) from problem.__cause__
         except RecursionError:
@@ -83,7 +83,7 @@ def _has_named_fields(schema: dict[str, Any]) -> bool:
 
 def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
     """Give the schema of an object with the value in its one field; references still mean what they meant."""
-    root = Place(schema, base=based(schema, NO_BASE))
+    root = Subschema(schema, base=based(schema, NO_BASE))
     for place in list(places(root)):
         reference = place.node.get("$ref") if type(place.node) is dict else None
         if isinstance(reference, str) and place.base == root.base:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.client.structured.wanted import Wanted
+from toolwire.client.structured.wanted import WantedForm
 from toolwire.errors import InvalidField
 from toolwire.loop.steps import ANSWER
 from toolwire.text_tagged.requests import add_words
@@ -73,7 +73,7 @@ class Served(Protocol):
         """Give the dialect, tuned to the server."""
 
 
-def way_of(provider: Served, wanted: Wanted, request: Request, kind: Kind | None = None) -> Way:
+def way_of(provider: Served, wanted: WantedForm, request: Request, kind: Kind | None = None) -> Way:
     """Choose the way; `kind` is one that the caller insists on, whatever is known of the server."""
     ways = [way for way in WAYS if kind in (None, way.kind)]
     if not ways:
@@ -98,7 +98,7 @@ def _named(model: str, pattern: str | None) -> bool:
     return pattern is not None and re.fullmatch(pattern, model) is not None
 
 
-def _says(provider: Served, way: Way, wanted: Wanted, request: Request) -> bool:
+def _says(provider: Served, way: Way, wanted: WantedForm, request: Request) -> bool:
     """Whether the dialect can say a way: encoded with it, the request loses nothing of it."""
     asked = prepare(replace(request, context=replace(request.context, messages=[_ANY])), wanted, way)
     losses = provider.speaks().encode_request(asked).losses
@@ -117,7 +117,7 @@ def _breaks(loss: Loss, way: Way) -> bool:
     return loss.severity == "semantic" and (loss.action == "approximated" or whole)
 
 
-def prepare(request: Request, wanted: Wanted, way: Way) -> Request:
+def prepare(request: Request, wanted: WantedForm, way: Way) -> Request:
     """Ask for the form of the answer; the request is that of a turn, without what this adds to it."""
     if any(getattr(tool, "name", None) == ANSWER for tool in request.tools):
         raise InvalidField("tools", f"has a tool of the name {ANSWER}, which is that of the answer's own")

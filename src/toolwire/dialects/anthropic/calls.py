@@ -73,9 +73,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
 def _note_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     if call.custom:
         body["input"] = {"input": call.raw or ""}
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
     elif call.error is not None and not call.arguments:
         ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
     if not call.complete:
@@ -102,9 +100,7 @@ def decode_result(block: dict[str, Any]) -> Part:
     if is_error is False:
         form["said"] = {"is_error": False}
     call_id = WIRE.read_id(call_id, form)
-    return ToolResult(
-        call_id, None, content, bool(is_error), cache=take_cache(rest), opaque=WIRE.own(rest, form)
-    )
+    return ToolResult(call_id, None, content, bool(is_error), cache=take_cache(rest), opaque=WIRE.own(rest, form))
 
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
@@ -144,9 +140,7 @@ def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
                 continue
-        if ledger.said(block, part) and (
-            type(part) is not Text or part.text or made_by(part.opaque, DIALECT)
-        ):
+        if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
             blocks.append(block)
     ledger.at, ledger.part = base, outer
     return blocks

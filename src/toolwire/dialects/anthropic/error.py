@@ -20,9 +20,7 @@ KIND_OF_TYPE: dict[object, ErrorKind] = {
     "timeout_error": "timeout",
     "overloaded_error": "overloaded",
 }
-TYPE_OF_KIND = {kind: word for word, kind in KIND_OF_TYPE.items()} | {
-    "context_length": "invalid_request_error"
-}
+TYPE_OF_KIND = {kind: word for word, kind in KIND_OF_TYPE.items()} | {"context_length": "invalid_request_error"}
 LONG = ("prompt is too long", "exceed context limit")
 
 
@@ -40,9 +38,7 @@ def decode_error(status: int | None, body: Any) -> Error:
         kind = "context_length"
     if left:
         rest["error"] = left
-    return Error(
-        kind, message, status, word, request_id=take(rest, "request_id", str), opaque=WIRE.own(rest, form)
-    )
+    return Error(kind, message, status, word, request_id=take(rest, "request_id", str), opaque=WIRE.own(rest, form))
 
 
 def encode_error(error: Error) -> ErrorReply:
@@ -53,9 +49,7 @@ def encode_error(error: Error) -> ErrorReply:
         return ErrorReply(status_of(error), form["whole"])
     mine = made_by(error.opaque, DIALECT)
     word = error.type if mine else TYPE_OF_KIND.get(error.kind, "api_error")
-    inner: dict[str, Any] = (
-        {"message": error.message} if word is None else {"type": word, "message": error.message}
-    )
+    inner: dict[str, Any] = {"message": error.message} if word is None else {"type": word, "message": error.message}
     left = error.opaque.value.get("error") if mine and error.opaque else None
     if isinstance(left, dict):
         inner = {**left, **inner}

@@ -90,7 +90,7 @@ def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
     return parts
 
 
-class Turns:
+class _MessagesSoFar:
     """The turns of `messages` written so far; `open` is the user's turn that foreign words may still join."""
 
     __slots__ = ("bodies", "messages", "open")
@@ -125,7 +125,7 @@ class Turns:
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
     """Write the turns of a request from `first` on; what stands before it is the system prompt's."""
-    turns = Turns(messages)
+    turns = _MessagesSoFar(messages)
     for place in range(first, len(messages)):
         message = messages[place]
         opaque = message.opaque
@@ -170,7 +170,7 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
     return body if opaque is WIRE.plain else ledger.replay(body, opaque)
 
 
-def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: Turns) -> None:
+def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
     content, role, opaque = message.content, message.role, message.opaque
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
@@ -196,7 +196,7 @@ def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: Turns) 
         _encode_late_system(message, place, ledger, turns)
 
 
-def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: Turns) -> None:
+def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: _MessagesSoFar) -> None:
     """Put a user's words where they belong: after results that stand open, results before words."""
     results = [block for block in blocks if block["type"] == "tool_result"]
     if not blocks:
@@ -227,7 +227,7 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
         ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
 
 
-def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: Turns) -> None:
+def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
     """Write a system message that stands after the conversation began, where it stands."""
     blocks = encode_blocks(message.parts, ledger, "system")
     if blocks and ledger.quirks.mid_system and turns.take_system(place):

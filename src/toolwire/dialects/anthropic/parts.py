@@ -112,9 +112,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     return _make(Image, block, ("type", "source"), fields)
 
 
-def _make(
-    kind: type[Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]
-) -> Medium:
+def _make(kind: type[Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> Medium:
     rest = {key: value for key, value in block.items() if key not in taken}
     return kind(cache=take_cache(rest), opaque=WIRE.own(rest), **fields)
 
@@ -181,9 +179,7 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     else:
         source = _encode_source(part, "application/pdf")
     mine = made_by(part.opaque, DIALECT)
-    if source is None or (
-        part.data is not None and part.media_type not in (None, "application/pdf") and not mine
-    ):
+    if source is None or (part.data is not None and part.media_type not in (None, "application/pdf") and not mine):
         ledger.lose("", "document", f"{DIALECT} reads PDF and plain text, not {part.media_type}")
         return None
     ledger.lose_sources(part, SOURCE_FIELDS[source["type"]])
@@ -260,9 +256,7 @@ def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, An
     if not made_by(part.opaque, DIALECT):
         ledger.lose("", "server_tool_result", "another provider ran this tool")
         return None
-    return finish(
-        {"type": part.name, "tool_use_id": part.tool_call_id, "content": part.content}, part, ledger
-    )
+    return finish({"type": part.name, "tool_use_id": part.tool_call_id, "content": part.content}, part, ledger)
 
 
 DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {

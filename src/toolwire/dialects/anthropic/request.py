@@ -116,12 +116,7 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if made_by(messages[first].opaque, DIALECT):
             break
         first += 1
-    if (
-        first == 1
-        and not system
-        and type(alone := messages[0].content) is str
-        and messages[0].role == "system"
-    ):
+    if first == 1 and not system and type(alone := messages[0].content) is str and messages[0].role == "system":
         ledger.at = ("messages", 0)
         _lose_around_system(messages[0], ledger)
         if alone:
@@ -137,13 +132,9 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
     return first
 
 
-def _join_system(
-    system: str | list[Part] | None, messages: Any, body: dict[str, Any], ledger: Ledger
-) -> None:
+def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str, Any], ledger: Ledger) -> None:
     """Write the context's prompt and the system messages after it as one prompt."""
-    blocks: list[dict[str, Any]] = (
-        [{"type": "text", "text": system}] if type(system) is str and system else []
-    )
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": system}] if type(system) is str and system else []
     ledger.own = False
     if system and type(system) is not str:
         ledger.at = ("system",)
@@ -221,9 +212,7 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
         if shown is not None and (mine or mode in {"enabled", "adaptive"}):
             body["display"] = shown
         else:
-            ledger.lose(
-                "thinking_display", "thinking_display", f"{DIALECT} shows thinking summarized or omitted"
-            )
+            ledger.lose("thinking_display", "thinking_display", f"{DIALECT} shows thinking summarized or omitted")
     return body
 
 
@@ -276,20 +265,14 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
     if output is not None and output.schema is not None:
         body["format"] = {
             "type": "json_schema",
-            "schema": output.schema
-            if mine
-            else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
+            "schema": output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
         }
         for field in ("name", "description", "strict"):
             if getattr(output, field) is not None:
-                ledger.lose(
-                    f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor"
-                )
+                ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
     elif output is not None:
         severity: Severity = "minor" if output.kind == "text" else "semantic"
-        ledger.lose(
-            "output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity
-        )
+        ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity)
     return body or ABSENT
 
 

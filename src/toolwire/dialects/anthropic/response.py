@@ -113,9 +113,7 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
     """Say why an answer ended: in the wire's own word for as long as it means the same."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
-    if reason is None or (
-        made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})
-    ):
+    if reason is None or (made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})):
         return raw if made_by(choice.opaque, DIALECT) else None
     if reason not in FINISH_WORDS:
         ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")

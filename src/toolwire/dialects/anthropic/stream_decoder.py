@@ -47,7 +47,7 @@ OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_s
 OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 
 
-class Block:
+class _BlockReader:
     """One block as it arrives; a call has the text of its input, so has a server's tool."""
 
     __slots__ = ("body", "call", "grown", "grows", "is_call", "key", "notes")
@@ -91,8 +91,8 @@ class Decoder(StreamDecoder):
         self._started = False
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._blocks: dict[Any, Block] = {}
-        self._held: tuple[Block, ToolCall] | None = None
+        self._blocks: dict[Any, _BlockReader] = {}
+        self._held: tuple[_BlockReader, ToolCall] | None = None
         self._calls = 0
         self._called = False
 
@@ -128,7 +128,7 @@ class Decoder(StreamDecoder):
         if block is None or not self._read_odd_delta(delta, kind, block):
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
-    def _open_unannounced(self, index: Any, kind: str) -> Block | None:
+    def _open_unannounced(self, index: Any, kind: str) -> _BlockReader | None:
         """Open a block of words that a proxy did not announce."""
         grows = GROWS.get(kind)
         if grows is None or type(index) is not int:
@@ -136,7 +136,7 @@ class Decoder(StreamDecoder):
         self._start_block({"index": index, "content_block": {"type": grows, grows: ""}})
         return self._blocks[index]
 
-    def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: Block) -> bool:
+    def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: _BlockReader) -> bool:
         """Read a delta that is not words; whether it belongs to this block."""
         if kind == "input_json_delta":
             return self._read_fragment(delta, block)
@@ -154,7 +154,7 @@ class Decoder(StreamDecoder):
                 return False
         return True
 
-    def _read_fragment(self, delta: dict[str, Any], block: Block) -> bool:
+    def _read_fragment(self, delta: dict[str, Any], block: _BlockReader) -> bool:
         fragment = delta.get("partial_json")
         if type(fragment) is not str or "input" not in block.body:
             return False
@@ -173,9 +173,7 @@ class Decoder(StreamDecoder):
         message = message if type(message) is dict else {}
         if self._started:
             known = self._message
-            news = {
-                key: message[key] for key in message if key not in OF_START and known.get(key) != message[key]
-            }
+            news = {key: message[key] for key in message if key not in OF_START and known.get(key) != message[key]}
             self._read_message_delta({"delta": news, "usage": message.get("usage")})
             return
         self._started = True
@@ -199,7 +197,7 @@ class Decoder(StreamDecoder):
         self._release(None)
         if (before := self._blocks.get(index)) is not None:
             self._stop_block(body, whole=before.call.is_whole())
-        made = Block(self.new_key(), dict(block), CallText(index=self._calls))
+        made = _BlockReader(self.new_key(), dict(block), CallText(index=self._calls))
         self._blocks[index] = made
         if made.is_call:
             self._calls += 1
@@ -217,7 +215,7 @@ class Decoder(StreamDecoder):
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
 
-    def _build(self, block: Block, arguments: dict[str, Any]) -> Any:
+    def _build(self, block: _BlockReader, arguments: dict[str, Any]) -> Any:
         body = {**block.body, "input": arguments}
         return decode_call(body, number_of(self._message.get("id")), block.call.index)
 
@@ -235,7 +233,7 @@ class Decoder(StreamDecoder):
                 block.body["input"] = given
         self.events.append(PartEnd(block.key, decode_part(block.whole())))
 
-    def _stop_call(self, block: Block, *, whole: bool) -> None:
+    def _stop_call(self, block: _BlockReader, *, whole: bool) -> None:
         self._release(None)
         text, first = block.call.text, block.body.get("input")
         if text.strip():

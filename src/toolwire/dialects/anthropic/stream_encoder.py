@@ -143,9 +143,7 @@ class Encoder(SequentialEncoder):
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
-        return (
-            self._say({"type": "signature_delta", "signature": event.signature}) if self._mine_part else b""
-        )
+        return self._say({"type": "signature_delta", "signature": event.signature}) if self._mine_part else b""
 
     def write_citation(self, event: CitationDelta) -> bytes:
         """Write a citation."""

@@ -61,9 +61,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     opaque = tool.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     verbatim = mine and "escaped" not in form_of(opaque, DIALECT)
-    body: dict[str, Any] = {
-        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
-    }
+    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
     if tool.description is not None:
         body["description"] = tool.description
     if not mine:
@@ -80,9 +78,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _note_tool(tool: Tool, ledger: Ledger) -> None:
     if tool.custom:
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
         ledger.lose_fields(tool, "custom_tool", "parameters")
     ledger.lose_fields(tool, "custom_tool", "format")
     if tool.metadata:
@@ -133,17 +129,13 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
             "approximated",
         )
     if choice.mode == "required" and not mine and _thinks(request):
-        ledger.lose(
-            "tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated"
-        )
+        ledger.lose("tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated")
         body = {"type": "auto"}
     if request.parallel_tool_calls is not None:
         if choice.mode != "none":
             body["disable_parallel_tool_use"] = not request.parallel_tool_calls
         else:
-            ledger.lose(
-                "parallel_tool_calls", "parallel_tool_calls", "no tool may be called at all", severity="minor"
-            )
+            ledger.lose("parallel_tool_calls", "parallel_tool_calls", "no tool may be called at all", severity="minor")
     return body
 
 

@@ -187,9 +187,7 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     ledger.name_call(call.id, name)
     if call.custom:
         inner["args"] = {"input": call.raw or ""}
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
     elif call.arguments or "no_args" not in form:
         inner["args"] = call.arguments
         if call.error is not None and not call.arguments:
@@ -339,9 +337,7 @@ def _told_id(part: ToolResult, ledger: Conversation, call_id: str | None, *, min
     return None
 
 
-def _name_of_result(
-    part: ToolResult, ledger: Conversation, called: str | None, *, verbatim: bool
-) -> str | None:
+def _name_of_result(part: ToolResult, ledger: Conversation, called: str | None, *, verbatim: bool) -> str | None:
     if verbatim:
         return part.name
     if part.name is not None:
@@ -380,9 +376,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
     return "".join(texts), media
 
 
-def _place_media(
-    part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation
-) -> None:
+def _place_media(part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation) -> None:
     body = encode_media(part, ledger)
     if body is None:
         return
@@ -394,6 +388,4 @@ def _place_media(
         ledger.below.append(body)
         kind = str(type(part).__struct_config__.tag)
         texts.append(SEE_BELOW.format(kind=kind, number=len(ledger.below)))
-        ledger.lose(
-            "", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor"
-        )
+        ledger.lose("", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor")

@@ -154,7 +154,7 @@ def read_part(body: Any, links: Links) -> Part:
     return Opaque(DIALECT, body) if part is None else part
 
 
-class Turns:
+class _ContentsSoFar:
     """The contents written so far, and the two that what comes from elsewhere may still join.
 
     `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to
@@ -220,7 +220,7 @@ def _excuse_first_call(parts: list[Any]) -> None:
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
     """Write the contents of a request; the system messages before `first` are the system instruction's."""
-    turns = Turns(ledger)
+    turns = _ContentsSoFar(ledger)
     for place, message in enumerate(messages):
         role, opaque = message.role, message.opaque
         if place < first and role == "system":
@@ -269,7 +269,7 @@ def encode_content(message: Message, ledger: Conversation, role: str) -> list[An
     return encode_parts(content, ledger, role)
 
 
-def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> None:
+def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
     opaque, role, content = message.opaque, message.role, message.content
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
@@ -292,7 +292,7 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: Turns) -> Non
         _encode_user(parts, ledger, turns)
 
 
-def _encode_results(message: Message, ledger: Conversation, turns: Turns) -> None:
+def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
     content: Any = message.content
     if len(content) == 1 and type(part := content[0]) is ToolResult:
         if message.tool_call_id != part.tool_call_id or message.name != part.name:
@@ -307,7 +307,7 @@ def _encode_results(message: Message, ledger: Conversation, turns: Turns) -> Non
         turns.user(parts, more=True)
 
 
-def _encode_user(parts: list[Any], ledger: Conversation, turns: Turns) -> None:
+def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) -> None:
     if not parts:
         ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated", "minor")
         parts = [{"text": EMPTY}]
@@ -319,16 +319,14 @@ def _encode_user(parts: list[Any], ledger: Conversation, turns: Turns) -> None:
         turns.user(words)
 
 
-def _encode_late(message: Message, ledger: Conversation, turns: Turns) -> None:
+def _encode_late(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
     """Say in the user's turn what has no place of its own."""
     parts = encode_content(message, ledger, "system")
     late = message.role == "system"
     if late:
         parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
     concept = "system_late" if late else "developer"
-    ledger.lose(
-        "role", concept, "said by the user where it stands", "approximated", "semantic" if late else "minor"
-    )
+    ledger.lose("role", concept, "said by the user where it stands", "approximated", "semantic" if late else "minor")
     if parts:
         turns.settle()
         turns.user(parts, more=True)

@@ -301,9 +301,7 @@ def _decode_shown(value: Any) -> Understood | None:
 def _encode_shown(request: Request, ledger: Ledger) -> Any:
     display = request.thinking_display
     if display not in {*SHOWN.values(), "auto"}:
-        ledger.lose(
-            "thinking_display", "thinking_display", f"thoughts are shown, not {display}", "approximated"
-        )
+        ledger.lose("thinking_display", "thinking_display", f"thoughts are shown, not {display}", "approximated")
     return display != SHOWN[False]
 
 

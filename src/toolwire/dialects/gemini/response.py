@@ -40,9 +40,7 @@ FINISH_WORDS = {
     "malformed_tool_call": "MALFORMED_FUNCTION_CALL",
     "pause": "CONTINUATION",
 }
-EXACT = frozenset(
-    {"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"}
-)
+EXACT = frozenset({"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"})
 OTHER = "OTHER"
 NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: OTHER}
 
@@ -232,9 +230,7 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     if (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
         body["totalTokenCount"] = usage.total_tokens
     if (usage.reasoning_tokens or 0) > (usage.output_tokens or 0):
-        ledger.lose(
-            "usage.output_tokens", "usage", "thoughts are counted in it here", "approximated", "minor"
-        )
+        ledger.lose("usage.output_tokens", "usage", "thoughts are counted in it here", "approximated", "minor")
     if usage.cache_write_tokens is not None:
         ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it", severity="minor")
     if not mine and usage.opaque is not None:

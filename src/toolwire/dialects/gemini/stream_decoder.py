@@ -65,7 +65,7 @@ VALUES: dict[str, tuple[type, ...]] = {
 OF_PIECE = frozenset({"partialArgs", "willContinue"})
 
 
-class Answer(Speech):
+class _CandidateReader(Speech):
     """One candidate as it arrives: its words, its calls, and what else was said of it."""
 
     __slots__ = (
@@ -181,7 +181,7 @@ class Decoder(StreamDecoder):
         self._beside: dict[str, Any] | None = None
         self._usage: Any = None
         self._counts: dict[str, Any] = {}
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, _CandidateReader] = {}
         self._links = Links(())
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -221,9 +221,7 @@ class Decoder(StreamDecoder):
             self._shell = body
             self.events.append(MessageStart(self._read_shell()))
         elif news := {
-            key: value
-            for key, value in _news(shell, body).items()
-            if not (key in NAMED_ONCE and shell.get(key))
+            key: value for key, value in _news(shell, body).items() if not (key in NAMED_ONCE and shell.get(key))
         }:
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(self._read_shell()))
@@ -237,7 +235,7 @@ class Decoder(StreamDecoder):
             index = index_of(index) or 0
         answer = self._answers.get(index)
         if answer is None:
-            answer = self._answers[index] = Answer(self, len(self._answers))
+            answer = self._answers[index] = _CandidateReader(self, len(self._answers))
         content, parts = entry.get("content"), None
         if type(content) is dict:
             del entry["content"]
@@ -254,7 +252,7 @@ class Decoder(StreamDecoder):
         for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
             self._read_part(part, answer)
 
-    def _read_part(self, part: Any, answer: Answer) -> None:
+    def _read_part(self, part: Any, answer: _CandidateReader) -> None:
         """Read a part: words go a short way."""
         if type(part) is dict:
             text, call = part.get("text"), part.get("functionCall", part.get("function_call"))
@@ -279,34 +277,32 @@ class Decoder(StreamDecoder):
                 self.events.append(WORDS[type(made)](answer.key, made.text))
             answer.close()
 
-    def _build(self, part: Any, answer: Answer) -> Any:
+    def _build(self, part: Any, answer: _CandidateReader) -> Any:
         self._links.index = answer.index
         made = read_part(part, self._links)
         answer.index = self._links.index
         return made
 
-    def _tell_call(self, call: ToolCall, answer: Answer) -> None:
+    def _tell_call(self, call: ToolCall, answer: _CandidateReader) -> None:
         """Tell a call that came whole."""
         self._start_call(call, answer)
         problem = self.damage() if call.arguments else None
         self._end_call(answer.key, call if problem is None else refuse(call, problem), answer)
 
-    def _start_call(self, call: ToolCall, answer: Answer) -> None:
+    def _start_call(self, call: ToolCall, answer: _CandidateReader) -> None:
         self._drop_partial(answer)
         answer.close()
         answer.key, answer.spoken = self.new_key(), answer.spoken + 2
-        start = CallStart(
-            answer.key, call.id, call.name, call.index, choice=answer.choice, opaque=call.opaque
-        )
+        start = CallStart(answer.key, call.id, call.name, call.index, choice=answer.choice, opaque=call.opaque)
         self.events.append(start)
 
-    def _end_call(self, key: int, call: ToolCall, answer: Answer) -> None:
+    def _end_call(self, key: int, call: ToolCall, answer: _CandidateReader) -> None:
         answer.called |= call.complete
         if not call.complete:
             self.events.append(CallDelta(key, call.raw or ""))
         self.events.append(CallEnd(key, call))
 
-    def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: Answer) -> bool:
+    def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: _CandidateReader) -> bool:
         """Read a piece of a call; whether it is one. A name begins one, unless the id is the open one's."""
         more = call.get("willContinue", call.get("will_continue")) is True
         partial = answer.partial
@@ -330,7 +326,7 @@ class Decoder(StreamDecoder):
             self._end_call(partial.key, partial.build(whole=True), answer)
         return True
 
-    def _drop_partial(self, answer: Answer) -> None:
+    def _drop_partial(self, answer: _CandidateReader) -> None:
         """End a call that nothing closed."""
         partial, answer.partial = answer.partial, None
         if partial is not None:
@@ -370,7 +366,7 @@ class Decoder(StreamDecoder):
                 self.read(body, b"")
 
 
-def _end(answer: Answer, reason: str | None) -> Choice:
+def _end(answer: _CandidateReader, reason: str | None) -> Choice:
     """Give the shell of an answer, from what was said beside its parts."""
     entry = answer.entry if answer.content is None else {**answer.entry, "content": answer.content}
     choice = decode_choice(entry, Links(()))

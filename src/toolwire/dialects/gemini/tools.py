@@ -113,9 +113,7 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
     return bodies
 
 
-def _open(
-    bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any], *, joinable: bool
-) -> list[Any]:
+def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any], *, joinable: bool) -> list[Any]:
     """Give the list that a declaration belongs to: the last one, or one that it opens."""
     opened: list[Any] = []
     key = form.get("key", DECLARED)
@@ -147,16 +145,12 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
-    body: dict[str, Any] = {
-        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)
-    }
+    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
     if tool.description is not None:
         body["description"] = tool.description
     if tool.custom:
         body["parametersJsonSchema"] = FREE_TEXT
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         if "openapi" in form:
@@ -208,9 +202,7 @@ def decode_choice(value: Any) -> Understood | None:
     if type(listed) is list and listed and all(type(name) is str for name in listed):
         names = [WIRE.read_name(name, {}) for name in left.pop(inner)]
     rest = {key: beside for key, beside in value.items() if key != outer} | ({outer: left} if left else {})
-    common = (CALLING, ALLOWED, word) == (outer, inner, given) and (
-        names is None or _are_legal(names, listed)
-    )
+    common = (CALLING, ALLOWED, word) == (outer, inner, given) and (names is None or _are_legal(names, listed))
     choice = ToolChoice(MODES[word], names)  # type: ignore[arg-type]
     return Understood({"tool_choice": choice}, rest or ABSENT, keep=not common)
 
@@ -243,9 +235,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     elif choice.names is not None:
         if choice.mode == "auto" and not mine:
             config["mode"] = "VALIDATED"
-            ledger.lose(
-                "tool_choice", "tool_choice", f"{DIALECT} narrows only this way", "approximated", "minor"
-            )
+            ledger.lose("tool_choice", "tool_choice", f"{DIALECT} narrows only this way", "approximated", "minor")
         config[inner] = [ledger.names.write(name) for name in choice.names]
     return {outer: config}
 
@@ -368,9 +358,7 @@ def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
 
 def encode_media_type(request: Request, _ledger: Ledger) -> Any:
     """Write whether the answer is JSON."""
-    return (
-        "text/plain" if request.output is not None and request.output.kind == "text" else "application/json"
-    )
+    return "text/plain" if request.output is not None and request.output.kind == "text" else "application/json"
 
 
 def encode_schema(request: Request, ledger: Ledger) -> Any:

@@ -8,7 +8,15 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part, finish, is_bare, take_images
+from toolwire.dialects.ollama.parts import (
+    DIALECT,
+    WIRE,
+    MessageSoFar,
+    encode_part,
+    finish,
+    is_bare,
+    take_images,
+)
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.encoding.placeholders import STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
@@ -84,9 +92,7 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
     return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
 
 
-def encode_bare_calls(
-    parts: list[Any], ledger: Ledger, names: dict[str | None, str]
-) -> list[dict[str, Any]] | None:
+def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:
     """Write calls that are nothing but a name, an object and maybe an id; None where one is more.
 
     Which tool was called is put down in `names`.
@@ -132,9 +138,7 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
 
 def _encode_arguments(call: ToolCall, ledger: Ledger) -> Any:
     if call.custom:
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
         return {"input": call.raw or ""}
     if call.raw is not None and made_by(call.opaque, DIALECT):
         return argument_text(call)
@@ -227,9 +231,7 @@ def encode_bare_results(
     return bodies
 
 
-def encode_result(
-    part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]
-) -> dict[str, Any] | None:
+def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]) -> dict[str, Any] | None:
     """Write one result as a message; `names` says which tool each call called."""
     if type(part) is not ToolResult:
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
@@ -257,7 +259,7 @@ def encode_result(
 def _encode_content(part: ToolResult, body: dict[str, Any], ledger: Ledger) -> None:
     at, place = ledger.at, ledger.part
     ledger.at = at if place is None else (*at, "content", place)
-    said = Said()
+    said = MessageSoFar()
     for index, inner in enumerate(part.content):
         ledger.part = index
         encode_part(inner, said, ledger, "tool")

@@ -17,7 +17,15 @@ from toolwire.dialects.ollama.calls import (
     encode_call,
     encode_result,
 )
-from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, Said, encode_part, is_bare, take_images
+from toolwire.dialects.ollama.parts import (
+    CALL,
+    DIALECT,
+    WIRE,
+    MessageSoFar,
+    encode_part,
+    is_bare,
+    take_images,
+)
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
@@ -117,11 +125,7 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
         if opaque is plain or opaque is SILENT or not (own or (opaque is not None and opaque.value)):
             content = message.content
             if type(content) is str:
-                if (
-                    message.name is None
-                    and message.tool_call_id is None
-                    and (own or message.role != "developer")
-                ):
+                if message.name is None and message.tool_call_id is None and (own or message.role != "developer"):
                     bodies.append({"role": message.role, "content": content})
                     continue
             elif _encode_bare(message, content, ledger, bodies, names):
@@ -131,9 +135,7 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     return bodies
 
 
-def _encode_bare(
-    message: Message, parts: Any, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]
-) -> bool:
+def _encode_bare(message: Message, parts: Any, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> bool:
     """Write a message whose parts say nothing that has to be lost or replayed; any other is left alone."""
     if message.role == "tool":
         written = encode_bare_results(parts, message, ledger, names)
@@ -183,8 +185,8 @@ def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
     return _write(_say(message, ledger, None, {}), message, ledger)
 
 
-def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> Said:
-    said = Said()
+def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:
+    said = MessageSoFar()
     calls = message.role == "assistant" or ledger.own
     for place, part in enumerate(message.parts):
         ledger.part = place
@@ -205,7 +207,7 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
     return said
 
 
-def _write(said: Said, message: Message, ledger: Ledger) -> dict[str, Any]:
+def _write(said: MessageSoFar, message: Message, ledger: Ledger) -> dict[str, Any]:
     role = _role(message, ledger)
     body: dict[str, Any] = {} if role is None else {"role": role}
     said.write(body, ledger, "" if message.role == "assistant" else "\n")
@@ -235,9 +237,7 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
     return ledger.replay(body, message.opaque)
 
 
-def _encode_results(
-    message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]
-) -> None:
+def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
     parts = message.parts
     for place, part in enumerate(parts):
         ledger.part = place

@@ -20,7 +20,7 @@ BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image
 THOUGHT, WORD, PICTURE, CALL = range(4)
 
 
-class Said(Struct):
+class MessageSoFar(Struct):
     """What a message says so far, by the keys of the wire; `latest` is what was said last."""
 
     thoughts: list[str] = []
@@ -85,7 +85,7 @@ def media_type_of(data: str) -> str | None:
     return next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
 
 
-def encode_part(part: Any, said: Said, ledger: Ledger, role: str) -> None:
+def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> None:
     """Say one part of a message, or lose it by name; calls and results are the matter of their callers."""
     kind = type(part)
     if kind is Text:
@@ -106,31 +106,29 @@ def encode_part(part: Any, said: Said, ledger: Ledger, role: str) -> None:
         ledger.lose("", "opaque", f"only {part.dialect} understands this part")
         return
     else:
-        ledger.lose(
-            "", str(kind.__struct_config__.tag), f"a message of the {role} in {DIALECT} cannot hold it"
-        )
+        ledger.lose("", str(kind.__struct_config__.tag), f"a message of the {role} in {DIALECT} cannot hold it")
         return
     finish({}, part, ledger)
 
 
-def _say(text: str, said: Said, ledger: Ledger) -> None:
+def _say(text: str, said: MessageSoFar, ledger: Ledger) -> None:
     said.order(WORD, ledger)
     said.words.append(text)
 
 
-def _say_text(part: Text, said: Said, ledger: Ledger) -> None:
+def _say_text(part: Text, said: MessageSoFar, ledger: Ledger) -> None:
     _say(part.text, said, ledger)
     ledger.lose_fields(part, "citation", "citations")
 
 
-def _say_thinking(part: Thinking, said: Said, ledger: Ledger) -> None:
+def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
     said.order(THOUGHT, ledger)
     ledger.lose_fields(part, "thinking_signature", "signature", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
 
 
-def _say_image(part: Image, said: Said, ledger: Ledger) -> None:
+def _say_image(part: Image, said: MessageSoFar, ledger: Ledger) -> None:
     data = encode_image(part, ledger)
     if data is not None:
         said.order(PICTURE, ledger)

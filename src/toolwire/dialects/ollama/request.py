@@ -69,9 +69,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["messages"] = encoded
     ledger.at = ()
     if tools and not mine and "format" in body and body["format"] != "":
-        ledger.lose(
-            "output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated"
-        )
+        ledger.lose("output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated")
     ledger.lose_state(request.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
@@ -164,9 +162,7 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
             ledger.lose("effort", "effort", "there is no effort without thinking")
         return False
     if mode not in (None, "enabled") or (mode is not None and level is False):
-        ledger.lose(
-            "thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated", "minor"
-        )
+        ledger.lose("thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated", "minor")
     if effort is None or level is ABSENT:
         if effort is not None:
             ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")

@@ -133,9 +133,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, call
     else:
         body["done_reason"] = FINISH_WORDS.get(reason or "", "stop")
         if reason not in {None, "stop", "length", "tool_calls" if called else ""}:
-            ledger.lose(
-                "finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated"
-            )
+            ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
     if choice.stop_sequence is not None:
         ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
     ledger.lose_opaque(choice.opaque)

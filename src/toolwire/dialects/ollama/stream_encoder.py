@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.calls import encode_call
 from toolwire.dialects.ollama.error import encode_error
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, Said, encode_part
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
@@ -135,7 +135,7 @@ class Encoder(SequentialEncoder):
         self.ledger.part, self.ledger.own, self._ready = event.key, self._mine_part, None
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if part.form else b""
-        said = Said()
+        said = MessageSoFar()
         encode_part(part, said, self.ledger, "assistant")
         self.keep_losses()
         if type(part) in KEYS:

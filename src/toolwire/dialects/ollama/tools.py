@@ -38,9 +38,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 
 def _decode_odd_tool(body: Any) -> Tool | ServerTool:
-    inner = (
-        body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
-    )
+    inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         kind = body.get("type") if type(body) is dict else None
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
@@ -101,9 +99,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         inner["description"] = tool.description
     if tool.custom:
         inner["parameters"] = FREE_TEXT
-        ledger.lose(
-            "custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor"
-        )
+        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         inner["parameters"] = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
@@ -134,7 +130,5 @@ def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | N
     if choice.mode == "auto":
         ledger.lose("tool_choice.names", "tool_choice", "no other tool is offered", "approximated", "minor")
         return offered, ""
-    ledger.lose(
-        "tool_choice", "tool_choice", f"{DIALECT} cannot force a call; the user asks for it", "approximated"
-    )
+    ledger.lose("tool_choice", "tool_choice", f"{DIALECT} cannot force a call; the user asks for it", "approximated")
     return offered, REQUIRED if offered is None else NAMED.format(names=", ".join(offered))

@@ -19,7 +19,7 @@ from toolwire.wire.names import made_id, was_made
 NO_IDS = frozenset({"", "null"})
 
 
-class Asked:
+class CallsSoFar:
     """The messages read so far, and what their calls say of the results that follow."""
 
     __slots__ = ("_names", "_read", "legacy", "messages")
@@ -107,9 +107,7 @@ def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
     if not name or raw is None:
         return None
     del rest["function_call"]
-    return ToolCall.parse(
-        made_id(place, 0), name, raw, opaque=Opaque(DIALECT, left, {"key": "function_call"})
-    )
+    return ToolCall.parse(made_id(place, 0), name, raw, opaque=Opaque(DIALECT, left, {"key": "function_call"}))
 
 
 def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
@@ -183,7 +181,7 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
     body.setdefault("tool_calls", []).append(finish(entry, call, ledger))
 
 
-def decode_result(body: dict[str, Any], asked: Asked) -> Message:
+def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a tool message: its one result. A name that repeats the call's is a spelling."""
     if len(body) == 3:
         call_id, content = body.get("tool_call_id"), body.get("content")
@@ -214,7 +212,7 @@ def decode_result(body: dict[str, Any], asked: Asked) -> Message:
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
 
 
-def decode_legacy_result(body: dict[str, Any], asked: Asked) -> Message:
+def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a message of the deprecated function role; it answers the first open call of its name."""
     rest = body.copy()
     del rest["role"]
@@ -232,12 +230,7 @@ def decode_legacy_result(body: dict[str, Any], asked: Asked) -> Message:
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     """Write one result as a message; what is no text goes below."""
-    if (
-        type(part) is ToolResult
-        and type(part.content) is str
-        and part.cache is None
-        and _is_bare(part.opaque)
-    ):
+    if type(part) is ToolResult and type(part.content) is str and part.cache is None and _is_bare(part.opaque):
         own = message.opaque is WIRE.plain
         linked = message.tool_call_id is None or message.tool_call_id == part.tool_call_id
         if (
@@ -259,9 +252,7 @@ def _is_bare(opaque: Opaque | None) -> bool:
     return opaque is None or (not opaque.value and opaque.dialect != DIALECT)
 
 
-def _encode_odd_result(
-    part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]
-) -> None:
+def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     if type(part) is not ToolResult:
         if type(part) is Opaque and part.dialect == DIALECT:
             return
@@ -315,9 +306,7 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:
-    return type(part) is Text or (
-        ledger.own and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT)
-    )
+    return type(part) is Text or (ledger.own and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT))
 
 
 def _put_below(block: Any, part: Part, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:

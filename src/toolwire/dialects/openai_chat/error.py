@@ -30,9 +30,7 @@ def decode_error(status: int | None, body: Any) -> Error:
     return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
 
 
-def _decode_usual(
-    status: int | None, outer: dict[str, Any], inner: dict[str, Any], form: dict[str, Any]
-) -> Error:
+def _decode_usual(status: int | None, outer: dict[str, Any], inner: dict[str, Any], form: dict[str, Any]) -> Error:
     rest, left = outer.copy(), inner.copy()
     del rest["error"]
     message, word, param = left.pop("message"), take(left, "type", str), take(left, "param", str)

@@ -9,7 +9,7 @@ The places where this wire stores what the model keeps as ordered parts:
 from typing import Any
 
 from toolwire.dialects.openai_chat.calls import (
-    Asked,
+    CallsSoFar,
     decode_calls,
     decode_legacy_call,
     decode_legacy_result,
@@ -50,14 +50,14 @@ REASONING_KEYS = ("reasoning_content", "reasoning")
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
-    asked = Asked()
+    asked = CallsSoFar()
     messages = asked.messages
     for place, body in enumerate(bodies):
         messages.append(decode_message(body, asked, place))
     return messages
 
 
-def decode_message(body: Any, asked: Asked, place: int = 0) -> Message:
+def decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
     if role in WORDS_OF:
@@ -90,7 +90,7 @@ def _decode_words(body: dict[str, Any], role: Any) -> Message:
     return Message(role, [], name, None, WIRE.own(rest))
 
 
-def decode_answer(body: dict[str, Any], place: int = 0, asked: Asked | None = None) -> Message:
+def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None = None) -> Message:
     """Read an assistant's message, in a request or in a response."""
     content = body.get("content")
     if body.get("role") != "assistant":
@@ -106,7 +106,7 @@ def decode_answer(body: dict[str, Any], place: int = 0, asked: Asked | None = No
 NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
 
 
-def _decode_odd_answer(body: dict[str, Any], place: int, asked: Asked | None) -> Message:
+def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:
     content = body.get("content")
     rest = body.copy()
     form: dict[str, Any] = {}
@@ -176,7 +176,7 @@ def take_audio(rest: dict[str, Any]) -> list[Part]:
     return [Audio(data, file_id=file_id, transcript=words, opaque=Opaque(DIALECT, left, {"key": "audio"}))]
 
 
-def _take_legacy_call(rest: dict[str, Any], place: int, asked: Asked | None) -> list[Part]:
+def _take_legacy_call(rest: dict[str, Any], place: int, asked: CallsSoFar | None) -> list[Part]:
     call = decode_legacy_call(rest, place)
     if call is None:
         return []
@@ -213,16 +213,12 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     return bodies
 
 
-def encode_message(
-    message: Message, ledger: Ledger, bodies: list[dict[str, Any]], below: list[dict[str, Any]]
-) -> None:
+def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]], below: list[dict[str, Any]]) -> None:
     """Write one message, as the messages that this wire needs for it."""
     content, opaque, role = message.content, message.opaque, message.role
     if type(content) is str and role != "tool":
         body: dict[str, Any] = {"role": _role(role, ledger), "content": content}
-        bodies.append(
-            body if opaque is WIRE.plain and message.name is None else _close(body, message, ledger)
-        )
+        bodies.append(body if opaque is WIRE.plain and message.name is None else _close(body, message, ledger))
     elif role == "tool":
         for place, part in enumerate(message.parts):
             ledger.part = place
@@ -314,9 +310,7 @@ def _place_words(
     if not blocks:
         if not own_wire:
             body["content"] = None
-    elif (as_string and not own_wire and all("text" in block for block in blocks)) or (
-        bare and len(blocks) == 1
-    ):
+    elif (as_string and not own_wire and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
         body["content"] = "".join(block["text"] for block in blocks if "text" in block)
     elif len(blocks) == 1 and not own_wire and len(blocks[0]) == 2 and "text" in blocks[0]:
         body["content"] = blocks[0]["text"]
@@ -335,9 +329,7 @@ def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger) -> None:
         body["annotations"] = body.get("annotations", []) + [note for note in notes if note is not None]
 
 
-def encode_thinking_key(
-    part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger
-) -> None:
+def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger) -> None:
     """Add thinking to an answer: under its key, or among the blocks of the content."""
     form = form_of(part.opaque, DIALECT)
     key = ledger.quirks.reasoning_key or form.get("key")
@@ -359,9 +351,7 @@ def encode_thinking_key(
         body["reasoning_details"] = before + part.opaque.value.get("reasoning_details", [])  # type: ignore[union-attr]
 
 
-def _encode_refusal(
-    part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger
-) -> None:
+def _encode_refusal(part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger) -> None:
     if "key" in form_of(part.opaque, DIALECT) or not made_by(part.opaque, DIALECT):
         body["refusal"] = body.get("refusal", "") + part.text
         finish({}, part, ledger)

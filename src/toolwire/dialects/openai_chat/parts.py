@@ -189,9 +189,7 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
 def _decode_thinking(block: dict[str, Any]) -> Part | None:
     """Read the thinking chunk of servers that put their reasoning into the content (Mistral)."""
     rest, chunks = block.copy(), block.get("thinking")
-    if type(chunks) is not list or not all(
-        type(chunk) is dict and set(chunk) == {"type", "text"} for chunk in chunks
-    ):
+    if type(chunks) is not list or not all(type(chunk) is dict and set(chunk) == {"type", "text"} for chunk in chunks):
         return None
     texts = [chunk["text"] for chunk in chunks if chunk["type"] == "text" and type(chunk["text"]) is str]
     if len(texts) != len(chunks):
@@ -305,9 +303,7 @@ def decode_citation(note: Any) -> Citation | None:
             url, title = take(left, "url", str), take(left, "title", str)
             start, end = take(left, "start_index", int), take(left, "end_index", int)
             rest = {key: value for key, value in note.items() if key not in {"type", "url_citation"}}
-            return Citation(
-                url, title, None, start, end, WIRE.own(rest | ({"url_citation": left} if left else {}))
-            )
+            return Citation(url, title, None, start, end, WIRE.own(rest | ({"url_citation": left} if left else {})))
     return None
 
 

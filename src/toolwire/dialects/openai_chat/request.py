@@ -146,9 +146,7 @@ def _decode_output(value: Any) -> Understood | None:
         case {"type": "json_schema", "json_schema": {"name": str(name)} as inner} if len(value) == 2:
             left = inner.copy()
             del left["name"]
-            fields = {
-                key: left.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(left.get(key)) is kind
-            }
+            fields = {key: left.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(left.get(key)) is kind}
             output = Output("schema", name=name, **fields)
             return Understood({"output": output}, {"json_schema": left} if left else ABSENT)
     return None

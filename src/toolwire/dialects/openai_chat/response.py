@@ -106,9 +106,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     ledger = Ledger(WIRE, quirks)
     mine = made_by(response.opaque, DIALECT)
     if mine:
-        body = {
-            key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None
-        }
+        body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
     else:
         ledger.quirks = quirks if quirks.reasoning_key else replace(quirks, reasoning_key="reasoning_content")
         body = {
@@ -120,9 +118,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         if body["created"] != (response.created or 0):
             ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated", "minor")
     if response.choices or not mine:
-        body["choices"] = [
-            _encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)
-        ]
+        body["choices"] = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)

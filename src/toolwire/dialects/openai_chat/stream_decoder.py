@@ -67,7 +67,7 @@ REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 NAMED_ONCE = frozenset({"id", "model", "created"})
 
 
-class Answer(Speech):
+class _ChoiceReader(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
     __slots__ = (
@@ -114,7 +114,7 @@ class Decoder(StreamDecoder):
         super().__init__()
         self._shell: dict[str, Any] | None = None
         self._beside: dict[str, Any] | None = None
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, _ChoiceReader] = {}
         self._step: Opaque | None = None
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -155,7 +155,7 @@ class Decoder(StreamDecoder):
         place, delta = index_of(entry.get("index")) or 0, entry.get("delta")
         answer = self._answers.get(place)
         if answer is None:
-            answer = self._answers[place] = Answer(self, place)
+            answer = self._answers[place] = _ChoiceReader(self, place)
         elif type(delta) is dict and USUAL_DELTA.issuperset(delta) and USUAL_CHOICE.issuperset(entry):
             text = delta.get("content")
             bare = entry.get("finish_reason") is None and entry.get("logprobs") is None
@@ -165,16 +165,14 @@ class Decoder(StreamDecoder):
         delta = entry.get("message") if delta is None else delta
         self._read_odd_choice(entry, delta if type(delta) is dict else {}, answer)
 
-    def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: Answer) -> None:
+    def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
         word, left = entry.get("finish_reason"), _said(entry, OF_CHOICE)
         join_pieces(answer.left, left)
         ended = type(word) is str and word != ""
         spoken = _reasoning_key(delta)
         unknown = self._read_unknown(delta, spoken, answer)
         step = {} if ended else left
-        self._step = (
-            Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
-        )
+        self._step = Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
         self._read_thinking(delta, spoken, answer)
         self._read_words(delta, answer)
         self._read_calls(delta, answer)
@@ -187,7 +185,7 @@ class Decoder(StreamDecoder):
             answer.close()
             self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"))
 
-    def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: Answer) -> dict[str, Any]:
+    def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
         unknown = {key: value for key, value in _said(delta, OF_DELTA).items() if key != spoken}
         for key, value in unknown.items():
@@ -203,11 +201,11 @@ class Decoder(StreamDecoder):
         step, self._step = self._step, None
         return step
 
-    def _say_step(self, answer: Answer) -> None:
+    def _say_step(self, answer: _ChoiceReader) -> None:
         if (step := self._take_step()) is not None:
             self.events.append(OpaqueDelta(None, answer.choice, repeated=True, opaque=step))
 
-    def _read_thinking(self, delta: dict[str, Any], key: str | None, answer: Answer) -> None:
+    def _read_thinking(self, delta: dict[str, Any], key: str | None, answer: _ChoiceReader) -> None:
         details: Any = delta.get("reasoning_details")
         news = details if type(details) is list else []
         if key is None and not news:
@@ -218,7 +216,7 @@ class Decoder(StreamDecoder):
         answer.details.add(news)
         answer.say(answer.part, words, self._take_step())
 
-    def _read_words(self, delta: dict[str, Any], answer: Answer) -> None:
+    def _read_words(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         content, refusal, notes = delta.get("content"), delta.get("refusal"), delta.get("annotations")
         if type(content) is str and content:
             answer.said = ""
@@ -242,7 +240,7 @@ class Decoder(StreamDecoder):
             answer.refused = True
             answer.say(REFUSED, refusal, self._take_step())
 
-    def _read_block(self, block: Any, answer: Answer) -> None:
+    def _read_block(self, block: Any, answer: _ChoiceReader) -> None:
         """Read a block of the servers that stream the list form of the content (Mistral)."""
         part: Any = decode_part(block)
         if type(part) is Thinking:
@@ -255,7 +253,7 @@ class Decoder(StreamDecoder):
         else:
             answer.add(part)
 
-    def _read_calls(self, delta: dict[str, Any], answer: Answer) -> None:
+    def _read_calls(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         entries, legacy = delta.get("tool_calls"), delta.get("function_call")
         for entry in entries if type(entries) is list else ():
             if type(entry) is dict:
@@ -264,7 +262,7 @@ class Decoder(StreamDecoder):
         if type(legacy) is dict and any(legacy.values()):
             self._read_call({"function_call": legacy}, "function_call", answer)
 
-    def _read_call(self, entry: dict[str, Any], key: str, answer: Answer) -> None:
+    def _read_call(self, entry: dict[str, Any], key: str, answer: _ChoiceReader) -> None:
         given = entry.pop(key, None)
         inner: dict[str, Any] = given if type(given) is dict else {}
         field = "input" if key == "custom" else "arguments"
@@ -295,7 +293,7 @@ class Decoder(StreamDecoder):
             if call.key is not None:
                 self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
-    def _start_call(self, call: CallText, answer: Answer) -> None:
+    def _start_call(self, call: CallText, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key = self.new_key()
         answer.spoken += 2
@@ -303,9 +301,7 @@ class Decoder(StreamDecoder):
         call_id, name = (known.id, known.name) if type(known) is ToolCall else (call.id, call.name)
         opaque, custom = (known.opaque, known.custom) if type(known) is ToolCall else (None, False)
         self._say_step(answer)
-        self.events.append(
-            CallStart(call.key, call_id, name, call.index, custom, answer.choice, opaque=opaque)
-        )
+        self.events.append(CallStart(call.key, call_id, name, call.index, custom, answer.choice, opaque=opaque))
         if call.pieces:
             self.events.append(CallDelta(call.key, call.text))
 
@@ -324,7 +320,7 @@ class Decoder(StreamDecoder):
             entry["id"] = call.id
         return decode_call(entry, number, call.index)
 
-    def _close_call(self, call: CallText, answer: Answer, reason: str | None = None) -> None:
+    def _close_call(self, call: CallText, answer: _ChoiceReader, reason: str | None = None) -> None:
         call.closed = True
         if call.key is None:
             self._start_call(call, answer)
@@ -341,7 +337,7 @@ class Decoder(StreamDecoder):
         answer.called = answer.called or made.complete
         self.events.append(CallEnd(call.key, made))  # type: ignore[arg-type]
 
-    def _close_calls(self, answer: Answer, reason: str | None, *, whole: bool = True) -> None:
+    def _close_calls(self, answer: _ChoiceReader, reason: str | None, *, whole: bool = True) -> None:
         for call in answer.calls.calls:
             if not call.closed:
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED

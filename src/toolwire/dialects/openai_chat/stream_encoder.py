@@ -64,9 +64,7 @@ class Encoder(StreamEncoder):
         self._said: set[tuple[int, str]] = set()
         self._endings: list[bytes] = []
 
-    def _chunk(
-        self, choice: int, delta: dict[str, Any], opaque: Opaque | None, word: str | None = None
-    ) -> bytes:
+    def _chunk(self, choice: int, delta: dict[str, Any], opaque: Opaque | None, word: str | None = None) -> bytes:
         """Write a chunk of a choice, with what this wire said beside it; the first one says who speaks."""
         if choice not in self._spoken:
             self._spoken.add(choice)
@@ -120,9 +118,7 @@ class Encoder(StreamEncoder):
         elif type(part) is Thinking:
             key = quirks.reasoning_key or form_of(part.opaque, DIALECT).get("key", "reasoning_content")
         self._open[event.key] = written = _Written(event.key, event.choice, key)
-        written.in_blocks = (
-            key == "content" and type(part) in (Text, Thinking) and made_by(part.opaque, DIALECT)
-        )
+        written.in_blocks = key == "content" and type(part) in (Text, Thinking) and made_by(part.opaque, DIALECT)
         if event.choice in self._spoken or type(part) is not Text or written.in_blocks:
             return b""
         return self._chunk(event.choice, {"content": ""}, None)
@@ -212,13 +208,7 @@ class Encoder(StreamEncoder):
         mine = made_by(event.opaque, DIALECT)
         verbatim = mine and "escaped" not in form
         name = event.name if verbatim else ledger.names.write(event.name)
-        key = (
-            "custom"
-            if event.custom
-            else "function_call"
-            if form.get("key") == "function_call"
-            else "function"
-        )
+        key = "custom" if event.custom else "function_call" if form.get("key") == "function_call" else "function"
         before = self._break_all(event.choice)
         self._open[event.key] = _Written(event.key, event.choice, key, event.index)
         self._called.add(event.choice)

@@ -18,11 +18,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
-    inner = (
-        body.get("function")
-        if type(body) is dict and len(body) == 2 and body.get("type") == "function"
-        else None
-    )
+    inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
     if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
         description, parameters = inner.get("description"), inner.get("parameters")
         if len(inner) == 3 and type(description) is str and type(parameters) is dict:
@@ -143,9 +139,7 @@ def decode_choice(value: Any) -> Understood | None:
             return Understood({"tool_choice": ToolChoice(value)})
         case "any":
             return Understood({"tool_choice": ToolChoice("required")}, keep=True)
-        case {"type": "function", "function": {"name": str(name)}} if (
-            len(value) == 2 and len(value["function"]) == 1
-        ):
+        case {"type": "function", "function": {"name": str(name)}} if len(value) == 2 and len(value["function"]) == 1:
             return _named([name])
         case {"type": "custom", "custom": {"name": str(name)}}:
             return _named([name], keep=True)

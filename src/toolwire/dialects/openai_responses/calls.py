@@ -302,9 +302,7 @@ def write_result(part: ToolResult, items: Items) -> None:
     """Add a result."""
     opaque, content, call_id = part.opaque, part.content, part.tool_call_id
     own = opaque is WIRE.plain
-    bare = call_id not in items.custom and (
-        opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-    )
+    bare = call_id not in items.custom and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
     if (own or bare) and type(content) is str and part.cache is None and call_id is not None:
         unmarked = not part.is_error and content[:1] not in STARTS
         item = {

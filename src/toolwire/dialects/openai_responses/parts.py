@@ -184,9 +184,7 @@ def _decode_refusal(block: dict[str, Any]) -> Part | None:
     text = block.get("refusal")
     if type(text) is not str or from_item(block):
         return None
-    return Refusal(
-        text, opaque=WIRE.own({key: block[key] for key in block if key not in {"type", "refusal"}})
-    )
+    return Refusal(text, opaque=WIRE.own({key: block[key] for key in block if key not in {"type", "refusal"}}))
 
 
 def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:

@@ -73,9 +73,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
-    state = {
-        key: rest.pop(key) for key, kinds in STATE.items() if type(given := rest.get(key)) in kinds and given
-    }
+    state = {key: rest.pop(key) for key, kinds in STATE.items() if type(given := rest.get(key)) in kinds and given}
     return state or None
 
 
@@ -359,9 +357,7 @@ SETTINGS = Settings(
     Setting("metadata", ("metadata",), plain("metadata", "metadata", dict).decode, _encode_metadata),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
-    Setting(
-        "service_tier", ("service_tier",), plain("service_tier", "service_tier", str).decode, _encode_tier
-    ),
+    Setting("service_tier", ("service_tier",), plain("service_tier", "service_tier", str).decode, _encode_tier),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )

@@ -147,9 +147,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             ledger.lose("service_tier", "service_tier", f"{DIALECT} knows no tier of this name")
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
-            ledger.lose(
-                f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id", severity="minor"
-            )
+            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id", severity="minor")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
@@ -235,20 +233,14 @@ class Grows(Struct, frozen=True):
 GROWS = {
     "output_text": Grows("message", "content_part", "output_text", "content_index", "text"),
     "refusal": Grows("message", "content_part", "refusal", "content_index", "refusal"),
-    "summary": Grows(
-        "reasoning", "reasoning_summary_part", "reasoning_summary_text", "summary_index", "text"
-    ),
+    "summary": Grows("reasoning", "reasoning_summary_part", "reasoning_summary_text", "summary_index", "text"),
     "content": Grows("reasoning", "content_part", "reasoning_text", "content_index", "text"),
-    "function_call": Grows(
-        "function_call", "output_item", "function_call_arguments", "output_index", "arguments"
-    ),
-    "custom_tool_call": Grows(
-        "custom_tool_call", "output_item", "custom_tool_call_input", "output_index", "input"
-    ),
+    "function_call": Grows("function_call", "output_item", "function_call_arguments", "output_index", "arguments"),
+    "custom_tool_call": Grows("custom_tool_call", "output_item", "custom_tool_call_input", "output_index", "input"),
 }
 
 
-class Said:
+class PartSoFar:
     """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
 
     `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations.
@@ -346,8 +338,7 @@ def draft(item: Item) -> dict[str, Any]:
     """Give the body of an item that nothing ended."""
     if item.kind == "message":
         blocks = [
-            {**said.block, "annotations": said.notes} if said.notes else said.block
-            for said in item.said.values()
+            {**said.block, "annotations": said.notes} if said.notes else said.block for said in item.said.values()
         ]
         return {"role": "assistant", **item.body, "content": blocks}
     said = item.said[0]

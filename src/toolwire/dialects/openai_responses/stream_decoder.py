@@ -14,7 +14,7 @@ from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, is_annotation
-from toolwire.dialects.openai_responses.response import GROWS, Said, decode_response, draft, read_finish
+from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder
@@ -132,7 +132,7 @@ class Decoder(StreamDecoder):
         self._release(None, last=False)
         item = self._items.add(body, place)
         if item.kind in CALLS:
-            item.said[0] = Said(None, None, body)
+            item.said[0] = PartSoFar(None, None, body)
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
@@ -141,13 +141,13 @@ class Decoder(StreamDecoder):
             self._open(item, 0, decode_item(body, item.kind, None)[0], body)
         return item
 
-    def _open(self, item: Item, place: int, part: Part, block: dict[str, Any]) -> Said:
-        said = item.said[place] = Said(self.new_key(), part, block)
+    def _open(self, item: Item, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
+        said = item.said[place] = PartSoFar(self.new_key(), part, block)
         self._refused = self._refused or type(part) is Refusal
         self.events.append(PartStart(said.key, part))
         return said
 
-    def _open_block(self, item: Item, place: int | None, block: dict[str, Any]) -> Said:
+    def _open_block(self, item: Item, place: int | None, block: dict[str, Any]) -> PartSoFar:
         """Begin a part of a message; the first one carries what the item says beside its content."""
         kind = block.get("type")
         block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in KINDS else block
@@ -181,7 +181,7 @@ class Decoder(StreamDecoder):
             self._open_block(item, place, block)
         return item is not None
 
-    def _part_of(self, body: dict[str, Any], name: str, *, begin: bool) -> Said | None:
+    def _part_of(self, body: dict[str, Any], name: str, *, begin: bool) -> PartSoFar | None:
         """Find the part that an event is about."""
         kind, place = GROWS[name].item, index_of(body.get(GROWS[name].places))
         item = self._find(body, kind, begin=begin)

@@ -82,9 +82,7 @@ class Encoder(SequentialEncoder):
 
     def _event(self, kind: str, body: dict[str, Any]) -> bytes:
         self._number += 1
-        return write_event(
-            encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode()
-        )
+        return write_event(encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode())
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
@@ -152,9 +150,7 @@ class Encoder(SequentialEncoder):
         body, closed = self._items.bodies[place], self._close_message()
         self._message = place if self._items.open is not None else None
         self._place = {"item_id": body.get("id", "") if type(body) is dict else "", "output_index": place}
-        return closed + self._event(
-            "response.output_item.added", {"output_index": place, "item": _begun(body)}
-        )
+        return closed + self._event("response.output_item.added", {"output_index": place, "item": _begun(body)})
 
     def _close_message(self) -> bytes:
         place, self._message = self._message, None

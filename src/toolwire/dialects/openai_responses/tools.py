@@ -204,8 +204,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         return "none"
     custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
     entries = [
-        {"type": "custom" if name in custom else "function", "name": ledger.names.write(name)}
-        for name in choice.names
+        {"type": "custom" if name in custom else "function", "name": ledger.names.write(name)} for name in choice.names
     ]
     if len(entries) == 1 and choice.mode == "required":
         return entries[0]

@@ -21,13 +21,13 @@ from toolwire.resolvers.functions.constraints import annotated
 from toolwire.resolvers.functions.containers import ARRAYS, MAPS, array, mapping, pair
 from toolwire.resolvers.functions.definitions import Definitions
 from toolwire.resolvers.functions.enumerations import enumeration, literal
-from toolwire.resolvers.functions.forms import TEXT, Form
+from toolwire.resolvers.functions.forms import TEXT, ValueForm
 from toolwire.resolvers.functions.scalars import LEAVES, scalar_of
-from toolwire.resolvers.functions.scopes import Scope, scope_of_module
-from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.scopes import NameScope, scope_of_module
+from toolwire.resolvers.functions.sites import AnnotationSite
 from toolwire.resolvers.functions.unions import union_of
 
-Handler = Callable[[Any, Site], Form]
+Handler = Callable[[Any, AnnotationSite], ValueForm]
 
 # Words around an annotation that say nothing of its values.
 WRAPPERS = frozenset({"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"})
@@ -50,12 +50,12 @@ def schema_of(annotation: Any, *, path: str = "") -> dict[str, Any]:
     return definitions.whole(form_at(annotation, site_for(definitions, path)).schema)
 
 
-def site_for(definitions: Definitions, path: str = "", scope: Scope | None = None) -> Site:
+def site_for(definitions: Definitions, path: str = "", scope: NameScope | None = None) -> AnnotationSite:
     """Give a place to start from; the classes that are met go to `definitions`."""
-    return Site(_walk, definitions, path, scope or Scope())
+    return AnnotationSite(_walk, definitions, path, scope or NameScope())
 
 
-def form_at(annotation: Any, site: Site) -> Form:
+def form_at(annotation: Any, site: AnnotationSite) -> ValueForm:
     """Give the form of an annotation at a place."""
     try:
         return _walk(annotation, site)
@@ -63,7 +63,7 @@ def form_at(annotation: Any, site: Site) -> Form:
         raise site.refuse("the annotation is nested too deeply, or without end") from None
 
 
-def _walk(annotation: Any, site: Site) -> Form:
+def _walk(annotation: Any, site: AnnotationSite) -> ValueForm:
     if isinstance(annotation, str | ForwardRef):
         annotation = site.evaluate(annotation)
     annotation = site.scope.bind(annotation)
@@ -86,7 +86,7 @@ def _walk(annotation: Any, site: Site) -> Form:
     raise _refused(annotation, origin, site)
 
 
-def _refused(annotation: Any, origin: Any, site: Site) -> InvalidSchema:
+def _refused(annotation: Any, origin: Any, site: AnnotationSite) -> InvalidSchema:
     name = getattr(origin, "__name__", None) or getattr(origin, "_name", None) or ""
     known = getattr(origin, "__module__", "") in (
         "builtins",
@@ -98,7 +98,7 @@ def _refused(annotation: Any, origin: Any, site: Site) -> InvalidSchema:
     return site.refuse(f"{shown} has no JSON Schema: {INSTEAD.get(name, CLASSES) if known else CLASSES}")
 
 
-def _of_class(annotation: Any, origin: type, site: Site) -> Form:
+def _of_class(annotation: Any, origin: type, site: AnnotationSite) -> ValueForm:
     form = scalar_of(origin)
     if form is not None:
         return form
@@ -112,23 +112,21 @@ def _of_class(annotation: Any, origin: type, site: Site) -> Form:
     return shape(annotation, origin, site)
 
 
-def _union(annotation: Any, site: Site) -> Form:
+def _union(annotation: Any, site: AnnotationSite) -> ValueForm:
     members = get_args(annotation)
     if not members:
-        raise site.refuse(
-            f"{annotation!r} says nothing of what it takes; write Optional[X], Union[X, Y] or X | Y"
-        )
+        raise site.refuse(f"{annotation!r} says nothing of what it takes; write Optional[X], Union[X, Y] or X | Y")
     present = [member for member in members if getattr(member, "__qualname__", "") != "UnsetType"]
     return union_of([site.form(member) for member in present], site.definitions)
 
 
-def _new_type(annotation: Any, site: Site) -> Form:
+def _new_type(annotation: Any, site: AnnotationSite) -> ValueForm:
     supertype = annotation.__supertype__
     module = getattr(annotation, "__module__", None)
     return site.seen_from(scope_of_module(module, {}, site.scope)).form(supertype)
 
 
-def _type_variable(variable: TypeVar, site: Site) -> Form:
+def _type_variable(variable: TypeVar, site: AnnotationSite) -> ValueForm:
     if variable.__constraints__:
         return union_of([site.form(one) for one in variable.__constraints__], site.definitions)
     default = getattr(variable, "__default__", None)
@@ -137,17 +135,15 @@ def _type_variable(variable: TypeVar, site: Site) -> Form:
     return site.form(stands_for if named or isinstance(stands_for, ForwardRef | str) else Any)
 
 
-def _alias(annotation: Any, site: Site) -> Form:
+def _alias(annotation: Any, site: AnnotationSite) -> ValueForm:
     alias = get_origin(annotation) or annotation
     try:
         value = alias.__value__
     except NameError as problem:
-        raise site.refuse(
-            f"the name {problem.name!r} of the alias {alias.__name__} is not known"
-        ) from problem
+        raise site.refuse(f"the name {problem.name!r} of the alias {alias.__name__} is not known") from problem
     bound = dict(zip(getattr(alias, "__type_params__", ()), get_args(annotation), strict=False))
     outer = scope_of_module(getattr(alias, "__module__", None), {alias.__name__: alias}, site.scope)
-    inner = Scope(outer.maps, outer.qualname, outer.own, bound)
+    inner = NameScope(outer.maps, outer.qualname, outer.own, bound)
     building = site.seen_from(inner)
     name = shapes.name_of(annotation, alias)
     key = shapes.key_of(annotation, alias)
@@ -157,11 +153,11 @@ def _alias(annotation: Any, site: Site) -> Form:
     return form
 
 
-def _bare(annotation: Any, site: Site) -> Form:
+def _bare(annotation: Any, site: AnnotationSite) -> ValueForm:
     return pair(annotation, site, bare=annotation in (tuple, typing.Tuple))  # noqa: UP006 - it is asked for
 
 
-def _annotated(annotation: Any, site: Site) -> Form:
+def _annotated(annotation: Any, site: AnnotationSite) -> ValueForm:
     inner, *metadata = get_args(annotation)
     if foreign.needs_pydantic(metadata):
         return annotated(foreign.pydantic_form(annotation, site), foreign.beside(metadata), site)

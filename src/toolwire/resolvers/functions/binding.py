@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
-from toolwire.resolvers.functions.forms import Read, Unreadable
+from toolwire.resolvers.functions.forms import Read, UnreadableValue
 from toolwire.wire.arguments import kind_of
 
 Bound = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Plan(Struct, frozen=True):
+class ArgumentPlan(Struct, frozen=True):
     """How the arguments of a call are given to a function.
 
     `positional` are the names that have a place, with their defaults; the first `fixed` have no keyword.
@@ -50,16 +50,16 @@ class Plan(Struct, frozen=True):
             if self.packed is not None:
                 name = ""
                 self._unpack(made, arguments)
-        except Unreadable as problem:
+        except UnreadableValue as problem:
             raise _invalid(problem.inside(name) if name else problem) from problem.__cause__
         except RecursionError:
-            raise _invalid(Unreadable("is nested too deeply", name)) from None
+            raise _invalid(UnreadableValue("is nested too deeply", name)) from None
         except AttributeError:
             if isinstance(arguments, Mapping):
                 raise
             raise InvalidField("arguments", f"must be an object, not {kind_of(arguments)}") from None
         if not self.required <= made.keys():
-            raise _invalid(Unreadable("must be given", min(self.required - made.keys())))
+            raise _invalid(UnreadableValue("must be given", min(self.required - made.keys())))
         if self.context is not None:
             made[self.context] = context
         return ((), made) if self.plain else self._placed(made)
@@ -68,7 +68,7 @@ class Plan(Struct, frozen=True):
         if self.packed is not None and name in self.packed[0]:
             return value
         if self.extra is None or name in self.taken or not isinstance(name, str):
-            raise Unreadable(f"is no parameter; there are: {', '.join(self.reads) or 'none'}")
+            raise UnreadableValue(f"is no parameter; there are: {', '.join(self.reads) or 'none'}")
         return self.extra(value)  # noqa: S610 - no database is near
 
     def _unpack(self, made: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Plan(Struct, frozen=True):
         return (*(made.pop(name, default) for name, default in wanted), *rest), made
 
 
-def _invalid(problem: Unreadable) -> InvalidField:
+def _invalid(problem: UnreadableValue) -> InvalidField:
     place = problem.place() or "arguments"
     error = InvalidField(place, problem.reason)
     error.path = place

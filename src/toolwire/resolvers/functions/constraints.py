@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from toolwire.resolvers.functions.forms import NUMBERS, Form, Read, Schema, Unreadable, copied
-from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.forms import NUMBERS, Read, Schema, UnreadableValue, ValueForm, copied
+from toolwire.resolvers.functions.sites import AnnotationSite
 from toolwire.resolvers.functions.unions import NOTES, union_of
 
 Check = Callable[[Any], bool]
@@ -55,7 +55,7 @@ LENGTH_OF = {"string": "Length", "array": "Items", "object": "Properties"}
 CONSTRAINTS = (*BOUNDS, *LENGTHS, "multiple_of", "pattern", "tz")
 
 
-def annotated(form: Form, metadata: Sequence[Any], site: Site) -> Form:
+def annotated(form: ValueForm, metadata: Sequence[Any], site: AnnotationSite) -> ValueForm:
     """Give the form of Annotated."""
     said = _sorted(metadata, site)
     for constraint in said.constraints:
@@ -68,7 +68,7 @@ def annotated(form: Form, metadata: Sequence[Any], site: Site) -> Form:
     return replace(form, schema={**form.schema, **said.notes}) if said.notes else form
 
 
-def _sorted(metadata: Sequence[Any], site: Site) -> Metadata:
+def _sorted(metadata: Sequence[Any], site: AnnotationSite) -> Metadata:
     said = Metadata([], [], {})
     for item in _opened(metadata):
         if isinstance(item, str):
@@ -101,7 +101,7 @@ def _opened(metadata: Iterable[Any]) -> Iterator[Any]:
                 yield from _opened(inner)
 
 
-def _read_attributes(item: Any, said: Metadata, site: Site) -> None:
+def _read_attributes(item: Any, said: Metadata, site: AnnotationSite) -> None:
     for name in CONSTRAINTS:
         value = getattr(item, name, None)
         if type(item).__name__ == "Timezone":
@@ -118,7 +118,7 @@ def _read_attributes(item: Any, said: Metadata, site: Site) -> None:
             said.notes |= copied(extra)
 
 
-def _constraint(name: str, value: Any, site: Site) -> Constraint:
+def _constraint(name: str, value: Any, site: AnnotationSite) -> Constraint:
     if name in BOUNDS:
         keyword, compare, words = BOUNDS[name]
         return Constraint(
@@ -139,14 +139,12 @@ def _constraint(name: str, value: Any, site: Site) -> Constraint:
         )
     if name == "pattern":
         text = value.pattern if isinstance(value, re.Pattern) else value
-        return Constraint(
-            name, {"string": ("pattern", text)}, _matching(text, site), f"text that matches {text}"
-        )
+        return Constraint(name, {"string": ("pattern", text)}, _matching(text, site), f"text that matches {text}")
     words = "with a time zone" if value else "without a time zone"
     return Constraint(name, {}, lambda given: (given.tzinfo is not None) is value, words)
 
 
-def _matching(pattern: str, site: Site) -> Check:
+def _matching(pattern: str, site: AnnotationSite) -> Check:
     try:
         found = re.compile(pattern).search
     except re.error as problem:
@@ -154,7 +152,7 @@ def _matching(pattern: str, site: Site) -> Check:
     return lambda given: found(str(given)) is not None
 
 
-def _for_numbers(keyword: str, value: Any, site: Site) -> dict[str, tuple[str, Any]]:
+def _for_numbers(keyword: str, value: Any, site: AnnotationSite) -> dict[str, tuple[str, Any]]:
     """Give the keyword for numbers; a bound that is no number (a date) has none."""
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
@@ -172,7 +170,7 @@ def _predicate(item: Any) -> Constraint:
     return Constraint(name, {}, lambda given: bool(item.func(given)), words)
 
 
-def _limited(form: Form, constraint: Constraint, site: Site) -> Form | None:
+def _limited(form: ValueForm, constraint: Constraint, site: AnnotationSite) -> ValueForm | None:
     """Put the constraint on a form; nothing if it cannot apply."""
     if form.alternatives:
         limited = [_limited(one, constraint, site) for one in form.alternatives]
@@ -195,9 +193,9 @@ def _checked(read: Read, constraint: Constraint) -> Read:
         try:
             passed = constraint.check(made)
         except Exception as problem:
-            raise Unreadable(f"must be {constraint.words}: {problem}") from problem
+            raise UnreadableValue(f"must be {constraint.words}: {problem}") from problem
         if not passed:
-            raise Unreadable(f"must be {constraint.words}")
+            raise UnreadableValue(f"must be {constraint.words}")
         return made
 
     return read_checked

@@ -6,8 +6,17 @@ from collections import abc as collections_abc
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from toolwire.resolvers.functions.forms import TEXT, Form, Read, Schema, Unreadable, of_kind, read_text, wrong
-from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.forms import (
+    TEXT,
+    Read,
+    Schema,
+    UnreadableValue,
+    ValueForm,
+    of_kind,
+    read_text,
+    wrong,
+)
+from toolwire.resolvers.functions.sites import AnnotationSite
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 WHOLE_KEYS: Schema = {"pattern": "^-?(0|[1-9][0-9]*)$"}
@@ -35,14 +44,14 @@ MAPS: dict[Any, Callable[[dict[Any, Any]], Any] | None] = {
 }
 
 
-def array(origin: Any, annotation: Any, site: Site) -> Form:
+def array(origin: Any, annotation: Any, site: AnnotationSite) -> ValueForm:
     """Give the form of an array whose elements are alike."""
     inner = site.form(next(iter(get_args(annotation)), Any), "[]")
     keywords: Schema = {"uniqueItems": True} if origin in SETS else {}
     return of_kind("array", reading_all(inner.read, ARRAYS[origin]), items=inner.schema, **keywords)
 
 
-def pair(annotation: Any, site: Site, *, bare: bool = False) -> Form:
+def pair(annotation: Any, site: AnnotationSite, *, bare: bool = False) -> ValueForm:
     """Give the form of a tuple: of one kind of element, or of one kind in each place."""
     inner = get_args(annotation)
     if bare or inner[1:] == (Ellipsis,):
@@ -55,8 +64,8 @@ def pair(annotation: Any, site: Site, *, bare: bool = False) -> Form:
 
 
 def places_form(
-    places: Sequence[Form], schemas: list[Schema], least: int, make: Callable[[list[Any]], Any]
-) -> Form:
+    places: Sequence[ValueForm], schemas: list[Schema], least: int, make: Callable[[list[Any]], Any]
+) -> ValueForm:
     """Give the form of an array that has its own form in each place; the first `least` must be there."""
     reads = [form.read for form in places]
     keywords: Schema = {"prefixItems": schemas} if schemas else {}
@@ -66,7 +75,7 @@ def places_form(
             raise wrong("an array", value)
         if not least <= len(value) <= len(reads):
             count = str(least) if least == len(reads) else f"{least} to {len(reads)}"
-            raise Unreadable(f"must have {count} elements, not {len(value)}")
+            raise UnreadableValue(f"must have {count} elements, not {len(value)}")
         return make(_each(reads, value))
 
     return of_kind("array", read, **keywords, minItems=least, maxItems=len(reads))
@@ -77,7 +86,7 @@ def _each(reads: list[Read], value: list[Any]) -> list[Any]:
     try:
         for read, item in zip(reads, value, strict=False):
             made.append(read(item))
-    except Unreadable as problem:
+    except UnreadableValue as problem:
         raise problem.inside(len(made)) from None
     return made
 
@@ -92,19 +101,19 @@ def reading_all(read: Read, make: Callable[[list[Any]], Any] | None) -> Read:
         try:
             for item in value:
                 made.append(read(item))  # noqa: PERF401 - the place is named where one fails
-        except Unreadable as problem:
+        except UnreadableValue as problem:
             raise problem.inside(len(made)) from None
         if make is None:
             return made
         try:
             return make(made)
         except TypeError:
-            raise Unreadable("must hold values of which a set can be made: no arrays, no objects") from None
+            raise UnreadableValue("must hold values of which a set can be made: no arrays, no objects") from None
 
     return read_all
 
 
-def mapping(origin: Any, annotation: Any, site: Site) -> Form:
+def mapping(origin: Any, annotation: Any, site: AnnotationSite) -> ValueForm:
     """Give the form of a map."""
     key, value = get_args(annotation) or (Any, Any)
     keys = TEXT if key in (str, Any, object) else site.at("{}").form(key)
@@ -116,7 +125,7 @@ def mapping(origin: Any, annotation: Any, site: Site) -> Form:
     return of_kind("object", read, additionalProperties=inner.schema or True, **keywords)
 
 
-def _keys(keys: Form, site: Site) -> tuple[Schema, Read]:
+def _keys(keys: ValueForm, site: AnnotationSite) -> tuple[Schema, Read]:
     """Give what is said of the names of properties, and how they are read."""
     if keys.kinds == {"string"}:
         return {name: value for name, value in keys.schema.items() if name != "type"}, keys.read
@@ -132,11 +141,11 @@ def _keys(keys: Form, site: Site) -> tuple[Schema, Read]:
 def _reading_whole(read: Read) -> Read:
     def read_key(value: Any) -> Any:
         if not WHOLE.fullmatch(read_text(value)):
-            raise Unreadable("must have whole numbers as keys")
+            raise UnreadableValue("must have whole numbers as keys")
         try:
             return read(int(value))
         except ValueError:
-            raise Unreadable("has a key of too many digits") from None
+            raise UnreadableValue("has a key of too many digits") from None
 
     return read_key
 
@@ -150,10 +159,10 @@ def _reading_pairs(read_key: Read, read: Read, make: Callable[[dict[Any, Any]], 
         try:
             for key, item in value.items():
                 made[read_key(key)] = read(item)
-        except Unreadable as problem:
+        except UnreadableValue as problem:
             raise problem.inside(key) from None
         if len(made) < len(value):
-            raise Unreadable("has two keys that mean the same")
+            raise UnreadableValue("has two keys that mean the same")
         return made if make is None else make(made)
 
     return read_pairs
@@ -162,7 +171,7 @@ def _reading_pairs(read_key: Read, read: Read, make: Callable[[dict[Any, Any]], 
 FACTORIES = frozenset({list, dict, set, int, float, str})
 
 
-def _defaulting(value: Any, site: Site) -> Callable[[dict[Any, Any]], Any]:
+def _defaulting(value: Any, site: AnnotationSite) -> Callable[[dict[Any, Any]], Any]:
     factory = getattr(value, "__origin__", value)
     if factory not in FACTORIES:
         raise site.refuse("a defaultdict of these values has no known default; use dict")

@@ -114,9 +114,7 @@ def tool(given: Any = None, /, **options: Any) -> Any:
 
 
 RUNNING = ("parallel", "timeout", "output_limit")
-OPTIONS = frozenset(
-    [*"name description parameters context sensitive strict custom metadata preview".split(), *RUNNING]
-)
+OPTIONS = frozenset([*"name description parameters context sensitive strict custom metadata preview".split(), *RUNNING])
 
 
 def _declare(given: Any, **options: Any) -> Any:
@@ -136,9 +134,7 @@ def _declare(given: Any, **options: Any) -> Any:
 def _has_object(function: Any) -> bool:
     """Whether the first parameter is the object of a method."""
     code = getattr(function, "__code__", None)
-    return (
-        code is not None and not inspect.ismethod(function) and code.co_varnames[:1] in (("self",), ("cls",))
-    )
+    return code is not None and not inspect.ismethod(function) and code.co_varnames[:1] in (("self",), ("cls",))
 
 
 def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) -> Tool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from toolwire.resolvers.functions.forms import KINDS, Form, Schema, copied
+from toolwire.resolvers.functions.forms import KINDS, Schema, ValueForm, copied
 
 PREFIX = "#/$defs/"
 _UNSAYABLE = re.compile(r"[^a-zA-Z0-9.\-_]")
@@ -22,7 +22,7 @@ class _Entry:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.form: Form | None = None
+        self.form: ValueForm | None = None
 
     def read(self, value: Any) -> Any:
         """Read by a form that was not yet known where it was referred to."""
@@ -38,7 +38,7 @@ class Definitions:
         self._entries: dict[Hashable, _Entry] = {}
         self._adopted: dict[Hashable, str] = {}
 
-    def named(self, key: Hashable, name: str, build: Callable[[], Form]) -> Form:
+    def named(self, key: Hashable, name: str, build: Callable[[], ValueForm]) -> ValueForm:
         """Refer to the schema of a class, which is built when it is first met."""
         entry = self._entries.get(key)
         if entry is None:
@@ -48,22 +48,16 @@ class Definitions:
             self.schemas[entry.name] = entry.form.schema
         reference = {"$ref": PREFIX + entry.name}
         if entry.form is None:
-            return Form(reference, entry.read, KINDS, plain=False)
-        return Form(reference, entry.form.read, entry.form.kinds, entry.form.plain)
+            return ValueForm(reference, entry.read, KINDS, plain=False)
+        return ValueForm(reference, entry.form.read, entry.form.kinds, entry.form.plain)
 
     def adopt(self, foreign: dict[str, Schema]) -> dict[str, str]:
         """Take in definitions that were written elsewhere; gives the name that each has here."""
-        keys = {
-            name: (name, written(reached(body, foreign)), written(body)) for name, body in foreign.items()
-        }
+        keys = {name: (name, written(reached(body, foreign)), written(body)) for name, body in foreign.items()}
         names = {name: self._adopted[key] for name, key in keys.items() if key in self._adopted}
         new = {name: body for name, body in foreign.items() if name not in names}
         while True:
-            taken = [
-                name
-                for name, body in new.items()
-                if name not in names and self._holds_other(name, body, names)
-            ]
+            taken = [name for name, body in new.items() if name not in names and self._holds_other(name, body, names)]
             if not taken:
                 break
             names |= {name: self._free(name, foreign) for name in taken}

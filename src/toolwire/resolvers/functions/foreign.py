@@ -14,8 +14,8 @@ from typing import Any, get_origin
 import msgspec
 
 from toolwire.resolvers.functions.definitions import PREFIX, plain_name, renamed
-from toolwire.resolvers.functions.forms import KINDS, NUMBERS, Form, Schema, Unreadable
-from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.forms import KINDS, NUMBERS, Schema, UnreadableValue, ValueForm
+from toolwire.resolvers.functions.sites import AnnotationSite
 
 MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 
@@ -48,7 +48,7 @@ def beside(metadata: Sequence[Any]) -> list[Any]:
     return [item for item in metadata if isinstance(item, str) or hasattr(item, "documentation")]
 
 
-def pydantic_form(annotation: Any, site: Site) -> Form:
+def pydantic_form(annotation: Any, site: AnnotationSite) -> ValueForm:
     """Give the form of what pydantic writes and reads."""
     pydantic = sys.modules["pydantic"]
     try:
@@ -63,7 +63,7 @@ def pydantic_form(annotation: Any, site: Site) -> Form:
         foreign |= _without_titles({name: whole})
         whole = {"$ref": PREFIX + name}
     body = renamed(whole, site.definitions.adopt(foreign))
-    return Form(body, _reading(adapter), kinds, plain=False)
+    return ValueForm(body, _reading(adapter), kinds, plain=False)
 
 
 def _kinds(body: Schema, definitions: dict[str, Schema]) -> frozenset[str]:
@@ -106,8 +106,8 @@ def _reading(adapter: Any) -> Any:
             return adapter.validate_json(_text_of(value))
         except invalid as problem:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
-            raise Unreadable(f"cannot be used: {first['msg']}", *reversed(first["loc"])) from problem
+            raise UnreadableValue(f"cannot be used: {first['msg']}", *reversed(first["loc"])) from problem
         except Exception as problem:
-            raise Unreadable(f"cannot be used: {problem}") from problem
+            raise UnreadableValue(f"cannot be used: {problem}") from problem
 
     return read

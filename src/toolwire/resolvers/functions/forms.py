@@ -21,7 +21,7 @@ KINDS = NUMBERS | {"null", "boolean", "string", "array", "object"}
 KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-class Unreadable(Exception):
+class UnreadableValue(Exception):
     """A JSON value that cannot be read: the reason, and the steps to its place, the innermost first."""
 
     def __init__(self, reason: str, *steps: str | int) -> None:
@@ -29,7 +29,7 @@ class Unreadable(Exception):
         self.reason = reason
         self.steps: list[str | int] = list(steps)
 
-    def inside(self, step: str | int) -> "Unreadable":
+    def inside(self, step: str | int) -> "UnreadableValue":
         """Say in what the value lies."""
         self.steps.append(step)
         return self
@@ -40,7 +40,7 @@ class Unreadable(Exception):
         return "".join(parts).removeprefix(".")
 
 
-class Form(Struct, frozen=True):
+class ValueForm(Struct, frozen=True):
     """The schema and the reading of an annotation.
 
     `kinds` are the kinds of JSON that it takes. It is `plain` if a keyword of JSON Schema says of the Python
@@ -51,7 +51,7 @@ class Form(Struct, frozen=True):
     read: Read
     kinds: frozenset[str] = KINDS
     plain: bool = True
-    alternatives: tuple["Form", ...] = ()
+    alternatives: tuple["ValueForm", ...] = ()
 
 
 def kind_in_schema(value: Any) -> str:
@@ -59,9 +59,9 @@ def kind_in_schema(value: Any) -> str:
     return KIND_OF.get(type(value), "null")
 
 
-def wrong(expected: str, value: Any) -> Unreadable:
+def wrong(expected: str, value: Any) -> UnreadableValue:
     """Say what was expected instead of the value, without the value."""
-    return Unreadable(f"must be {expected}, not {kind_of(value)}")
+    return UnreadableValue(f"must be {expected}, not {kind_of(value)}")
 
 
 def copied(value: Any) -> Any:
@@ -125,14 +125,14 @@ def read_null(value: Any) -> None:
         raise wrong("null", value)
 
 
-def of_kind(kind: str, read: Read, *, plain: bool = True, **keywords: Any) -> Form:
+def of_kind(kind: str, read: Read, *, plain: bool = True, **keywords: Any) -> ValueForm:
     """Make the form of one kind of JSON."""
-    return Form({"type": kind, **keywords}, read, frozenset({kind}), plain)
+    return ValueForm({"type": kind, **keywords}, read, frozenset({kind}), plain)
 
 
-ANYTHING = Form({}, copied)
+ANYTHING = ValueForm({}, copied)
 TEXT = of_kind("string", read_text)
 INTEGER = of_kind("integer", read_integer)
-NUMBER = Form({"type": "number"}, read_number, NUMBERS)
+NUMBER = ValueForm({"type": "number"}, read_number, NUMBERS)
 BOOLEAN = of_kind("boolean", read_boolean)
 NULL = of_kind("null", read_null)

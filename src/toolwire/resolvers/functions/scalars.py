@@ -21,9 +21,9 @@ from toolwire.resolvers.functions.forms import (
     NUMBER,
     NUMBERS,
     TEXT,
-    Form,
     Read,
-    Unreadable,
+    UnreadableValue,
+    ValueForm,
     of_kind,
     read_number,
     read_text,
@@ -60,7 +60,7 @@ def _read_decimal_text(value: Any) -> Decimal:
     try:
         return _decimal_of(read_text(value))
     except (ArithmeticError, ValueError):
-        raise Unreadable("must be a decimal number such as 12.50") from None
+        raise UnreadableValue("must be a decimal number such as 12.50") from None
 
 
 def _read_decimal_number(value: Any) -> Decimal:
@@ -71,7 +71,7 @@ def _read_decimal_number(value: Any) -> Decimal:
 
 
 DECIMALS = (
-    Form({"type": "number"}, _read_decimal_number, NUMBERS, plain=False),
+    ValueForm({"type": "number"}, _read_decimal_number, NUMBERS, plain=False),
     of_kind("string", _read_decimal_text, plain=False),
 )
 
@@ -80,14 +80,14 @@ def _read_decimal(value: Any) -> Decimal:
     return _read_decimal_text(value) if isinstance(value, str) else _read_decimal_number(value)
 
 
-DECIMAL = Form(
+DECIMAL = ValueForm(
     {"anyOf": [form.schema for form in DECIMALS]},
     _read_decimal,
     NUMBERS | {"string"},
     plain=False,
     alternatives=DECIMALS,
 )
-LEAVES: dict[Any, Form] = {
+LEAVES: dict[Any, ValueForm] = {
     Any: ANYTHING,
     object: ANYTHING,
     None: NULL,
@@ -106,19 +106,17 @@ def _reading(make: Callable[[str], Any], expected: str) -> Read:
         try:
             return make(text)
         except (ValidationError, ValueError, ArithmeticError):
-            raise Unreadable(f"must be {expected}") from None
+            raise UnreadableValue(f"must be {expected}") from None
 
     return read
 
 
-def scalar_of(kind: type) -> Form | None:
+def scalar_of(kind: type) -> ValueForm | None:
     """Give the form of a class of single values; nothing if it is none."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     if name in WRITTEN:
         keywords, expected = WRITTEN[name]
-        return of_kind(
-            "string", _reading(lambda text: convert(text, kind), expected), plain=False, **keywords
-        )
+        return of_kind("string", _reading(lambda text: convert(text, kind), expected), plain=False, **keywords)
     if name in CONSTRUCTED:
         format_, expected = CONSTRUCTED[name]
         return of_kind("string", _reading(kind, expected), plain=False, format=format_)

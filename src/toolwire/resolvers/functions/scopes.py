@@ -14,7 +14,7 @@ from typing import Any, ForwardRef, TypeVar
 from msgspec import Struct
 
 
-class Scope(Struct, frozen=True):
+class NameScope(Struct, frozen=True):
     """Names and what they mean, the nearest first, and what type variables stand for."""
 
     maps: tuple[Mapping[str, Any], ...] = ()
@@ -39,7 +39,7 @@ class Scope(Struct, frozen=True):
 class _Names(dict[str, Any]):
     """The names of a scope, each looked up when it is needed."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: NameScope) -> None:
         super().__init__()
         self.scope = scope
 
@@ -101,32 +101,32 @@ def layers(function: Any) -> Iterator[Any]:
                 function = inspect.getattr_static(type(function), "__call__", None)
 
 
-def scope_of_function(function: Any) -> Scope:
+def scope_of_function(function: Any) -> NameScope:
     """Give the scope of the annotations of a function."""
     written: Callable[..., Any] = innermost(function)
     code = getattr(written, "__code__", None)
     if code is None:
-        return Scope()
+        return NameScope()
     cells = zip(code.co_freevars, getattr(written, "__closure__", None) or (), strict=False)
     closure = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
-    return Scope((closure, _type_parameters(written), written.__globals__), written.__qualname__)
+    return NameScope((closure, _type_parameters(written), written.__globals__), written.__qualname__)
 
 
-def scope_of_class(kind: Any, outer: Scope, types: Mapping[Any, Any]) -> Scope:
+def scope_of_class(kind: Any, outer: NameScope, types: Mapping[Any, Any]) -> NameScope:
     """Give the scope of the annotations in the body of a class."""
     module = sys.modules.get(kind.__module__)
     globals_ = {} if module is None else vars(module)
     near = ({kind.__name__: kind}, _type_parameters(kind))
     here = outer.maps[:-1] if outer.maps and outer.maps[-1] is globals_ else ()
-    return Scope((*near, *here, globals_), kind.__qualname__, vars(kind), types)
+    return NameScope((*near, *here, globals_), kind.__qualname__, vars(kind), types)
 
 
-def scope_of_module(name: str | None, own: Mapping[str, Any], outer: Scope) -> Scope:
+def scope_of_module(name: str | None, own: Mapping[str, Any], outer: NameScope) -> NameScope:
     """Give the scope of an alias, or of a reference that says which module it is from."""
     module = sys.modules.get(name or "")
     if module is None or (outer.maps and outer.maps[-1] is vars(module)):
-        return Scope((own, *outer.maps), outer.qualname, outer.own, outer.types)
-    return Scope((own, vars(module)), outer.qualname, outer.own, outer.types)
+        return NameScope((own, *outer.maps), outer.qualname, outer.own, outer.types)
+    return NameScope((own, vars(module)), outer.qualname, outer.own, outer.types)
 
 
 def text_of(reference: str | ForwardRef) -> str:

@@ -17,13 +17,13 @@ from msgspec import NODEFAULT, Struct
 
 from toolwire.resolvers.functions.containers import places_form
 from toolwire.resolvers.functions.defaults import default_in
-from toolwire.resolvers.functions.forms import Form, Read, Schema, Unreadable, of_kind, wrong
-from toolwire.resolvers.functions.scopes import Scope, scope_of_class
-from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.forms import Read, Schema, UnreadableValue, ValueForm, of_kind, wrong
+from toolwire.resolvers.functions.scopes import NameScope, scope_of_class
+from toolwire.resolvers.functions.sites import AnnotationSite
 from toolwire.resolvers.functions.unions import nullable
 
-Hints = dict[str, tuple[Any, Scope]]
-Shape = Callable[[Any, Any, Site], Form]
+Hints = dict[str, tuple[Any, NameScope]]
+Shape = Callable[[Any, Any, AnnotationSite], ValueForm]
 
 
 class Field(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Field(Struct, frozen=True):
 
     name: str
     key: str
-    hint: tuple[Any, Scope]
+    hint: tuple[Any, NameScope]
     required: bool = True
     default: Schema = {}
 
@@ -63,7 +63,7 @@ def key_of(annotation: Any, kind: Any) -> tuple[Any, ...]:
     return kind, inner
 
 
-def _dataclass(annotation: Any, kind: Any, site: Site) -> Form:
+def _dataclass(annotation: Any, kind: Any, site: AnnotationSite) -> ValueForm:
     def fields() -> list[Field]:
         hints = _hints(annotation, kind, site)
         return [
@@ -84,24 +84,18 @@ def _dataclass(annotation: Any, kind: Any, site: Site) -> Form:
     return _object(annotation, kind, site, fields, kind)
 
 
-def _without_init_var(hint: Any, scope: Scope) -> tuple[Any, Scope]:
+def _without_init_var(hint: Any, scope: NameScope) -> tuple[Any, NameScope]:
     if isinstance(hint, str) and "InitVar" in hint:
         hint = scope.evaluate(hint)
     return (hint.type if isinstance(hint, dataclasses.InitVar) else hint), scope
 
 
-def _typed_dict(annotation: Any, kind: Any, site: Site) -> Form:
+def _typed_dict(annotation: Any, kind: Any, site: AnnotationSite) -> ValueForm:
     def fields() -> list[Field]:
         found = []
         for name, (hint, scope) in _hints(annotation, kind, site).items():
-            value = (
-                site.seen_from(scope).at(f".{name}").evaluate(hint)
-                if isinstance(hint, str | ForwardRef)
-                else hint
-            )
-            found.append(
-                Field(name, name, (value, scope), _is_required(value, name in kind.__required_keys__))
-            )
+            value = site.seen_from(scope).at(f".{name}").evaluate(hint) if isinstance(hint, str | ForwardRef) else hint
+            found.append(Field(name, name, (value, scope), _is_required(value, name in kind.__required_keys__)))
         return found
 
     extra = getattr(kind, "__extra_items__", None)
@@ -118,7 +112,7 @@ def _is_required(hint: Any, usual: bool) -> bool:
     return usual
 
 
-def _struct(annotation: Any, kind: Any, site: Site) -> Form:
+def _struct(annotation: Any, kind: Any, site: AnnotationSite) -> ValueForm:
     config = kind.__struct_config__
     tag = {} if config.tag is None else {config.tag_field: config.tag}
     if config.array_like:
@@ -126,7 +120,7 @@ def _struct(annotation: Any, kind: Any, site: Site) -> Form:
     return _object(annotation, kind, site, lambda: _struct_fields(annotation, kind, site), kind, tag)
 
 
-def _struct_fields(annotation: Any, kind: Any, site: Site) -> list[Field]:
+def _struct_fields(annotation: Any, kind: Any, site: AnnotationSite) -> list[Field]:
     hints = _hints(annotation, kind, site)
     names = kind.__struct_fields__
     defaults = (NODEFAULT,) * (len(names) - len(kind.__struct_defaults__)) + kind.__struct_defaults__
@@ -138,7 +132,7 @@ def _struct_fields(annotation: Any, kind: Any, site: Site) -> list[Field]:
     return found
 
 
-def _named_tuple(annotation: Any, kind: Any, site: Site) -> Form:
+def _named_tuple(annotation: Any, kind: Any, site: AnnotationSite) -> ValueForm:
     def fields() -> list[Field]:
         hints = _hints(annotation, kind, site)
         defaults = kind._field_defaults
@@ -146,7 +140,7 @@ def _named_tuple(annotation: Any, kind: Any, site: Site) -> Form:
             Field(
                 name,
                 name,
-                hints.get(name, (Any, Scope())),
+                hints.get(name, (Any, NameScope())),
                 name not in defaults,
                 default_in(defaults.get(name, NODEFAULT)),
             )
@@ -159,15 +153,15 @@ def _named_tuple(annotation: Any, kind: Any, site: Site) -> Form:
 def _object(
     annotation: Any,
     kind: Any,
-    site: Site,
+    site: AnnotationSite,
     fields: Callable[[], Iterable[Field]],
     make: Callable[..., Any],
     tag: Mapping[str, Any] | None = None,
     extra: Any = None,
-) -> Form:
+) -> ValueForm:
     """Give the form of a class that is an object in JSON."""
 
-    def build() -> Form:
+    def build() -> ValueForm:
         found = list(fields())
         forms, schemas = _of_fields(found, kind, site)
         constants = tag or {}
@@ -186,11 +180,15 @@ def _object(
 
 
 def _array(
-    annotation: Any, kind: Any, site: Site, fields: Callable[[], Iterable[Field]], tag: Mapping[str, Any]
-) -> Form:
+    annotation: Any,
+    kind: Any,
+    site: AnnotationSite,
+    fields: Callable[[], Iterable[Field]],
+    tag: Mapping[str, Any],
+) -> ValueForm:
     """Give the form of a class that is an array in JSON, each place titled with the name of its field."""
 
-    def build() -> Form:
+    def build() -> ValueForm:
         found = list(fields())
         forms, schemas = _of_fields(found, kind, site)
         titled = [{"title": field.name, **schema} for field, schema in zip(found, schemas, strict=True)]
@@ -200,7 +198,7 @@ def _array(
         def make(values: list[Any]) -> Any:
             return _made(kind.__name__, kind, dict(zip(names, values[len(tag) :], strict=False)))
 
-        tags = [Form({"const": value}, _expecting(value)) for value in tag.values()]
+        tags = [ValueForm({"const": value}, _expecting(value)) for value in tag.values()]
         schemas = [one.schema for one in tags] + titled
         form = places_form([*tags, *forms], schemas, least + len(tags), make)
         return of_kind("array", form.read, plain=False, **{**form.schema, **_described(kind, site)})
@@ -208,7 +206,7 @@ def _array(
     return site.definitions.named(key_of(annotation, kind), name_of(annotation, kind), build)
 
 
-def _of_fields(fields: list[Field], kind: type, site: Site) -> tuple[list[Form], list[Schema]]:
+def _of_fields(fields: list[Field], kind: type, site: AnnotationSite) -> tuple[list[ValueForm], list[Schema]]:
     """Give the form of each field, and its schema with its default and what the docstring says of it."""
     said = site.docstring(kind).parameters
     forms, schemas = [], []
@@ -242,11 +240,11 @@ def _reading(
             for key, item in value.items():
                 field, read_field = known.get(key) or (key, extra or _refusing(name, known))
                 made[field] = read_field(item)
-        except Unreadable as problem:
+        except UnreadableValue as problem:
             raise problem.inside(key) from None
         lacking = [key for key in required if key not in value]
         if lacking:
-            raise Unreadable(f"must have {', '.join(lacking)}")
+            raise UnreadableValue(f"must have {', '.join(lacking)}")
         if constants:
             made.pop("", None)
         return _made(name, make, made)
@@ -256,7 +254,7 @@ def _reading(
 
 def _refusing(name: str, known: Iterable[str]) -> Read:
     def refuse(_value: Any) -> Any:
-        raise Unreadable(f"is no field of {name}; it has {', '.join(known) or 'none'}")
+        raise UnreadableValue(f"is no field of {name}; it has {', '.join(known) or 'none'}")
 
     return refuse
 
@@ -264,7 +262,7 @@ def _refusing(name: str, known: Iterable[str]) -> Read:
 def _expecting(expected: Any) -> Read:
     def read(value: Any) -> Any:
         if value != expected or isinstance(value, bool):
-            raise Unreadable(f"must be {expected!r}")
+            raise UnreadableValue(f"must be {expected!r}")
         return value
 
     return read
@@ -274,15 +272,15 @@ def _made(name: str, make: Callable[..., Any], fields: dict[str, Any]) -> Any:
     try:
         return make(**fields)
     except Exception as problem:
-        raise Unreadable(f"makes no {name}: {problem}") from problem
+        raise UnreadableValue(f"makes no {name}: {problem}") from problem
 
 
-def _described(kind: type, site: Site) -> Schema:
+def _described(kind: type, site: AnnotationSite) -> Schema:
     description = site.docstring(kind).description
     return {"description": description} if description else {}
 
 
-def _hints(annotation: Any, kind: Any, site: Site) -> Hints:
+def _hints(annotation: Any, kind: Any, site: AnnotationSite) -> Hints:
     """Find the annotations of all fields, with the scope of the class that each was written in."""
     found: Hints = {}
     bindings = _bindings(kind, get_args(annotation))
@@ -306,7 +304,7 @@ def _bindings(kind: Any, args: tuple[Any, ...]) -> dict[Any, dict[Any, Any]]:
     """Find what the type variables of a generic class, and of those that it inherits from, stand for."""
     own = dict(zip(getattr(kind, "__parameters__", ()), args, strict=False))
     found = {kind: own}
-    scope = Scope(types=own)
+    scope = NameScope(types=own)
     for base in vars(kind).get("__orig_bases__", ()):
         origin = get_origin(base)
         if origin not in (None, Generic, Protocol) and isinstance(origin, type):

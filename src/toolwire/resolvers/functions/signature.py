@@ -16,16 +16,16 @@ from msgspec import NODEFAULT, Struct
 
 from toolwire.errors import InvalidSchema
 from toolwire.resolvers.functions.annotations import form_at, site_for
-from toolwire.resolvers.functions.binding import Bound, Plan
+from toolwire.resolvers.functions.binding import ArgumentPlan, Bound
 from toolwire.resolvers.functions.constraints import annotated
 from toolwire.resolvers.functions.containers import reading_all
 from toolwire.resolvers.functions.defaults import default_in
 from toolwire.resolvers.functions.definitions import Definitions
 from toolwire.resolvers.functions.docstrings import read_docstring
 from toolwire.resolvers.functions.foreign import is_field
-from toolwire.resolvers.functions.forms import Form, Read, Schema
+from toolwire.resolvers.functions.forms import Read, Schema, ValueForm
 from toolwire.resolvers.functions.scopes import innermost, layers, scope_of_function
-from toolwire.resolvers.functions.sites import Site
+from toolwire.resolvers.functions.sites import AnnotationSite
 from toolwire.resolvers.functions.unions import nullable
 
 Parameter = inspect.Parameter
@@ -39,7 +39,7 @@ class Signature(Struct, frozen=True):
     parameters: Schema
     description: str | None
     context: str | None
-    plan: Plan
+    plan: ArgumentPlan
 
     def bind(self, arguments: dict[str, Any], context: Any = None) -> Bound:
         """Give what the function is called with: `function(*args, **keywords)`.
@@ -111,7 +111,7 @@ class _Reader:
         self.fixed = 0
         self.context: str | None = None
         self.rest: str | None = None
-        self.extra: Form | None = None
+        self.extra: ValueForm | None = None
         self.packed: tuple[frozenset[str], Read] | None = None
         self.supplied: dict[str, Callable[[], Any]] = {}
 
@@ -139,7 +139,7 @@ class _Reader:
             self.positional.append((parameter.name, parameter.default))
             self.fixed += parameter.kind is Parameter.POSITIONAL_ONLY
 
-    def _take_one(self, parameter: Parameter, annotation: Any, site: Site) -> None:
+    def _take_one(self, parameter: Parameter, annotation: Any, site: AnnotationSite) -> None:
         form, field = form_at(annotation, site), _field_of(annotation, parameter.default)
         if field is parameter.default:
             form = annotated(form, [field], site)
@@ -151,7 +151,7 @@ class _Reader:
         self._place(parameter)
         self._add(parameter.name, form, default_in(default, factory))
 
-    def _default_of(self, field: Any, parameter: Parameter, site: Site) -> tuple[Any, Any]:
+    def _default_of(self, field: Any, parameter: Parameter, site: AnnotationSite) -> tuple[Any, Any]:
         """Give the default of a parameter, or what makes it; that of a Field is supplied in each call."""
         own = NODEFAULT if parameter.default is Parameter.empty else parameter.default
         if field is None:
@@ -165,12 +165,12 @@ class _Reader:
         self.supplied[parameter.name] = lambda: field.get_default(call_default_factory=True)
         return (NODEFAULT if field.default_factory else field.default), field.default_factory
 
-    def _take_rest(self, name: str, form: Form) -> None:
+    def _take_rest(self, name: str, form: ValueForm) -> None:
         self.rest = name
         schema = {"type": "array", "items": form.schema}
-        self._add(name, Form(schema, reading_all(form.read, None)), {})
+        self._add(name, ValueForm(schema, reading_all(form.read, None)), {})
 
-    def _take_keywords(self, annotation: Any, site: Site) -> None:
+    def _take_keywords(self, annotation: Any, site: AnnotationSite) -> None:
         if getattr(get_origin(annotation), "_name", None) != "Unpack":
             self.extra = form_at(annotation, site)
             return
@@ -180,7 +180,7 @@ class _Reader:
         self.required += body.get("required", [])
         self.packed = frozenset(body["properties"]), form.read
 
-    def _add(self, name: str, form: Form, default: Schema) -> None:
+    def _add(self, name: str, form: ValueForm, default: Schema) -> None:
         words = self.docstring.parameters.get(name)
         schema = {**form.schema, **default}
         if words and "description" not in schema:
@@ -196,7 +196,7 @@ class _Reader:
         extra = self.extra
         schema["additionalProperties"] = False if extra is None else extra.schema or True
         by_keyword = not (self.fixed or self.rest or self.supplied)
-        plan = Plan(
+        plan = ArgumentPlan(
             self.reads,
             frozenset(self.required) & self.reads.keys(),
             self.context,
@@ -214,9 +214,7 @@ class _Reader:
     def _taken(self) -> frozenset[str]:
         """Name what `**kwargs` must never bring: names of the function that are not the model's."""
         codes = [code for layer in layers(self.function) if (code := getattr(layer, "__code__", None))]
-        own = {
-            name for code in codes for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        }
+        own = {name for code in codes for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         return frozenset(own | {self.context or ""})
 
 

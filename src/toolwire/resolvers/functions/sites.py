@@ -9,27 +9,27 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidSchema, ToolwireError
 from toolwire.resolvers.functions.definitions import Definitions
 from toolwire.resolvers.functions.docstrings import Docstring, docstring_of_class
-from toolwire.resolvers.functions.forms import Form
-from toolwire.resolvers.functions.scopes import Scope, scope_of_module, text_of
+from toolwire.resolvers.functions.forms import ValueForm
+from toolwire.resolvers.functions.scopes import NameScope, scope_of_module, text_of
 
 
-class Site(Struct, frozen=True):
+class AnnotationSite(Struct, frozen=True):
     """A place in a walk; `walk` gives the form of an annotation at a place."""
 
-    walk: Callable[[Any, "Site"], Form]
+    walk: Callable[[Any, "AnnotationSite"], ValueForm]
     definitions: Definitions
     path: str = ""
-    scope: Scope = Scope()
+    scope: NameScope = NameScope()
 
-    def form(self, annotation: Any, step: str = "") -> Form:
+    def form(self, annotation: Any, step: str = "") -> ValueForm:
         """Give the form of an annotation that lies one step further."""
         return self.walk(annotation, self.at(step))
 
-    def at(self, step: str) -> "Site":
+    def at(self, step: str) -> "AnnotationSite":
         """Go one step further: `.name` for a field, `[]` for elements."""
         return replace(self, path=(self.path + step).removeprefix(".")) if step else self
 
-    def seen_from(self, scope: Scope) -> "Site":
+    def seen_from(self, scope: NameScope) -> "AnnotationSite":
         """Stay, with other meanings of names."""
         return replace(self, scope=scope)
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.resolvers.functions.definitions import Definitions, written
-from toolwire.resolvers.functions.forms import NULL, Form, Read, Schema, Unreadable, kind_in_schema
+from toolwire.resolvers.functions.forms import NULL, Read, Schema, UnreadableValue, ValueForm, kind_in_schema
 
 STEPS = 100_000
 NOTES = ("title", "description", "examples", "deprecated")
@@ -20,9 +20,9 @@ SAYABLE = {"null": "null", "boolean": "a boolean", "integer": "an integer", "num
 SAYABLE |= {"string": "a string", "array": "an array", "object": "an object"}
 
 
-def union_of(members: Iterable[Form], definitions: Definitions) -> Form:
+def union_of(members: Iterable[ValueForm], definitions: Definitions) -> ValueForm:
     """Give the form of one of several; a union inside is opened, and what is there twice is there once."""
-    flat: dict[str, Form] = {}
+    flat: dict[str, ValueForm] = {}
     for member in members:
         inner = member.alternatives if member.schema.keys() == {"anyOf"} else (member,)
         for one in inner:
@@ -32,10 +32,10 @@ def union_of(members: Iterable[Form], definitions: Definitions) -> Form:
         return forms[0]
     kinds = frozenset[str]().union(*(form.kinds for form in forms))
     schema: Schema = {"anyOf": [form.schema for form in forms]}
-    return Form(schema, _choosing(forms, kinds, definitions), kinds, plain=False, alternatives=forms)
+    return ValueForm(schema, _choosing(forms, kinds, definitions), kinds, plain=False, alternatives=forms)
 
 
-def nullable(form: Form, definitions: Definitions) -> Form:
+def nullable(form: ValueForm, definitions: Definitions) -> ValueForm:
     """Let a form take null as well: the default of what it is for is None."""
     if "null" in form.kinds:
         return form
@@ -45,7 +45,7 @@ def nullable(form: Form, definitions: Definitions) -> Form:
     return replace(made, schema={**made.schema, **notes})
 
 
-def _choosing(forms: tuple[Form, ...], kinds: frozenset[str], definitions: Definitions) -> Read:
+def _choosing(forms: tuple[ValueForm, ...], kinds: frozenset[str], definitions: Definitions) -> Read:
     ready: dict[str, list[tuple[Read, Callable[[Any], bool]]]] = {}
     expected = " or ".join(words for kind, words in SAYABLE.items() if kind in kinds)
 
@@ -61,19 +61,19 @@ def _choosing(forms: tuple[Form, ...], kinds: frozenset[str], definitions: Defin
         found = ready.get(kind)
         if found is None:
             found = ready[kind] = prepare(kind)
-        problem = Unreadable(f"must be {expected}" if not found else "must be one of what is allowed here")
+        problem = UnreadableValue(f"must be {expected}" if not found else "must be one of what is allowed here")
         for read_one, takes in found:
             if takes(value):
                 try:
                     return read_one(value)
-                except Unreadable as reason:
+                except UnreadableValue as reason:
                     problem = reason
         raise problem
 
     return read
 
 
-def _distance(form: Form, kind: str) -> int:
+def _distance(form: ValueForm, kind: str) -> int:
     """Of integer and number, prefer what the value is written as."""
     other = {"integer": "number", "number": "integer"}.get(kind)
     return int(other is not None and other in form.kinds and form.schema.get("type") == other)

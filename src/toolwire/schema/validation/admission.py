@@ -26,8 +26,8 @@ from toolwire.schema.validation.places import (
     ONE,
     REFERENCES,
     SEVERAL,
-    Place,
     Resources,
+    Subschema,
     based,
     places,
 )
@@ -61,9 +61,7 @@ _ANNOTATIONS = frozenset(
     | {"readOnly", "writeOnly", "format", "contentEncoding", "contentMediaType", "contentSchema", "nullable"}
     | {"propertyOrdering", "discriminator"}
 )
-_CONSTRAINING = (
-    CONSTRAINTS | {"additionalItems", "dependencies", "$dynamicRef", "$recursiveRef"}
-) - _ANNOTATIONS
+_CONSTRAINING = (CONSTRAINTS | {"additionalItems", "dependencies", "$dynamicRef", "$recursiveRef"}) - _ANNOTATIONS
 _KNOWN = _CONSTRAINING | _ANNOTATIONS | FORMS.keys()
 _OPENLY_SPELLED = {keyword.lower().strip("$"): keyword for keyword in _CONSTRAINING}
 _BOUNDS = (
@@ -99,7 +97,7 @@ def admit(schema: Any, *, arguments: bool = True) -> Admitted:
         spot, flaw = flaw_of(schema, values, Display({}, ()), MAX_NESTING)
         raise InvalidSchema(f"{'' if spot.path else 'the schema '}{flaw}", path=spot.path)
     draft = _draft_of(schema, "") if type(schema) is dict else LATEST
-    root = Place(schema, base=based(schema, NO_BASE))
+    root = Subschema(schema, base=based(schema, NO_BASE))
     found = list(places(root))
     if draft == LATEST and any(_is_loose(place.node) for place in found):
         root = root._replace(node=respelled(root))
@@ -172,7 +170,7 @@ def _is_loose(node: Any) -> bool:
     return tuple_ or exclusive or None in [node[key] for key in node.keys() - _ANYTHING]
 
 
-def respelled(place: Place) -> Any:
+def respelled(place: Subschema) -> Any:
     """Write a schema in the words of draft 2020-12, wherever it is spelled otherwise."""
     node = present(place.node, place.path) if _is_loose(place.node) else place.node
     if type(node) is not dict:
@@ -180,7 +178,7 @@ def respelled(place: Place) -> Any:
     return {key: _respelled_below(place, key, value) for key, value in node.items()}
 
 
-def _respelled_below(place: Place, keyword: str, value: Any) -> Any:
+def _respelled_below(place: Subschema, keyword: str, value: Any) -> Any:
     if keyword in NAMED and type(value) is dict:
         return {
             name: node if type(node) is list else respelled(place.below(keyword, name, node))
@@ -224,9 +222,7 @@ def _refuse_empty_range(node: Schema, path: str) -> None:
         ("exclusiveMinimum", "exclusiveMaximum"),
     ):
         if is_number(node.get(low)) and is_number(node.get(high)) and node[low] >= node[high]:
-            raise InvalidSchema(
-                f"{low} {node[low]} leaves nothing below {high} {node[high]}", path=_at(path, low)
-            )
+            raise InvalidSchema(f"{low} {node[low]} leaves nothing below {high} {node[high]}", path=_at(path, low))
 
 
 @lru_cache(maxsize=4096)

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from toolwire.schema.validation.places import Place
+from toolwire.schema.validation.places import Subschema
 from toolwire.schema.validation.values import Spot
-from toolwire.schema.validation.walk import Walk
+from toolwire.schema.validation.walk import SchemaWalk
 from toolwire.schema.validation.wording import said
 
 MAX_EXPLORED = 4
 
 
-def closest(walk: Walk, branches: list[Place], value: Any, spot: Spot) -> Iterator[str]:
+def closest(walk: SchemaWalk, branches: list[Subschema], value: Any, spot: Spot) -> Iterator[str]:
     """Tell what keeps a value from the closest alternative."""
     plain = [walk.target(branch) for branch in branches]
     typed = [branch for branch in plain if _has_type(walk, branch, value)]
@@ -41,14 +41,14 @@ def closest(walk: Walk, branches: list[Place], value: Any, spot: Spot) -> Iterat
     yield from (f"{problem}{several}" for problem in best)
 
 
-def _has_type(walk: Walk, branch: Place, value: Any) -> bool:
+def _has_type(walk: SchemaWalk, branch: Subschema, value: Any) -> bool:
     node = branch.node
     if type(node) is not dict:
         return False
     return "type" not in node or walk.holds("type", node["type"], value)
 
 
-def _types_in_one(walk: Walk, branches: list[Place], value: Any, spot: Spot) -> str:
+def _types_in_one(walk: SchemaWalk, branches: list[Subschema], value: Any, spot: Spot) -> str:
     names: dict[str, None] = {}
     for branch in branches:
         kinds = branch.node.get("type", []) if type(branch.node) is dict else []
@@ -64,7 +64,7 @@ def _literals_of(node: Any) -> list[Any] | None:
     return node["enum"] if type(node.get("enum")) is list else None
 
 
-def _literals_in_one(walk: Walk, branches: list[Place], value: Any) -> list[Any] | None:
+def _literals_in_one(walk: SchemaWalk, branches: list[Subschema], value: Any) -> list[Any] | None:
     """Join the literals of alternatives that are nothing else."""
     if type(value) in (dict, list):
         return None
@@ -77,7 +77,7 @@ def _literals_in_one(walk: Walk, branches: list[Place], value: Any) -> list[Any]
     return joined
 
 
-def _wrong_fields(walk: Walk, branch: Place, value: Any) -> dict[str, list[Any]]:
+def _wrong_fields(walk: SchemaWalk, branch: Subschema, value: Any) -> dict[str, list[Any]]:
     """Find the fields whose literal says that another alternative was meant."""
     wrong: dict[str, list[Any]] = {}
     properties = branch.node.get("properties")

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema.document import measure
-from toolwire.schema.validation.places import ONLY_REFERRED, SAME_VALUE, Place, Resources, held, places
+from toolwire.schema.validation.places import ONLY_REFERRED, SAME_VALUE, Resources, Subschema, held, places
 
 MAX_COST = 300_000
 PUBLISHED_COST = 500
@@ -26,8 +26,8 @@ class Graph:
 
     __slots__ = ("asked", "own", "places", "same")
 
-    def __init__(self, root: Place, resources: Resources) -> None:
-        self.places: dict[int, Place] = {}
+    def __init__(self, root: Subschema, resources: Resources) -> None:
+        self.places: dict[int, Subschema] = {}
         self.own: Counter[int] = Counter()
         self.asked: Edges = {}
         self.same: Edges = {}
@@ -37,7 +37,7 @@ class Graph:
             if id(place.node) not in self.places and type(place.node) is dict:
                 waiting += self._enter(place, resources)
 
-    def _enter(self, place: Place, resources: Resources) -> list[Place]:
+    def _enter(self, place: Subschema, resources: Resources) -> list[Subschema]:
         """Enter a subschema; give those that it refers to, which may stand where nobody looks for one."""
         here, asked, same = id(place.node), [], []
         self.places[here] = place
@@ -59,7 +59,7 @@ class Graph:
         return referred
 
 
-def _published(ref: str, keyword: str, place: Place) -> int:
+def _published(ref: str, keyword: str, place: Subschema) -> int:
     """Say what a reference costs that the library knows by itself; refuse any other."""
     if ref.startswith(PUBLISHED):
         return PUBLISHED_COST
@@ -72,7 +72,7 @@ def _published(ref: str, keyword: str, place: Place) -> int:
     )
 
 
-def cost(root: Place, resources: Resources) -> int:
+def cost(root: Subschema, resources: Resources) -> int:
     """Count the work for each part of a value; refuse what never ends, and what would take too long."""
     if type(root.node) is not dict:
         return 1

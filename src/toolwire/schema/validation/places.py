@@ -16,13 +16,9 @@ ONE = frozenset(
     | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 )
 SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-NAMED = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
-)
+NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
 HOLDERS = ONE | SEVERAL | NAMED
-SAME_VALUE = frozenset(
-    {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
-)
+SAME_VALUE = frozenset({"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"})
 ONLY_REFERRED = frozenset({"$defs", "definitions", "contentSchema"})
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 NO_BASE = "https://toolwire.invalid/arguments"
@@ -32,7 +28,7 @@ def _escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
-class Place(NamedTuple):
+class Subschema(NamedTuple):
     """A subschema: where it stands, as a path and as a pointer, and what its references start from."""
 
     node: Any
@@ -40,14 +36,14 @@ class Place(NamedTuple):
     pointer: str = ""
     base: str = NO_BASE
 
-    def below(self, keyword: str, step: str | int | None, node: Any) -> "Place":
+    def below(self, keyword: str, step: str | int | None, node: Any) -> "Subschema":
         """Go to a subschema that a keyword holds."""
         path = f"{self.path}.{keyword}" if self.path else keyword
         pointer = f"{self.pointer}/{keyword}"
         if step is not None:
             path = f"{path}[{step}]" if isinstance(step, int) else f"{path}.{step}"
             pointer = f"{pointer}/{_escaped(str(step))}"
-        return Place(node, path, pointer, based(node, self.base))
+        return Subschema(node, path, pointer, based(node, self.base))
 
 
 def based(node: Any, base: str) -> str:
@@ -65,7 +61,7 @@ def _joined(base: str, uri: str) -> str:
         return uri
 
 
-def held(place: Place) -> Iterator[tuple[str, Place]]:
+def held(place: Subschema) -> Iterator[tuple[str, Subschema]]:
     """Give the subschemas that the keywords of one hold, each with its keyword."""
     for keyword, value in place.node.items():
         if keyword not in HOLDERS:
@@ -82,7 +78,7 @@ def held(place: Place) -> Iterator[tuple[str, Place]]:
             yield keyword, place.below(keyword, None, value)
 
 
-def places(root: Place) -> Iterator[Place]:
+def places(root: Subschema) -> Iterator[Subschema]:
     """Give a schema and every subschema of it, each before those inside it."""
     waiting = [root]
     while waiting:
@@ -97,16 +93,16 @@ class Resources:
 
     __slots__ = ("_anchors", "_by_uri", "_dynamic", "_recursive")
 
-    def __init__(self, root: Place) -> None:
-        self._by_uri: dict[str, Place] = {NO_BASE: root, root.base: root}
-        self._anchors: dict[tuple[str, str], Place] = {}
-        self._dynamic: dict[str, list[Place]] = {}
-        self._recursive: list[Place] = []
+    def __init__(self, root: Subschema) -> None:
+        self._by_uri: dict[str, Subschema] = {NO_BASE: root, root.base: root}
+        self._anchors: dict[tuple[str, str], Subschema] = {}
+        self._dynamic: dict[str, list[Subschema]] = {}
+        self._recursive: list[Subschema] = []
         for place in places(root):
             if type(place.node) is dict:
                 self._enter(place)
 
-    def _enter(self, place: Place) -> None:
+    def _enter(self, place: Subschema) -> None:
         node: Mapping[str, Any] = place.node
         own = node.get("$id", node.get("id"))
         if isinstance(own, str):
@@ -122,7 +118,7 @@ class Resources:
         if node.get("$recursiveAnchor") is True:
             self._recursive.append(place)
 
-    def find(self, ref: str, base: str) -> Place | None:
+    def find(self, ref: str, base: str) -> Subschema | None:
         """Find the subschema that a reference means; none when there is no such subschema here."""
         target, _, fragment = ref.partition("#")
         start = self._by_uri.get(_joined(base, target) if target else base)
@@ -132,14 +128,14 @@ class Resources:
             return self._anchors.get((start.base, fragment))
         return _walked(start, pointer_steps(fragment))
 
-    def meant(self, place: Place) -> Iterator[tuple[str, str, list[Place]]]:
+    def meant(self, place: Subschema) -> Iterator[tuple[str, str, list[Subschema]]]:
         """Give the references of a subschema: keyword, text, and each subschema that may be meant."""
         for keyword in REFERENCES:
             ref = place.node.get(keyword)
             if not isinstance(ref, str):
                 continue
             found = self.find(ref, place.base)
-            others: list[Place] = []
+            others: list[Subschema] = []
             if keyword == "$dynamicRef":
                 others = self._dynamic.get(ref.partition("#")[2], [])
             elif keyword == "$recursiveRef":
@@ -148,7 +144,7 @@ class Resources:
             yield keyword, ref, known + [other for other in others if other is not found]
 
 
-def _walked(start: Place, steps: list[str]) -> Place | None:
+def _walked(start: Subschema, steps: list[str]) -> Subschema | None:
     node, path, pointer, base = start
     for step in steps:
         if type(node) is dict and step in node:
@@ -158,4 +154,4 @@ def _walked(start: Place, steps: list[str]) -> Place | None:
         else:
             return None
         pointer, base = f"{pointer}/{_escaped(step)}", based(node, base)
-    return Place(node, path, pointer, base) if type(node) is dict or type(node) is bool else None
+    return Subschema(node, path, pointer, base) if type(node) is dict or type(node) is bool else None

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from toolwire.schema.validation.alternatives import closest
-from toolwire.schema.validation.places import SAME_VALUE, Place, held
+from toolwire.schema.validation.places import SAME_VALUE, Subschema, held
 from toolwire.schema.validation.values import Spot
-from toolwire.schema.validation.walk import LAST, Teller, Walk
+from toolwire.schema.validation.walk import LAST, SchemaWalk, Teller
 from toolwire.schema.validation.wording import WORDS, counted, form, missing, named, said, sentence, unknown
 
 _LEVELS = 4
@@ -18,7 +18,7 @@ _MOST_NAMES = 1000
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 
-def _tell_leaf(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
+def _tell_leaf(walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
     beside = {}
     if keyword in ("minimum", "maximum"):
         exclusive = f"exclusive{keyword.capitalize()}"
@@ -30,7 +30,7 @@ def _tell_leaf(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, s
 
 
 def _tell_required(
-    walk: Walk, _place: Place, _keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, _place: Subschema, _keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     if type(value) is dict:
         for name in limit:
@@ -39,7 +39,7 @@ def _tell_required(
 
 
 def _tell_dependent(
-    walk: Walk, _place: Place, _keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, _place: Subschema, _keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     if type(value) is dict:
         for cause, names in limit.items():
@@ -49,7 +49,7 @@ def _tell_dependent(
 
 
 def _tell_dependent_schemas(
-    walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     if keyword == "dependencies":
         yield from _tell_dependent(walk, place, keyword, limit, value, spot)
@@ -59,7 +59,7 @@ def _tell_dependent_schemas(
 
 
 def _tell_properties(
-    walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     if type(value) is dict:
         for name, node in limit.items():
@@ -69,7 +69,7 @@ def _tell_properties(
 
 
 def _tell_patterns(
-    walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     for pattern, node in limit.items() if type(value) is dict else ():
         for name, inner in value.items():
@@ -79,7 +79,7 @@ def _tell_patterns(
 
 
 def _tell_additional(
-    walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     if type(value) is not dict:
         return
@@ -94,13 +94,13 @@ def _tell_additional(
             yield from walk.into(place.below(keyword, None, limit), inner, below)
 
 
-def _told_unknown(walk: Walk, name: str, spot: Spot, known: Iterable[str]) -> str:
+def _told_unknown(walk: SchemaWalk, name: str, spot: Spot, known: Iterable[str]) -> str:
     """Tell of an unknown field; only for the first of many is it looked for what was meant."""
     walk.hints -= 1
     return unknown(name, spot, known, walk.display, hint=walk.hints >= 0)
 
 
-def _tell_names(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
+def _tell_names(walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
     below = place.below(keyword, None, limit)
     for name in value if type(value) is dict else ():
         if not walk.fits(below, name):
@@ -108,7 +108,7 @@ def _tell_names(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, 
             yield from walk.into(below, name, Spot(f"name {field.path}", field.secret))
 
 
-def _tell_items(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
+def _tell_items(walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
     if type(value) is not list:
         return
     if type(limit) is list:
@@ -131,7 +131,7 @@ def _tell_items(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, 
 
 
 def _tell_contains(
-    walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     if type(value) is not list:
         return
@@ -148,32 +148,32 @@ def _tell_contains(
     yield sentence(spot, f"expected {bound} of this form: {form(limit)}; got {got}")
 
 
-def _tell_all(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
+def _tell_all(walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
     for index, node in enumerate(limit):
         yield from walk.into(place.below(keyword, index, node), value, spot)
 
 
-def _tell_not(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
+def _tell_not(walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
     if walk.fits(place.below(keyword, None, limit), value):
         shown = walk.display.value(value, spot)
         yield sentence(spot, f"{named(shown)} is excluded: it must not be {form(limit)}")
 
 
-def _tell_if(walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
+def _tell_if(walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot) -> Iterator[str]:
     branch = "then" if walk.fits(place.below(keyword, None, limit), value) else "else"
     if branch in place.node:
         yield from walk.into(place.below(branch, None, place.node[branch]), value, spot)
 
 
 def _tell_reference(
-    walk: Walk, place: Place, keyword: str, _limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, _limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     for target in walk.targets(place, (keyword,)):
         yield from walk.into(target, value, spot)
 
 
 def _tell_unevaluated(
-    walk: Walk, place: Place, _keyword: str, _limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, _keyword: str, _limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     """Ask the library which fields or items nothing else has looked at."""
     from jsonschema_rs import ValidationError, ValidationErrorKind  # noqa: PLC0415 - loaded by now
@@ -194,7 +194,7 @@ def _tell_unevaluated(
                 yield sentence(spot, f"expected no more than the {allowed} that the schema knows, got {got}")
 
 
-def _known_names(walk: Walk, place: Place, levels: int) -> Iterator[str]:
+def _known_names(walk: SchemaWalk, place: Subschema, levels: int) -> Iterator[str]:
     """Give the fields that a place, its alternatives and its references declare."""
     if type(place.node) is not dict or levels == 0:
         return
@@ -207,7 +207,7 @@ def _known_names(walk: Walk, place: Place, levels: int) -> Iterator[str]:
 
 
 def _tell_alternatives(
-    walk: Walk, place: Place, keyword: str, limit: Any, value: Any, spot: Spot
+    walk: SchemaWalk, place: Subschema, keyword: str, limit: Any, value: Any, spot: Spot
 ) -> Iterator[str]:
     branches = [place.below(keyword, index, node) for index, node in enumerate(limit)]
     fitting = [index for index, branch in enumerate(branches, 1) if walk.fits(branch, value)]

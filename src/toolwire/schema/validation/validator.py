@@ -13,10 +13,10 @@ from typing import Any
 from toolwire.errors import InvalidSchema
 from toolwire.schema.validation.admission import REF_STANDS_ALONE, Admitted, admit
 from toolwire.schema.validation.patterns import MAX_WORK, METER, Meter, MeteredPattern, linear, stepping
-from toolwire.schema.validation.places import NO_BASE, Place, Resources, based
+from toolwire.schema.validation.places import NO_BASE, Resources, Subschema, based
 from toolwire.schema.validation.tellers import TELLERS
 from toolwire.schema.validation.values import Display, Spot, flaw_of, weigh
-from toolwire.schema.validation.walk import Ground, Walk
+from toolwire.schema.validation.walk import Ground, SchemaWalk
 from toolwire.schema.validation.wording import said, sentence
 
 MAX_LISTED = 20
@@ -102,7 +102,7 @@ class Validator:
     def _walked(self, arguments: Any, display: Display, size: int, meter: Meter) -> list[str]:
         ground = self._ground or self._surveyed()
         steps = max(_LEAST_STEPS, min(_MOST_STEPS, _EFFORT_OF_A_WALK // size))
-        walk = Walk(TELLERS, ground, display, steps)
+        walk = SchemaWalk(TELLERS, ground, display, steps)
         distinct: dict[str, None] = {}
         for problem in walk.through(ground.root, arguments, Spot()):
             distinct[_too_much_text() if meter.over else problem] = None
@@ -113,7 +113,7 @@ class Validator:
     def _surveyed(self) -> Ground:
         """Find the parts of the schema, once that something does not fit it."""
         schema, draft, work, _ = self._admitted
-        root = Place(schema, base=based(schema, NO_BASE))
+        root = Subschema(schema, base=based(schema, NO_BASE))
         toll = work // _WORK_OF_A_STEP
         self._ground = Ground(root, Resources(root), self._compile, toll, draft in REF_STANDS_ALONE)
         return self._ground
@@ -147,9 +147,7 @@ def _listed(found: list[str], *, complete: bool) -> list[str]:
 
 
 def _too_much_text() -> str:
-    return (
-        f"arguments: too much text for the patterns of this schema (more than {MAX_WORK:,} steps); send less"
-    )
+    return f"arguments: too much text for the patterns of this schema (more than {MAX_WORK:,} steps); send less"
 
 
 def _compiled(admitted: Admitted) -> tuple[dict[str, Any], Callable[[Any], bool]]:
@@ -203,7 +201,5 @@ def _invalid(problem: Any) -> InvalidSchema:
     last = problem.instance_path[-1] if problem.instance_path else ""
     if last == "pattern" or "patternProperties" in problem.instance_path[-2:-1]:
         pattern = problem.instance if last == "pattern" else problem.instance_path[-1]
-        return InvalidSchema(
-            f"{str(pattern)[:_SHOWN]!r} is no regular expression that can be used", path=path
-        )
+        return InvalidSchema(f"{str(pattern)[:_SHOWN]!r} is no regular expression that can be used", path=path)
     return InvalidSchema(problem.message.partition("\n")[0][:_SHOWN], path=path)

@@ -71,9 +71,7 @@ def _flaw(value: Any) -> str:
         return f"is an integer of more than {MAX_BITS:,} bits" if value.bit_length() > MAX_BITS else ""
     if kind is float:
         return "" if math.isfinite(value) else f"is {value}, which is no JSON number"
-    return (
-        "" if kind in _SCALARS or kind in (dict, list) else f"is no JSON value, but a Python {kind.__name__}"
-    )
+    return "" if kind in _SCALARS or kind in (dict, list) else f"is no JSON value, but a Python {kind.__name__}"
 
 
 def _flaw_of_keys(value: Any) -> str:

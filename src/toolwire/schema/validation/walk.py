@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from toolwire.schema.validation.places import REFERENCES, Place, Resources
+from toolwire.schema.validation.places import REFERENCES, Resources, Subschema
 from toolwire.schema.validation.values import Display, Spot
 from toolwire.schema.validation.wording import named, sentence
 
@@ -25,14 +25,14 @@ Compile = Callable[[dict[str, Any]], Any]
 class Ground(NamedTuple):
     """The schema that is walked along: its parts, how one of them is compiled, how many steps that takes."""
 
-    root: Place
+    root: Subschema
     resources: Resources
     compile: Compile
     toll: int
     ref_stands_alone: bool
 
 
-class Walk:
+class SchemaWalk:
     """One walk: what it may still cost, and what it asks the library."""
 
     __slots__ = ("_checks", "_ground", "_leaves", "_level", "_steps", "_tellers", "display", "hints")
@@ -52,7 +52,7 @@ class Walk:
         """Whether there may be more to tell than the walk could reach."""
         return self._steps <= 0
 
-    def compiled(self, place: Place) -> Any:
+    def compiled(self, place: Subschema) -> Any:
         """Compile the subschema at a place, once; none where the library does not find it."""
         if place.pointer not in self._checks:
             self._steps -= self._ground.toll
@@ -61,7 +61,7 @@ class Walk:
             )
         return self._checks[place.pointer]
 
-    def fits(self, place: Place, value: Any) -> bool:
+    def fits(self, place: Subschema, value: Any) -> bool:
         """Whether a value is valid there."""
         if type(place.node) is bool:
             return place.node
@@ -76,7 +76,7 @@ class Walk:
         compiled = self._leaves[key][1]
         return compiled is None or bool(compiled.is_valid(value))
 
-    def through(self, place: Place, value: Any, spot: Spot) -> Iterator[str]:
+    def through(self, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
         """Tell the problems of a value that is not valid at a place."""
         node = place.node
         if node is False:
@@ -91,7 +91,7 @@ class Walk:
         finally:
             self._level -= 1
 
-    def _told(self, place: Place, value: Any, spot: Spot) -> Iterator[str]:
+    def _told(self, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
         node, found = place.node, False
         keywords = {"$ref": node["$ref"]} if self._ground.ref_stands_alone and "$ref" in node else node
         for keyword, limit in keywords.items():
@@ -102,7 +102,7 @@ class Walk:
         if not found and self._steps > 0:
             yield from self._tellers[LAST](self, place, LAST, None, value, spot)
 
-    def into(self, place: Place, value: Any, spot: Spot) -> Iterator[str]:
+    def into(self, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
         """Tell the problems of a value at a place; none if it is valid there."""
         if self._steps > 0 and not self.fits(place, value):
             told = False
@@ -113,7 +113,7 @@ class Walk:
                 shown = self.display.value(value, spot)
                 yield sentence(spot, f"{named(shown)} does not fit the schema at #{place.pointer}")
 
-    def target(self, place: Place) -> Place:
+    def target(self, place: Subschema) -> Subschema:
         """Follow the references of a place that says nothing else of its type."""
         for _ in range(MAX_FOLLOWED):
             if type(place.node) is not dict or "$ref" not in place.node or "type" in place.node:
@@ -121,11 +121,11 @@ class Walk:
             place = next(self.targets(place), place)
         return place
 
-    def targets(self, place: Place, keywords: Collection[str] = REFERENCES) -> Iterator[Place]:
+    def targets(self, place: Subschema, keywords: Collection[str] = REFERENCES) -> Iterator[Subschema]:
         """Give what the references of a place mean, where they mean one thing."""
         for keyword, _, meant in self._ground.resources.meant(place):
             if keyword in keywords and len(meant) == 1:
                 yield meant[0]
 
 
-Teller = Callable[[Walk, Place, str, Any, Any, Spot], Iterator[str]]
+Teller = Callable[[SchemaWalk, Subschema, str, Any, Any, Spot], Iterator[str]]

@@ -9,12 +9,12 @@ Rules of this package:
 
 import importlib
 
-from toolwire.testing.strictness.asked import Asked, Memory, Refusal
+from toolwire.testing.strictness.asked import Asked, Memory, Rejection
 
-__all__ = ["Asked", "Memory", "Refusal", "refusal"]
+__all__ = ["Asked", "Memory", "Rejection", "refusal"]
 
 
-def refusal(asked: Asked) -> Refusal | None:
+def refusal(asked: Asked) -> Rejection | None:
     """Say why the server of this dialect would not take a request, or None."""
     checks = importlib.import_module(f"toolwire.testing.strictness.{asked.dialect.replace('-', '_')}").CHECKS
     return next((found for check in checks for found in check(asked)), None)

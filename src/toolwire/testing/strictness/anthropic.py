@@ -11,7 +11,7 @@ from toolwire.testing.strictness.anthropic_thinking import (
     merged,
     version_of,
 )
-from toolwire.testing.strictness.asked import Asked, Check, Refusal
+from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.shapes import Words, check_object, dotted, objects, twice
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
@@ -32,17 +32,17 @@ _KINDS = {
 }
 
 
-def _missing(path: str) -> Refusal:
-    return Refusal(f"{path}: Field required")
+def _missing(path: str) -> Rejection:
+    return Rejection(f"{path}: Field required")
 
 
-def _unknown(at: str, key: str) -> Refusal:
-    return Refusal(f"{dotted(at, key)}: Extra inputs are not permitted")
+def _unknown(at: str, key: str) -> Rejection:
+    return Rejection(f"{dotted(at, key)}: Extra inputs are not permitted")
 
 
-def _wrong(path: str, kinds: str, value: Any) -> Refusal:
+def _wrong(path: str, kinds: str, value: Any) -> Rejection:
     del value
-    return Refusal(f"{path}: Input should be a valid {_KINDS.get(kinds.partition('|')[0], 'string')}")
+    return Rejection(f"{path}: Input should be a valid {_KINDS.get(kinds.partition('|')[0], 'string')}")
 
 
 WORDS = Words(_missing, _unknown, _wrong, dotted)
@@ -98,16 +98,16 @@ ONLY = {
 IN_RESULT = ("text", "image", "document", "search_result", "tool_reference", "browser_state")
 
 
-def check_headers(asked: Asked) -> Iterator[Refusal]:
+def check_headers(asked: Asked) -> Iterator[Rejection]:
     """Check the version of the API."""
     version = asked.headers.get("anthropic-version")
     if version is None:
-        yield Refusal("anthropic-version: header is required")
+        yield Rejection("anthropic-version: header is required")
     if version not in VERSIONS:
-        yield Refusal(f'anthropic-version: "{version}" is not a valid version')
+        yield Rejection(f'anthropic-version: "{version}" is not a valid version')
 
 
-def check_fields(asked: Asked) -> Iterator[Refusal]:
+def check_fields(asked: Asked) -> Iterator[Rejection]:
     """Check which parameters there are, and their kinds."""
     body = asked.body
     newest = asked.headers.get("anthropic-version") == NEWEST
@@ -117,16 +117,16 @@ def check_fields(asked: Asked) -> Iterator[Refusal]:
     yield from check_object(body, fields, ("model", "max_tokens", "messages"), WORDS)
     for key in SAMPLING:
         if key in body and is_newer(asked.model):
-            yield Refusal(f"`{key}` is deprecated for this model.")
+            yield Rejection(f"`{key}` is deprecated for this model.")
     if not 0 <= body.get("temperature", 0) <= 1:
-        yield Refusal("temperature: range: 0..1")
+        yield Rejection("temperature: range: 0..1")
     if body["max_tokens"] < 0:
-        yield Refusal("max_tokens: Input should be greater than or equal to 0")
+        yield Rejection("max_tokens: Input should be greater than or equal to 0")
     if not body["messages"]:
-        yield Refusal("messages: at least one message is required")
+        yield Rejection("messages: at least one message is required")
 
 
-def check_messages(asked: Asked) -> Iterator[Refusal]:
+def check_messages(asked: Asked) -> Iterator[Rejection]:
     """Check the shape of each message and of each block."""
     messages = asked.body["messages"]
     for place, message in enumerate(messages):
@@ -135,30 +135,30 @@ def check_messages(asked: Asked) -> Iterator[Refusal]:
         yield from check_object(message, fields, ("role", "content"), WORDS, at)
         role = message["role"]
         if role not in ("user", "assistant", "system"):
-            yield Refusal(f"{at}.role: Input should be 'user', 'assistant' or 'system'")
+            yield Rejection(f"{at}.role: Input should be 'user', 'assistant' or 'system'")
         if role == "system":
             yield from _check_system(asked, place)
         if not message["content"] and not (role == "assistant" and place == len(messages) - 1):
             text = "all messages must have non-empty content except for the optional final assistant message"
-            yield Refusal(f"{at}: {text}")
+            yield Rejection(f"{at}: {text}")
         for step, block in enumerate(blocks_of(message["content"])):
             yield from _check_block(block, role, f"{at}.content.{step}", asked)
     if messages[0]["role"] != "user":
-        yield Refusal('messages: first message must use the "user" role')
+        yield Rejection('messages: first message must use the "user" role')
 
 
-def _check_system(asked: Asked, place: int) -> Iterator[Refusal]:
+def _check_system(asked: Asked, place: int) -> Iterator[Rejection]:
     """Check that a system message stands where one may stand: after the user, before the assistant."""
     messages, known = asked.body["messages"], version_of(asked.model)
     if known is None or known[1] < MID_SYSTEM:
-        yield Refusal(f"messages.{place}.role: role 'system' is not supported on this model")
+        yield Rejection(f"messages.{place}.role: role 'system' is not supported on this model")
     before = messages[place - 1].get("role") if place and type(messages[place - 1]) is dict else None
     after = messages[place + 1] if place + 1 < len(messages) else {"role": "assistant"}
     if before != "user" or type(after) is not dict or after.get("role") != "assistant":
-        yield Refusal(f"messages.{place}: a `system` message must follow a `user` message and end its turn")
+        yield Rejection(f"messages.{place}: a `system` message must follow a `user` message and end its turn")
 
 
-def _check_block(block: Any, role: str, at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_block(block: Any, role: str, at: str, asked: Asked) -> Iterator[Rejection]:
     if type(block) is not dict:
         yield _wrong(at, "object", block)
     kind = block.get("type")
@@ -166,29 +166,29 @@ def _check_block(block: Any, role: str, at: str, asked: Asked) -> Iterator[Refus
     if known is None and not (type(kind) is str and kind.endswith("_tool_result")):
         tags = ", ".join(f"'{word}'" for word in BLOCKS)
         text = f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
-        yield Refusal(f"{at}: {text}")
+        yield Rejection(f"{at}: {text}")
     yield from check_object(block, known or {}, known or (), OPEN, f"{at}.{kind}")
     if ONLY.get(kind, role) != role:
-        yield Refusal(f"{at}: `{kind}` blocks can only be in `{ONLY[kind]}` messages")
+        yield Rejection(f"{at}: `{kind}` blocks can only be in `{ONLY[kind]}` messages")
     if kind == "text" and not block["text"].strip():
         text = "be non-empty" if not block["text"] else "contain non-whitespace text"
-        yield Refusal(f"messages: text content blocks must {text}")
+        yield Rejection(f"messages: text content blocks must {text}")
     if kind == "tool_use":
         yield from _check_id(block["id"], f"{at}.tool_use.id")
         if not NAME.fullmatch(block["name"]):
-            yield Refusal(f"{at}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
+            yield Rejection(f"{at}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
     if kind == "tool_result":
         yield from _check_result(block, f"{at}.tool_result")
     if kind == "document" and role == "assistant" and asked.headers.get("anthropic-version") == NEWEST:
-        yield Refusal(f"{at}: `document` blocks can only be in `user` messages")
+        yield Rejection(f"{at}: `document` blocks can only be in `user` messages")
 
 
-def _check_id(given: str, at: str) -> Iterator[Refusal]:
+def _check_id(given: str, at: str) -> Iterator[Rejection]:
     if not ID.fullmatch(given):
-        yield Refusal(f"{at}: String should match pattern '^[a-zA-Z0-9_-]+$'")
+        yield Rejection(f"{at}: String should match pattern '^[a-zA-Z0-9_-]+$'")
 
 
-def _check_result(block: dict[str, Any], at: str) -> Iterator[Refusal]:
+def _check_result(block: dict[str, Any], at: str) -> Iterator[Rejection]:
     yield from _check_id(block["tool_use_id"], f"{at}.tool_use_id")
     fields = {"content": "string|array", "is_error": "boolean"}
     yield from check_object(
@@ -198,19 +198,15 @@ def _check_result(block: dict[str, Any], at: str) -> Iterator[Refusal]:
         WORDS,
         at,
     )
-    for step, inner in enumerate(
-        blocks_of(block.get("content")) if type(block.get("content")) is list else ()
-    ):
+    for step, inner in enumerate(blocks_of(block.get("content")) if type(block.get("content")) is list else ()):
         kind = inner.get("type") if type(inner) is dict else None
         if kind not in IN_RESULT:
-            yield Refusal(
-                f"{at}.content.{step}: Input tag '{kind}' found using 'type' does not match any tag"
-            )
+            yield Rejection(f"{at}.content.{step}: Input tag '{kind}' found using 'type' does not match any tag")
         if kind == "text" and not inner.get("text"):
-            yield Refusal("messages: text content blocks must be non-empty")
+            yield Rejection("messages: text content blocks must be non-empty")
 
 
-def check_pairing(asked: Asked) -> Iterator[Refusal]:
+def check_pairing(asked: Asked) -> Iterator[Rejection]:
     """Check that every call has its result first thing in the next turn, and every result its call."""
     seen: set[str] = set()
     places = _turn_places(asked.body["messages"])
@@ -219,7 +215,7 @@ def check_pairing(asked: Asked) -> Iterator[Refusal]:
         called = [block["id"] for block in blocks if block["type"] == "tool_use"]
         for name in called:
             if name in seen:
-                yield Refusal(f"messages.{place}.content: `tool_use` ids must be unique")
+                yield Rejection(f"messages.{place}.content: `tool_use` ids must be unique")
             seen.add(name)
         if role == "system":
             continue
@@ -247,42 +243,38 @@ def _leading_results(blocks: list[Any]) -> list[str]:
     return names
 
 
-def _check_answers(blocks: list[Any], before: list[str], place: int) -> Iterator[Refusal]:
-    results = [
-        (step, block["tool_use_id"]) for step, block in enumerate(blocks) if block["type"] == "tool_result"
-    ]
+def _check_answers(blocks: list[Any], before: list[str], place: int) -> Iterator[Rejection]:
+    results = [(step, block["tool_use_id"]) for step, block in enumerate(blocks) if block["type"] == "tool_result"]
     for step, name in results:
         if name not in before:
             at = f"messages.{place}.content.{step}"
-            text = (
-                f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. Each `tool_result` "
-            )
-            yield Refusal(f"{text}block must have a corresponding `tool_use` block in the previous message.")
+            text = f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. Each `tool_result` "
+            yield Rejection(f"{text}block must have a corresponding `tool_use` block in the previous message.")
     if (again := twice(name for _, name in results)) is not None:
         text = f"messages.{place}.content: each tool_use must have a single result. Found multiple "
-        yield Refusal(f"{text}`tool_result` blocks with id: {again}")
+        yield Rejection(f"{text}`tool_result` blocks with id: {again}")
 
 
-def _dangling(place: int, names: list[str]) -> Refusal:
+def _dangling(place: int, names: list[str]) -> Rejection:
     text = f"messages.{place}: `tool_use` ids were found without `tool_result` blocks immediately after: "
     rest = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-    return Refusal(f"{text}{', '.join(names)}. {rest}")
+    return Rejection(f"{text}{', '.join(names)}. {rest}")
 
 
-def check_end(asked: Asked) -> Iterator[Refusal]:
+def check_end(asked: Asked) -> Iterator[Rejection]:
     """Check how the conversation ends: newer models do not go on writing an answer that was begun."""
     last, known = asked.body["messages"][-1], version_of(asked.model)
     if last["role"] != "assistant":
         return
     if known is not None and known[1] >= NO_PREFILL:
         text = "This model does not support assistant message prefill. "
-        yield Refusal(f"{text}The conversation must end with a user message.")
+        yield Rejection(f"{text}The conversation must end with a user message.")
     blocks = blocks_of(last["content"])
     if blocks and blocks[-1]["type"] == "text" and blocks[-1]["text"] != blocks[-1]["text"].rstrip():
-        yield Refusal("messages: final assistant content cannot end with trailing whitespace")
+        yield Rejection("messages: final assistant content cannot end with trailing whitespace")
 
 
-def check_tools(asked: Asked) -> Iterator[Refusal]:
+def check_tools(asked: Asked) -> Iterator[Rejection]:
     """Check the declared tools, and the choice among them."""
     tools = asked.body.get("tools") or []
     for place, tool in enumerate(tools):
@@ -299,30 +291,30 @@ def check_tools(asked: Asked) -> Iterator[Refusal]:
             at,
         )
         if not NAME.fullmatch(tool["name"]):
-            yield Refusal(f"{at}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
+            yield Rejection(f"{at}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
         if tool["input_schema"].get("type") != "object":
             kind = "Field required" if "type" not in tool["input_schema"] else "Input should be 'object'"
-            yield Refusal(f"{at}.input_schema.type: {kind}")
+            yield Rejection(f"{at}.input_schema.type: {kind}")
     names = [tool.get("name") for _, tool in objects(tools)]
     if twice(names) is not None:
-        yield Refusal("tools: Tool names must be unique.")
+        yield Rejection("tools: Tool names must be unique.")
 
 
-def check_choice(asked: Asked) -> Iterator[Refusal]:
+def check_choice(asked: Asked) -> Iterator[Rejection]:
     """Check the choice among the tools."""
     choice, tools = asked.body.get("tool_choice"), asked.body.get("tools")
     if choice is None:
         return
     if choice.get("type") not in ("auto", "any", "tool", "none"):
         text = f"tool_choice: Input tag '{choice.get('type')}' found using 'type' does not match any of the "
-        yield Refusal(f"{text}expected tags: 'auto', 'any', 'tool', 'none'")
+        yield Rejection(f"{text}expected tags: 'auto', 'any', 'tool', 'none'")
     if not tools:
-        yield Refusal("tool_choice: tool_choice may only be specified while providing tools")
+        yield Rejection("tool_choice: tool_choice may only be specified while providing tools")
     if choice["type"] == "tool" and choice.get("name") not in [tool.get("name") for tool in tools or ()]:
-        yield Refusal(f"Tool '{choice.get('name')}' not found in provided tools")
+        yield Rejection(f"Tool '{choice.get('name')}' not found in provided tools")
 
 
-def check_marks(asked: Asked) -> Iterator[Refusal]:
+def check_marks(asked: Asked) -> Iterator[Rejection]:
     """Count the cache marks."""
     count, left = 0, [asked.body.get(key) for key in ("system", "tools", "messages")]
     while left:
@@ -335,7 +327,7 @@ def check_marks(asked: Asked) -> Iterator[Refusal]:
     count += type(asked.body.get("cache_control")) is dict
     if count > MOST_MARKS:
         text = f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {count}."
-        yield Refusal(text)
+        yield Rejection(text)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolwire.testing.sealing import digest, is_token, seal
-from toolwire.testing.strictness.asked import Asked, Refusal
+from toolwire.testing.strictness.asked import Asked, Rejection
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 LEAST_BUDGET = 1024
@@ -89,7 +89,7 @@ def prefix_of(asked: Asked, place: int | None, before: list[Any]) -> str:
     return digest(*_bare([blocks_of(body.get("system")), body.get("tools") or [], turns, before])).hex()
 
 
-def check_thinking(asked: Asked) -> Iterator[Refusal]:
+def check_thinking(asked: Asked) -> Iterator[Rejection]:
     """Check each thought that comes back, and the setting."""
     yield from _check_setting(asked)
     for place, message in enumerate(asked.body["messages"]):
@@ -100,7 +100,7 @@ def check_thinking(asked: Asked) -> Iterator[Refusal]:
             if block["type"] == "thinking":
                 yield from _check_thought(asked, place, step, block, blocks[:step])
             elif block["type"] == "redacted_thinking" and not _is_known(asked, block["data"]):
-                yield Refusal(f"messages.{place}.content.{step}: Invalid `data` in `redacted_thinking` block")
+                yield Rejection(f"messages.{place}.content.{step}: Invalid `data` in `redacted_thinking` block")
     yield from _check_first(asked)
 
 
@@ -110,14 +110,14 @@ def _is_known(asked: Asked, text: Any) -> bool:
 
 def _check_thought(
     asked: Asked, place: int, step: int, block: dict[str, Any], before: list[Any]
-) -> Iterator[Refusal]:
+) -> Iterator[Rejection]:
     at, given = f"messages.{place}.content.{step}", block["signature"]
     if given in asked.memory.signatures or given == seal(block["thinking"], prefix_of(asked, place, before)):
         return
     if _reaches(asked.model, _BINDING) and is_seal_of_some(given):
         text = "Invalid signature in thinking block. The block is bound to a different conversation"
-        yield Refusal(f"{at}: {text}")
-    yield Refusal(f"{at}: Invalid `signature` in `thinking` block")
+        yield Rejection(f"{at}: {text}")
+    yield Rejection(f"{at}: Invalid `signature` in `thinking` block")
 
 
 def is_seal_of_some(given: str) -> bool:
@@ -125,7 +125,7 @@ def is_seal_of_some(given: str) -> bool:
     return len(given) == len(seal("")) and given.startswith(seal("")[:20])
 
 
-def _check_first(asked: Asked) -> Iterator[Refusal]:
+def _check_first(asked: Asked) -> Iterator[Rejection]:
     """Check that a turn whose tools are being run begins with its thinking, where that has a budget."""
     setting = asked.body.get("thinking") or {}
     turns = merged(asked.body["messages"])
@@ -143,33 +143,31 @@ def _check_first(asked: Asked) -> Iterator[Refusal]:
             f"`{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must start with a "
             "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
         )
-        yield Refusal(text)
+        yield Rejection(text)
 
 
-def _check_setting(asked: Asked) -> Iterator[Refusal]:
+def _check_setting(asked: Asked) -> Iterator[Rejection]:
     setting = asked.body.get("thinking") or {}
     kind = setting.get("type")
     budget: Any = setting.get("budget_tokens")
     known = ("adaptive", "enabled", "disabled", "between_tools")
     if setting and kind not in known:
         text = f"thinking: Input tag '{kind}' found using 'type' does not match any of the expected tags: "
-        yield Refusal(text + ", ".join(f"'{word}'" for word in known))
+        yield Rejection(text + ", ".join(f"'{word}'" for word in known))
     if kind == "enabled":
         if is_newer(asked.model):
-            text = (
-                '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
-            )
-            yield Refusal(f'{text}"output_config.effort" to control thinking behavior.')
+            text = '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            yield Rejection(f'{text}"output_config.effort" to control thinking behavior.')
         if type(budget) is not int:
-            yield Refusal("thinking.enabled.budget_tokens: Field required")
+            yield Rejection("thinking.enabled.budget_tokens: Field required")
         if budget < LEAST_BUDGET:
             text = f"thinking.enabled.budget_tokens: Input should be greater than or equal to {LEAST_BUDGET}"
-            yield Refusal(text)
+            yield Rejection(text)
         if budget >= asked.body["max_tokens"]:
-            yield Refusal("`max_tokens` must be greater than `thinking.budget_tokens`.")
+            yield Rejection("`max_tokens` must be greater than `thinking.budget_tokens`.")
     if kind == "disabled" and thinks_always(asked.model):
-        yield Refusal('"thinking.type.disabled" is not supported for this model.')
+        yield Rejection('"thinking.type.disabled" is not supported for this model.')
     forced = (asked.body.get("tool_choice") or {}).get("type") in ("any", "tool")
     thinks = kind == "enabled" or (kind == "adaptive" and is_newer(asked.model))
     if forced and (thinks or thinks_always(asked.model)):
-        yield Refusal("Thinking may not be enabled when tool_choice forces tool use.")
+        yield Rejection("Thinking may not be enabled when tool_choice forces tool use.")

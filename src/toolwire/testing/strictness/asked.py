@@ -48,7 +48,7 @@ class Asked(Struct, frozen=True):
     memory: Memory = field(default_factory=Memory)
 
 
-class Refusal(Struct, frozen=True):
+class Rejection(Struct, frozen=True):
     """Why a server does not take a request."""
 
     message: str
@@ -58,4 +58,4 @@ class Refusal(Struct, frozen=True):
     kind: ErrorKind = "invalid_request"
 
 
-Check = Callable[[Asked], Iterator[Refusal]]
+Check = Callable[[Asked], Iterator[Rejection]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolwire.testing.sealing import is_token
-from toolwire.testing.strictness.asked import Asked, Check, Refusal
+from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.shapes import Words, bracketed, check_object, fits, objects, twice
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
@@ -68,19 +68,19 @@ def _snake(path: str) -> str:
     return _HUMP.sub(lambda match: f"_{match[0].lower()}", path)
 
 
-def _missing(path: str) -> Refusal:
+def _missing(path: str) -> Rejection:
     name = path.rpartition(".")[2]
-    return Refusal(f"* GenerateContentRequest.{_snake(path)}: {_snake(name)} is not specified\n")
+    return Rejection(f"* GenerateContentRequest.{_snake(path)}: {_snake(name)} is not specified\n")
 
 
-def _unknown(at: str, key: str) -> Refusal:
+def _unknown(at: str, key: str) -> Rejection:
     where = f" at '{_snake(at)}'" if at else ""
-    return Refusal(f'Invalid JSON payload received. Unknown name "{key}"{where}: Cannot find field.')
+    return Rejection(f'Invalid JSON payload received. Unknown name "{key}"{where}: Cannot find field.')
 
 
-def _wrong(path: str, kinds: str, value: Any) -> Refusal:
+def _wrong(path: str, kinds: str, value: Any) -> Rejection:
     kind = _TYPES.get(kinds.partition("|")[0], "TYPE_MESSAGE")
-    return Refusal(f"Invalid value at '{_snake(path)}' ({kind}), {value!r}")
+    return Rejection(f"Invalid value at '{_snake(path)}' ({kind}), {value!r}")
 
 
 WORDS = Words(_missing, _unknown, _wrong, bracketed)
@@ -131,118 +131,108 @@ def signs(model: str) -> bool:
     return found is not None and int(found[1]) >= SIGNS_FROM
 
 
-def check_fields(asked: Asked) -> Iterator[Refusal]:
+def check_fields(asked: Asked) -> Iterator[Rejection]:
     """Check which fields there are, and their kinds."""
     body = camel(asked.body)
     yield from check_object(body, FIELDS, (), WORDS)
     if "generationConfig" in body:
         yield from check_object(camel(body["generationConfig"]), CONFIG, (), WORDS, "generationConfig")
     if not body.get("contents"):
-        yield Refusal("* GenerateContentRequest.contents: contents is not specified\n")
+        yield Rejection("* GenerateContentRequest.contents: contents is not specified\n")
 
 
-def check_contents(asked: Asked) -> Iterator[Refusal]:
+def check_contents(asked: Asked) -> Iterator[Rejection]:
     """Check the shape of each content and of each part."""
     given = camel(asked.body)["contents"]
     for place, content in enumerate([given] if type(given) is dict else given):
         at = f"contents[{place}]"
         yield from check_object(content, {"role": "string", "parts": "array|object"}, (), WORDS, at)
         if content.get("role", "user") not in ("user", "model", "function"):
-            yield Refusal("Please use a valid role: user, model.")
+            yield Rejection("Please use a valid role: user, model.")
         parts = _parts_of(content)
         if not parts:
-            yield Refusal(f"* GenerateContentRequest.{at}.parts: contents.parts must not be empty.\n")
+            yield Rejection(f"* GenerateContentRequest.{at}.parts: contents.parts must not be empty.\n")
         for step, part in enumerate(parts):
             yield from _check_part(part, content.get("role", "user"), f"{at}.parts[{step}]")
 
 
-def _check_part(given: Any, role: str, at: str) -> Iterator[Refusal]:
+def _check_part(given: Any, role: str, at: str) -> Iterator[Rejection]:
     if type(given) is not dict:
         yield _wrong(at, "object", given)
     part = camel(given)
     said = [kind for kind in KINDS if kind in part]
     if not said and not part.get("thoughtSignature"):
         text = "required oneof field 'data' must have one initialized field"
-        yield Refusal(f"* GenerateContentRequest.{at}.data: {text}\n")
+        yield Rejection(f"* GenerateContentRequest.{at}.data: {text}\n")
     if len(said) > 1:
         text = f"Invalid value at '{at}' (oneof), oneof field 'data' is already set. "
-        yield Refusal(f"{text}Cannot set '{_snake(said[1])}'")
+        yield Rejection(f"{text}Cannot set '{_snake(said[1])}'")
     for key in ("text", "thoughtSignature"):
         if not fits(part.get(key, ""), "string"):
             yield _wrong(f"{at}.{key}", "string", part[key])
     yield from _check_calling_part(part, role, at)
 
 
-def _check_calling_part(part: dict[str, Any], role: str, at: str) -> Iterator[Refusal]:
+def _check_calling_part(part: dict[str, Any], role: str, at: str) -> Iterator[Rejection]:
     """Check the shape of a call or of a response, and who says it."""
     for kind, member in (("functionCall", "args"), ("functionResponse", "response")):
         if kind in part:
             fields = {"name": "string", "id": "string|null", member: "object|null"}
             yield from check_object(part[kind], fields, (), WORDS._replace(unknown=None), f"{at}.{kind}")
             if not part[kind].get("name"):
-                yield Refusal(f"* GenerateContentRequest.{at}.{_snake(kind)}.name: Name cannot be empty.\n")
+                yield Rejection(f"* GenerateContentRequest.{at}.{_snake(kind)}.name: Name cannot be empty.\n")
     if "functionCall" in part and role != "model":
-        yield Refusal("Please ensure that function calls are in a content of the role model.")
+        yield Rejection("Please ensure that function calls are in a content of the role model.")
     if "functionResponse" in part and role == "model":
-        yield Refusal("Please ensure that function responses are in a content of the role user.")
+        yield Rejection("Please ensure that function responses are in a content of the role user.")
 
 
-def check_order(asked: Asked) -> Iterator[Refusal]:
+def check_order(asked: Asked) -> Iterator[Rejection]:
     """Check that each turn of calls is followed by as many responses, of the same names."""
     called: list[Any] | None = None
     for place, (calls, answers) in enumerate(_turns(asked)):
         if answers and called is None:
-            yield Refusal(
-                "Please ensure that function response turn comes immediately after a function call turn."
-            )
+            yield Rejection("Please ensure that function response turn comes immediately after a function call turn.")
         if called is not None and len(answers) != len(called):
-            yield Refusal(
+            yield Rejection(
                 "Please ensure that the number of function response parts is equal to the number of function "
                 "call parts of the function call turn."
             )
         yield from _check_answers(called or [], answers)
         if calls and place == 0:
-            yield Refusal(
+            yield Rejection(
                 "Please ensure that function call turn comes immediately after a user turn or after a "
                 "function response turn."
             )
         called = calls or None
     if called is not None:
-        yield Refusal(
-            "Please ensure that multiturn requests end with a user turn or a function response turn."
-        )
+        yield Rejection("Please ensure that multiturn requests end with a user turn or a function response turn.")
 
 
-def _check_answers(called: list[Any], answers: list[Any]) -> Iterator[Refusal]:
+def _check_answers(called: list[Any], answers: list[Any]) -> Iterator[Rejection]:
     names = sorted(call["name"] for call in called)
     if answers and sorted(answer["name"] for answer in answers) != names:
         given = ", ".join(answer["name"] for answer in answers)
-        yield Refusal(f"Please ensure that function responses are named as their calls are: {given}.")
+        yield Rejection(f"Please ensure that function responses are named as their calls are: {given}.")
     ids = {call["id"] for call in called if call.get("id")}
     for answer in answers:
         if answer.get("id") and ids and answer["id"] not in ids:
-            yield Refusal(
-                f"The function response id '{answer['id']}' matches no function call of the turn before."
-            )
+            yield Rejection(f"The function response id '{answer['id']}' matches no function call of the turn before.")
 
 
-def check_signatures(asked: Asked) -> Iterator[Refusal]:
+def check_signatures(asked: Asked) -> Iterator[Rejection]:
     """Check that the first call of each step of the present turn has its signature, on models that sign."""
     contents = contents_of(asked)
     begin = 0
     for place, content in enumerate(contents):
-        if content.get("role", "user") != "model" and not any(
-            "functionResponse" in p for p in content["parts"]
-        ):
+        if content.get("role", "user") != "model" and not any("functionResponse" in p for p in content["parts"]):
             begin = place
     for place, content in enumerate(contents):
         calls = [part for part in content["parts"] if "functionCall" in part]
         for part in content["parts"]:
             given = part.get("thoughtSignature")
-            if given is not None and not (
-                given in SKIPS or is_token(given) or given in asked.memory.signatures
-            ):
-                yield Refusal("Corrupted thought signature.")
+            if given is not None and not (given in SKIPS or is_token(given) or given in asked.memory.signatures):
+                yield Rejection("Corrupted thought signature.")
         if place > begin and calls and signs(asked.model) and not calls[0].get("thoughtSignature"):
             text = (
                 "Function call is missing a thought_signature in functionCall parts. This is required for "
@@ -250,14 +240,14 @@ def check_signatures(asked: Asked) -> Iterator[Refusal]:
                 f"performance. Additional data, function call `default_api:{_name_of(calls[0])}` , position "
                 f"{place + 1}. Please refer to {DOCUMENTS} for more details."
             )
-            yield Refusal(text)
+            yield Rejection(text)
 
 
 def _name_of(part: dict[str, Any]) -> str:
     return part["functionCall"]["name"]  # type: ignore[no-any-return]
 
 
-def check_tools(asked: Asked) -> Iterator[Refusal]:
+def check_tools(asked: Asked) -> Iterator[Rejection]:
     """Check the declared functions, and the choice among them."""
     body = camel(asked.body)
     names: list[str] = []
@@ -270,17 +260,17 @@ def check_tools(asked: Asked) -> Iterator[Refusal]:
             yield from _check_declaration(declaration, at)
             names.append(declaration["name"])
     if len(names) > MOST_DECLARATIONS:
-        yield Refusal(f"The number of function declarations must be at most {MOST_DECLARATIONS}.")
+        yield Rejection(f"The number of function declarations must be at most {MOST_DECLARATIONS}.")
     if (name := twice(names)) is not None:
-        yield Refusal(f"Duplicate function declaration found: {name}")
+        yield Rejection(f"Duplicate function declaration found: {name}")
     config = camel(body.get("toolConfig") or {})
     calling = config.get("functionCallingConfig")
     if calling is not None and not names and not config.get("includeServerSideToolInvocations"):
-        yield Refusal("Function calling config is set without function_declarations.")
+        yield Rejection("Function calling config is set without function_declarations.")
     yield from _check_calling(calling, names)
 
 
-def _check_declaration(given: Any, at: str) -> Iterator[Refusal]:
+def _check_declaration(given: Any, at: str) -> Iterator[Rejection]:
     declaration = camel(given)
     yield from check_object(declaration, DECLARATION, (), WORDS, at)
     name = declaration.get("name", "")
@@ -290,13 +280,13 @@ def _check_declaration(given: Any, at: str) -> Iterator[Refusal]:
             "A-Z, 0-9, or contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum "
             "length of 128."
         )
-        yield Refusal(f"* GenerateContentRequest.{_snake(at)}.name: {text}\n")
+        yield Rejection(f"* GenerateContentRequest.{_snake(at)}.name: {text}\n")
     if "parameters" in declaration and "parametersJsonSchema" in declaration:
-        yield Refusal(f"Only one of parameters and parameters_json_schema can be set at '{_snake(at)}'.")
+        yield Rejection(f"Only one of parameters and parameters_json_schema can be set at '{_snake(at)}'.")
     yield from _check_schema(declaration.get("parameters"), f"{at}.parameters")
 
 
-def _check_schema(schema: Any, at: str, depth: int = 0) -> Iterator[Refusal]:
+def _check_schema(schema: Any, at: str, depth: int = 0) -> Iterator[Rejection]:
     """Check a schema of the OpenAPI kind: only some keywords, and texts alone in an enumeration."""
     if type(schema) is not dict or depth > 64:
         return
@@ -317,21 +307,21 @@ def _check_schema(schema: Any, at: str, depth: int = 0) -> Iterator[Refusal]:
         yield from _check_schema(inner, f"{at}.anyOf[{place}]", depth + 1)
 
 
-def _check_calling(given: Any, names: list[str]) -> Iterator[Refusal]:
+def _check_calling(given: Any, names: list[str]) -> Iterator[Rejection]:
     if given is None:
         return
     config = camel(given)
     yield from check_object(config, CALLING, (), WORDS, "toolConfig.functionCallingConfig")
     mode = config.get("mode", "AUTO")
     if mode.upper() not in MODES:
-        yield Refusal(f"Invalid value at 'tool_config.function_calling_config.mode' (TYPE_ENUM), \"{mode}\"")
+        yield Rejection(f"Invalid value at 'tool_config.function_calling_config.mode' (TYPE_ENUM), \"{mode}\"")
     allowed = config.get("allowedFunctionNames") or []
     if allowed and mode.upper() not in ("ANY", "VALIDATED"):
-        yield Refusal("Please set allowed_function_names only when function calling mode is ANY.")
+        yield Rejection("Please set allowed_function_names only when function calling mode is ANY.")
     unknown = [name for name in allowed if name not in names]
     if unknown:
         text = "tool_config.function_calling_config.allowed_function_names"
-        yield Refusal(f"* GenerateContentRequest.{text}: '{unknown[0]}' is not a declared function.\n")
+        yield Rejection(f"* GenerateContentRequest.{text}: '{unknown[0]}' is not a declared function.\n")
 
 
 CHECKS: tuple[Check, ...] = (check_fields, check_contents, check_order, check_signatures, check_tools)

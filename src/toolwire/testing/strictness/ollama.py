@@ -8,7 +8,7 @@ import binascii
 from collections.abc import Iterator
 from typing import Any
 
-from toolwire.testing.strictness.asked import Asked, Check, Refusal
+from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.shapes import Words, check_object, dotted, kind_of
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -41,14 +41,14 @@ MESSAGE = {
 FUNCTION = {"name": "string", "arguments": "object", "index": "integer"}
 
 
-def _missing(path: str) -> Refusal:
-    return Refusal(f"{path} is required")
+def _missing(path: str) -> Rejection:
+    return Rejection(f"{path} is required")
 
 
-def _wrong(path: str, kinds: str, value: Any) -> Refusal:
+def _wrong(path: str, kinds: str, value: Any) -> Rejection:
     kind = kinds.partition("|")[0]
     got, wanted = _GOT.get(kind_of(value), kind_of(value)), _GO.get(kind, "map[string]any")
-    return Refusal(f"json: cannot unmarshal {got} into Go struct field ChatRequest.{path} of type {wanted}")
+    return Rejection(f"json: cannot unmarshal {got} into Go struct field ChatRequest.{path} of type {wanted}")
 
 
 def _nullable(fields: dict[str, str]) -> dict[str, str]:
@@ -59,7 +59,7 @@ def _nullable(fields: dict[str, str]) -> dict[str, str]:
 WORDS = Words(_missing, None, _wrong, lambda at, step: at if isinstance(step, int) else dotted(at, step))
 
 
-def check_fields(asked: Asked) -> Iterator[Refusal]:
+def check_fields(asked: Asked) -> Iterator[Rejection]:
     """Check the kinds of what is known; what is not known is ignored."""
     body = asked.body
     yield from check_object(body, _nullable(FIELDS), (), WORDS)
@@ -68,18 +68,18 @@ def check_fields(asked: Asked) -> Iterator[Refusal]:
     think, form = body.get("think"), body.get("format")
     if type(think) is str and think not in EFFORTS:
         known = ", ".join(f'"{word}"' for word in EFFORTS[::-1])
-        yield Refusal(f'invalid think value: "{think}" (must be {known}, true, or false)')
+        yield Rejection(f'invalid think value: "{think}" (must be {known}, true, or false)')
     if type(form) is str and form not in ("", "json"):
-        yield Refusal(f'invalid format: "{form}"; expected "json" or a valid JSON Schema object')
+        yield Rejection(f'invalid format: "{form}"; expected "json" or a valid JSON Schema object')
 
 
-def check_messages(asked: Asked) -> Iterator[Refusal]:
+def check_messages(asked: Asked) -> Iterator[Rejection]:
     """Check the kinds of what is in a message."""
     for message in asked.body.get("messages") or ():
         yield from check_object(message, _nullable(MESSAGE), (), WORDS, "messages")
         role = message.get("role") or ""
         if role.lower() not in ROLES:
-            yield Refusal(f"invalid role: {role}, role must be one of [{', '.join(ROLES)}]")
+            yield Rejection(f"invalid role: {role}, role must be one of [{', '.join(ROLES)}]")
         for image in message.get("images") or ():
             yield from _check_image(image)
         for call in message.get("tool_calls") or ():
@@ -89,16 +89,16 @@ def check_messages(asked: Asked) -> Iterator[Refusal]:
             yield from check_object(function, _nullable(FUNCTION), (), WORDS, "messages.tool_calls.function")
 
 
-def _check_image(image: Any) -> Iterator[Refusal]:
+def _check_image(image: Any) -> Iterator[Rejection]:
     if type(image) is not str:
         yield _wrong("messages.images", "string", image)
     try:
         base64.b64decode(image.replace("\n", "").replace("\r", ""), validate=True)
     except binascii.Error:
-        yield Refusal("illegal base64 data at input byte 0")
+        yield Rejection("illegal base64 data at input byte 0")
 
 
-def check_tools(asked: Asked) -> Iterator[Refusal]:
+def check_tools(asked: Asked) -> Iterator[Rejection]:
     """Check the kinds of what is in a tool."""
     for tool in asked.body.get("tools") or ():
         yield from check_object(tool, _nullable({"type": "string", "function": "object"}), (), WORDS, "tools")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolwire.testing.strictness.asked import Refusal
+from toolwire.testing.strictness.asked import Rejection
 from toolwire.testing.strictness.shapes import Words, bracketed, fits, kind_of, objects, twice
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
@@ -16,70 +16,66 @@ _QUIET = (5, 1), (5, 6)
 _ARTICLES = {"integer": "an integer", "object": "an object", "array": "an array", "number": "a decimal"}
 
 
-def missing(path: str) -> Refusal:
+def missing(path: str) -> Rejection:
     """Say that a parameter is missing."""
-    return Refusal(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
+    return Rejection(f"Missing required parameter: '{path}'.", path, "missing_required_parameter")
 
 
-def unknown(at: str, key: str) -> Refusal:
+def unknown(at: str, key: str) -> Rejection:
     """Say that a parameter is unknown."""
     path = bracketed(at, key)
-    return Refusal(f"Unknown parameter: '{path}'.", path, "unknown_parameter")
+    return Rejection(f"Unknown parameter: '{path}'.", path, "unknown_parameter")
 
 
-def wrong(path: str, kinds: str, value: Any) -> Refusal:
+def wrong(path: str, kinds: str, value: Any) -> Rejection:
     """Say that a value is of the wrong kind."""
     wanted = [_article(kind) for kind in kinds.split("|")]
     expected = wanted[0] if len(wanted) == 1 else f"one of {', '.join(wanted[:-1])} or {wanted[-1]}"
     message = f"Invalid type for '{path}': expected {expected}, but got {_article(kind_of(value))} instead."
-    return Refusal(message, path, "invalid_type")
+    return Rejection(message, path, "invalid_type")
 
 
 def _article(kind: str) -> str:
     return _ARTICLES.get(kind, "null" if kind == "null" else f"a {kind}")
 
 
-def invalid(path: str, value: Any, supported: Iterable[str]) -> Refusal:
+def invalid(path: str, value: Any, supported: Iterable[str]) -> Rejection:
     """Say which values there are."""
     *most, last = [f"'{word}'" for word in supported]
     listed = f"{', '.join(most)}, and {last}" if most else last
-    return Refusal(f"Invalid value: '{value}'. Supported values are: {listed}.", path, "invalid_value")
+    return Rejection(f"Invalid value: '{value}'. Supported values are: {listed}.", path, "invalid_value")
 
 
-def too_long(path: str, text: str, limit: int) -> Refusal:
+def too_long(path: str, text: str, limit: int) -> Rejection:
     """Say that a text is too long."""
     message = (
         f"Invalid '{path}': string too long. Expected a string with maximum length {limit}, "
         f"but got a string with length {len(text)} instead."
     )
-    return Refusal(message, path, "string_above_max_length")
+    return Rejection(message, path, "string_above_max_length")
 
 
-def array_length(path: str, count: int, least: int, most: int | None) -> Iterator[Refusal]:
+def array_length(path: str, count: int, least: int, most: int | None) -> Iterator[Rejection]:
     """Say that a list is too short or too long."""
     if count < least:
         message = f"Invalid '{path}': empty array. Expected an array with minimum length {least}, but got an "
-        yield Refusal(f"{message}empty array instead.", path, "empty_array")
+        yield Rejection(f"{message}empty array instead.", path, "empty_array")
     if most is not None and count > most:
         message = f"Invalid '{path}': array too long. Expected an array with maximum length {most}, but got "
-        yield Refusal(f"{message}an array with length {count} instead.", path, "array_above_max_length")
+        yield Rejection(f"{message}an array with length {count} instead.", path, "array_above_max_length")
 
 
-def bounds(path: str, value: Any, least: float, most: float | None = None) -> Iterator[Refusal]:
+def bounds(path: str, value: Any, least: float, most: float | None = None) -> Iterator[Rejection]:
     """Say that a number is out of its bounds."""
     if not fits(value, "number"):
         return
     kind = "integer" if type(value) is int and type(least) is int else "decimal"
     if value < least:
-        message = (
-            f"Invalid '{path}': {kind} below minimum value. Expected a value >= {least}, but got {value} "
-        )
-        yield Refusal(f"{message}instead.", path, f"{kind}_below_min_value")
+        message = f"Invalid '{path}': {kind} below minimum value. Expected a value >= {least}, but got {value} "
+        yield Rejection(f"{message}instead.", path, f"{kind}_below_min_value")
     if most is not None and value > most:
-        message = (
-            f"Invalid '{path}': {kind} above maximum value. Expected a value <= {most}, but got {value} "
-        )
-        yield Refusal(f"{message}instead.", path, f"{kind}_above_max_value")
+        message = f"Invalid '{path}': {kind} above maximum value. Expected a value <= {most}, but got {value} "
+        yield Rejection(f"{message}instead.", path, f"{kind}_above_max_value")
 
 
 WORDS = Words(missing, unknown, wrong, bracketed)
@@ -101,18 +97,16 @@ def reasons_unasked(model: str) -> bool:
     return reasons(model) and not _QUIET[0] <= version_of(model) < _QUIET[1]
 
 
-def check_name(path: str, name: str, limit: int) -> Iterator[Refusal]:
+def check_name(path: str, name: str, limit: int) -> Iterator[Rejection]:
     """Check the name of a tool."""
     if not NAME.fullmatch(name):
-        message = (
-            f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern "
-        )
-        yield Refusal(f"{message}'{PATTERN}'.", path, "invalid_value")
+        message = f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern "
+        yield Rejection(f"{message}'{PATTERN}'.", path, "invalid_value")
     if len(name) > limit:
         yield too_long(path, name, limit)
 
 
-def check_functions(functions: list[tuple[str, dict[str, Any]]], limit: int) -> Iterator[Refusal]:
+def check_functions(functions: list[tuple[str, dict[str, Any]]], limit: int) -> Iterator[Rejection]:
     """Check declared functions, each with its path: names, and schemas."""
     for path, function in functions:
         if "name" not in function:
@@ -128,12 +122,10 @@ def check_functions(functions: list[tuple[str, dict[str, Any]]], limit: int) -> 
             return
         yield from _check_schema(function, f"{path}.parameters")
     if (name := twice(function["name"] for _, function in functions)) is not None:
-        yield Refusal(
-            f"Invalid 'tools': the function name '{name}' is declared twice.", "tools", "invalid_value"
-        )
+        yield Rejection(f"Invalid 'tools': the function name '{name}' is declared twice.", "tools", "invalid_value")
 
 
-def _check_schema(function: dict[str, Any], path: str) -> Iterator[Refusal]:
+def _check_schema(function: dict[str, Any], path: str) -> Iterator[Rejection]:
     schema = function.get("parameters")
     if not schema:
         return
@@ -142,10 +134,10 @@ def _check_schema(function: dict[str, Any], path: str) -> Iterator[Refusal]:
     if kind != "object" and "$ref" not in schema and "anyOf" not in schema:
         given = "None" if kind is None else kind
         message = f"{says}schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{given}\"'."
-        yield Refusal(message, path, "invalid_function_parameters")
+        yield Rejection(message, path, "invalid_function_parameters")
     if function.get("strict") is True:
         for reason in strict_faults(schema, ()):
-            yield Refusal(says + reason, path, "invalid_function_parameters")
+            yield Rejection(says + reason, path, "invalid_function_parameters")
 
 
 def strict_faults(schema: Any, context: tuple[str, ...], depth: int = 0) -> Iterator[str]:
@@ -173,20 +165,20 @@ def strict_faults(schema: Any, context: tuple[str, ...], depth: int = 0) -> Iter
         yield from strict_faults(member, (*context, "anyOf", str(place)), depth + 1)
 
 
-def check_choice(body: dict[str, Any], named: str | None, names: set[str]) -> Iterator[Refusal]:
+def check_choice(body: dict[str, Any], named: str | None, names: set[str]) -> Iterator[Rejection]:
     """Check the choice among the tools; `named` is the tool that it forces."""
     for key in ("tool_choice", "parallel_tool_calls"):
         given = body.get(key) is not None and not (key == "tool_choice" and body[key] in ("none", "auto"))
         if given and not body.get("tools"):
-            yield Refusal(f"'{key}' is only allowed when 'tools' are specified.", key)
+            yield Rejection(f"'{key}' is only allowed when 'tools' are specified.", key)
     choice = body.get("tool_choice")
     if type(choice) is str and choice not in ("none", "auto", "required"):
         yield invalid("tool_choice", choice, ("none", "auto", "required"))
     if named is not None and named not in names:
-        yield Refusal(f"Tool choice '{named}' not found in 'tools' parameter.", "tool_choice")
+        yield Rejection(f"Tool choice '{named}' not found in 'tools' parameter.", "tool_choice")
 
 
-def check_sampling(body: dict[str, Any], model: str, effort: Any) -> Iterator[Refusal]:
+def check_sampling(body: dict[str, Any], model: str, effort: Any) -> Iterator[Rejection]:
     """Check sampling: its bounds, and that a model which reasons takes none."""
     yield from bounds("temperature", body.get("temperature"), 0, 2)
     yield from bounds("top_p", body.get("top_p"), 0, 1)
@@ -197,7 +189,7 @@ def check_sampling(body: dict[str, Any], model: str, effort: Any) -> Iterator[Re
     for key in ("temperature", "top_p"):
         if body.get(key) not in (None, 1):
             message = f"Unsupported value: '{key}' does not support {body[key]} with this model. "
-            yield Refusal(f"{message}Only the default (1) value is supported.", key, "unsupported_value")
+            yield Rejection(f"{message}Only the default (1) value is supported.", key, "unsupported_value")
 
 
 def says_json(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from toolwire.testing.strictness.asked import Asked, Check, Refusal
+from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.openai import (
     MOST_TOOLS,
     WORDS,
@@ -74,13 +74,13 @@ NEEDED = {
 }
 
 
-def check_fields(asked: Asked) -> Iterator[Refusal]:
+def check_fields(asked: Asked) -> Iterator[Rejection]:
     """Check which parameters there are, and their kinds."""
     yield from check_object(asked.body, FIELDS, ("model", "messages"), WORDS)
     yield from array_length("messages", len(asked.body["messages"]), 1, None)
 
 
-def check_messages(asked: Asked) -> Iterator[Refusal]:
+def check_messages(asked: Asked) -> Iterator[Rejection]:
     """Check the shape of each message."""
     for place, message in enumerate(asked.body["messages"]):
         at = f"messages[{place}]"
@@ -93,7 +93,7 @@ def check_messages(asked: Asked) -> Iterator[Refusal]:
         yield from _check_absence(message, place)
 
 
-def _check_absence(message: dict[str, Any], place: int) -> Iterator[Refusal]:
+def _check_absence(message: dict[str, Any], place: int) -> Iterator[Rejection]:
     """Check that nothing is missing that a message of its role has."""
     role = message["role"]
     said = any(message.get(key) for key in ("tool_calls", "function_call", "refusal", "audio"))
@@ -101,12 +101,12 @@ def _check_absence(message: dict[str, Any], place: int) -> Iterator[Refusal]:
         if "content" not in message:
             yield missing(f"messages[{place}].content")
         text = "Invalid value for 'content': expected a string, got null."
-        yield Refusal(text, f"messages.[{place}].content")
+        yield Rejection(text, f"messages.[{place}].content")
     if role == "tool" and "tool_call_id" not in message:
         yield missing(f"messages[{place}].tool_call_id")
 
 
-def _check_parts(content: Any, known: tuple[str, ...], at: str) -> Iterator[Refusal]:
+def _check_parts(content: Any, known: tuple[str, ...], at: str) -> Iterator[Rejection]:
     if type(content) is not list or not known:
         return
     yield from array_length(at, len(content), 1, None)
@@ -128,7 +128,7 @@ def _check_parts(content: Any, known: tuple[str, ...], at: str) -> Iterator[Refu
             yield wrong(f"{here}.{key}", kind, part[key])
 
 
-def _check_calls(calls: Any, at: str) -> Iterator[Refusal]:
+def _check_calls(calls: Any, at: str) -> Iterator[Rejection]:
     if calls is None:
         return
     yield from array_length(at, len(calls), 1, MOST_TOOLS)
@@ -145,30 +145,24 @@ def _check_calls(calls: Any, at: str) -> Iterator[Refusal]:
         extra = {"extra_content": "object"}
         yield from check_object(call, fields | extra, ("id", "type", kind), WORDS, here)
         text = "input" if kind == "custom" else "arguments"
-        yield from check_object(
-            call[kind], {"name": "string", text: "string"}, ("name", text), WORDS, f"{here}.{kind}"
-        )
+        yield from check_object(call[kind], {"name": "string", text: "string"}, ("name", text), WORDS, f"{here}.{kind}")
         if len(call["id"]) > ID_LIMIT:
             yield too_long(f"{here}.id", call["id"], ID_LIMIT)
 
 
-def check_pairing(asked: Asked) -> Iterator[Refusal]:
+def check_pairing(asked: Asked) -> Iterator[Rejection]:
     """Check that every call has its results right after it, and every result its call."""
     waiting: list[str] = []
     known: set[str] = set()
     for place, message in enumerate(asked.body["messages"]):
         if message["role"] == "tool":
             if not known:
-                text = (
-                    "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-                )
-                yield Refusal(f"Invalid parameter: {text}", f"messages.[{place}].role")
+                text = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+                yield Rejection(f"Invalid parameter: {text}", f"messages.[{place}].role")
             given = message["tool_call_id"]
             if given not in known:
-                text = (
-                    f"Invalid parameter: 'tool_call_id' of '{given}' not found in 'tool_calls' of previous "
-                )
-                yield Refusal(f"{text}message.", f"messages.[{place}].tool_call_id")
+                text = f"Invalid parameter: 'tool_call_id' of '{given}' not found in 'tool_calls' of previous "
+                yield Rejection(f"{text}message.", f"messages.[{place}].tool_call_id")
             waiting = [call_id for call_id in waiting if call_id != given]
             continue
         yield from _dangling(waiting, place)
@@ -177,17 +171,17 @@ def check_pairing(asked: Asked) -> Iterator[Refusal]:
     yield from _dangling(waiting, len(asked.body["messages"]))
 
 
-def _dangling(waiting: list[str], place: int) -> Iterator[Refusal]:
+def _dangling(waiting: list[str], place: int) -> Iterator[Rejection]:
     if waiting:
         text = (
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             "'tool_call_id'. The following tool_call_ids did not have response messages: "
             f"{', '.join(waiting)}"
         )
-        yield Refusal(text, f"messages.[{place}].role")
+        yield Rejection(text, f"messages.[{place}].role")
 
 
-def check_tools(asked: Asked) -> Iterator[Refusal]:
+def check_tools(asked: Asked) -> Iterator[Rejection]:
     """Check the declared tools, and the choice among them."""
     tools = asked.body.get("tools")
     names: set[str] = set()
@@ -220,7 +214,7 @@ def _forced(choice: Any) -> str | None:
     return None
 
 
-def check_settings(asked: Asked) -> Iterator[Refusal]:
+def check_settings(asked: Asked) -> Iterator[Rejection]:
     """Check bounds, and what depends on the model."""
     body, model = asked.body, asked.model
     effort = body.get("reasoning_effort")
@@ -231,17 +225,17 @@ def check_settings(asked: Asked) -> Iterator[Refusal]:
         yield from array_length("stop", len(body["stop"]), 0, MOST_STOPS)
     if body.get("stream_options") is not None and body.get("stream") is not True:
         text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        yield Refusal(text, "stream_options")
+        yield Rejection(text, "stream_options")
     if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
         text = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
-        yield Refusal(text, "max_tokens", "invalid_parameter_combination")
+        yield Rejection(text, "max_tokens", "invalid_parameter_combination")
     if reasons(model) and body.get("max_tokens") is not None:
         text = "Unsupported parameter: 'max_tokens' is not supported with this model. "
-        yield Refusal(f"{text}Use 'max_completion_tokens' instead.", "max_tokens", "unsupported_parameter")
+        yield Rejection(f"{text}Use 'max_completion_tokens' instead.", "max_tokens", "unsupported_parameter")
     if body.get("tools") and effort != "none" and _wants_responses(model, effort):
         text = f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. "
         rest = "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
-        yield Refusal(text + rest, "reasoning_effort")
+        yield Rejection(text + rest, "reasoning_effort")
 
 
 def _wants_responses(model: str, effort: Any) -> bool:
@@ -250,7 +244,7 @@ def _wants_responses(model: str, effort: Any) -> bool:
     return version >= ALWAYS_ELSEWHERE or (version >= ELSEWHERE and effort is not None)
 
 
-def check_format(asked: Asked) -> Iterator[Refusal]:
+def check_format(asked: Asked) -> Iterator[Rejection]:
     """Check the form that is asked of the answer."""
     form = asked.body.get("response_format")
     if form is None:
@@ -260,7 +254,7 @@ def check_format(asked: Asked) -> Iterator[Refusal]:
         yield invalid("response_format.type", form.get("type"), kinds)
     if form["type"] == "json_object" and not says_json(asked.body["messages"]):
         text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type "
-        yield Refusal(f"{text}'json_object'.", "messages")
+        yield Rejection(f"{text}'json_object'.", "messages")
     if form["type"] == "json_schema":
         fields = {"name": "string", "schema": "object", "strict": "boolean|null", "description": "string"}
         if "json_schema" not in form:

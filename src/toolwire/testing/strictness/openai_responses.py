@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolwire.testing.sealing import is_token
-from toolwire.testing.strictness.asked import Asked, Check, Refusal
+from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.openai import (
     MOST_TOOLS,
     WORDS,
@@ -57,7 +57,7 @@ OF_USER = ("input_text", "input_image", "input_file", "input_audio")
 OF_ASSISTANT = ("output_text", "refusal")
 
 
-def check_fields(asked: Asked) -> Iterator[Refusal]:
+def check_fields(asked: Asked) -> Iterator[Rejection]:
     """Check which parameters there are, and their kinds."""
     body = asked.body
     yield from check_object(body, FIELDS, ("model",), WORDS)
@@ -66,14 +66,14 @@ def check_fields(asked: Asked) -> Iterator[Refusal]:
     name = body.get("previous_response_id")
     if name is not None and name not in asked.memory.inputs:
         text = f"Previous response with id '{name}' not found."
-        yield Refusal(text, "previous_response_id", "previous_response_not_found")
+        yield Rejection(text, "previous_response_id", "previous_response_not_found")
 
 
 def _usual_kind(item: dict[str, Any]) -> Any:
     return "message" if "role" in item else "item_reference" if "id" in item else None
 
 
-def check_items(asked: Asked) -> Iterator[Refusal]:
+def check_items(asked: Asked) -> Iterator[Rejection]:
     """Check the shape of each item."""
     given = asked.body.get("input")
     for place, item in enumerate(given if type(given) is list else ()):
@@ -92,12 +92,12 @@ def check_items(asked: Asked) -> Iterator[Refusal]:
         yield from CHECKS_OF.get(kind, _check_nothing)(item, at, asked)
 
 
-def _check_nothing(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_nothing(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Rejection]:
     del item, at, asked
     yield from ()
 
 
-def _check_message(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_message(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Rejection]:
     del asked
     for key in ("role", "content"):
         if key not in item:
@@ -121,7 +121,7 @@ def _check_message(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refu
             yield missing(f"{here}.{key}") if key not in part else wrong(f"{here}.{key}", "string", part[key])
 
 
-def _check_call(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_call(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Rejection]:
     del asked
     for key in ("call_id", "name", CALLS[item["type"]]):
         if key not in item:
@@ -132,7 +132,7 @@ def _check_call(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal
         yield too_long(f"{at}.call_id", item["call_id"], ID_LIMIT)
 
 
-def _check_result(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_result(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Rejection]:
     del asked
     for key, kinds in (("call_id", (str,)), ("output", (str, list))):
         if key not in item:
@@ -145,7 +145,7 @@ def _check_result(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refus
             yield invalid(f"{at}.output[{place}]", kind, OF_USER)
 
 
-def _check_reasoning(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_reasoning(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Rejection]:
     if "summary" not in item:
         yield missing(f"{at}.summary")
     if type(item["summary"]) is not list:
@@ -158,16 +158,16 @@ def _check_reasoning(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Re
             yield _not_found(name)
     elif not is_token(sealed) and sealed not in asked.memory.signatures:
         text = f"The encrypted content for item {name} could not be verified. Reason: Encrypted content "
-        yield Refusal(f"{text}could not be decrypted or parsed.", None, "invalid_encrypted_content")
+        yield Rejection(f"{text}could not be decrypted or parsed.", None, "invalid_encrypted_content")
 
 
-def _not_found(name: Any) -> Refusal:
+def _not_found(name: Any) -> Rejection:
     text = f"Item with id '{name}' not found. Items are not persisted when `store` is set to false. "
     rest = "Try again with `store` set to true, or remove this item from your input."
-    return Refusal(text + rest, "input", status=404)
+    return Rejection(text + rest, "input", status=404)
 
 
-def _check_reference(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Refusal]:
+def _check_reference(item: dict[str, Any], at: str, asked: Asked) -> Iterator[Rejection]:
     if "id" not in item:
         yield missing(f"{at}.id")
     if item["id"] not in asked.memory.items:
@@ -191,7 +191,7 @@ def conversation(asked: Asked) -> list[Any]:
     return [*before, *new]
 
 
-def check_pairing(asked: Asked) -> Iterator[Refusal]:
+def check_pairing(asked: Asked) -> Iterator[Rejection]:
     """Check that every call has its result, and every result its call before it."""
     items = conversation(asked)
     called: dict[str, str] = {}
@@ -207,15 +207,15 @@ def check_pairing(asked: Asked) -> Iterator[Refusal]:
             given = item["call_id"]
             if called.get(given) != RESULTS[kind] and given not in hosted:
                 what = "custom tool call" if kind.startswith("custom") else "function call"
-                yield Refusal(f"No tool call found for {what} output with call_id {given}.", "input")
+                yield Rejection(f"No tool call found for {what} output with call_id {given}.", "input")
             answered.add(given)
     for name, kind in called.items():
         if name not in answered:
             what = "custom tool call" if kind.startswith("custom") else "function call"
-            yield Refusal(f"No tool output found for {what} {name}.", "input")
+            yield Rejection(f"No tool output found for {what} {name}.", "input")
 
 
-def check_reasoning_pairs(asked: Asked) -> Iterator[Refusal]:
+def check_reasoning_pairs(asked: Asked) -> Iterator[Rejection]:
     """Check that reasoning and what follows from it stay together."""
     items = [item for item in conversation(asked) if type(item) is dict]
     seen: set[Any] = set()
@@ -225,17 +225,15 @@ def check_reasoning_pairs(asked: Asked) -> Iterator[Refusal]:
         needs = asked.memory.items.get(name) if kind != "reasoning" else None
         if needs is not None and needs not in seen:
             text = f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: "
-            yield Refusal(f"{text}'{needs}'.", "input")
+            yield Rejection(f"{text}'{needs}'.", "input")
         seen.add(name)
         after = items[place + 1] if place + 1 < len(items) else {"role": "user"}
-        if kind == "reasoning" and (
-            after.get("role", "assistant") != "assistant" or after.get("type") in RESULTS
-        ):
+        if kind == "reasoning" and (after.get("role", "assistant") != "assistant" or after.get("type") in RESULTS):
             text = f"Item '{name}' of type 'reasoning' was provided without its required following item."
-            yield Refusal(text, "input")
+            yield Rejection(text, "input")
 
 
-def check_tools(asked: Asked) -> Iterator[Refusal]:
+def check_tools(asked: Asked) -> Iterator[Rejection]:
     """Check the declared tools, and the choice among them."""
     tools = asked.body.get("tools") or []
     yield from array_length("tools", len(tools), 0, MOST_TOOLS)
@@ -255,13 +253,11 @@ def check_tools(asked: Asked) -> Iterator[Refusal]:
         yield missing("tool_choice.name")
     if by_name and type(choice["name"]) is not str:
         yield wrong("tool_choice.name", "string", choice["name"])
-    hosted = len(functions) < len(tools) or bool(
-        asked.memory.inputs and asked.body.get("previous_response_id")
-    )
+    hosted = len(functions) < len(tools) or bool(asked.memory.inputs and asked.body.get("previous_response_id"))
     yield from check_choice(asked.body, None if hosted or not by_name else choice["name"], names)
 
 
-def check_settings(asked: Asked) -> Iterator[Refusal]:
+def check_settings(asked: Asked) -> Iterator[Rejection]:
     """Check bounds, and what depends on the model."""
     body = asked.body
     reasoning = body.get("reasoning") or {}
@@ -269,7 +265,7 @@ def check_settings(asked: Asked) -> Iterator[Refusal]:
     yield from check_sampling(body, asked.model, reasoning.get("effort"))
     if reasoning and asked.model.startswith("gpt-4") and not reasons(asked.model):
         text = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
-        yield Refusal(text, "reasoning.effort", "unsupported_parameter")
+        yield Rejection(text, "reasoning.effort", "unsupported_parameter")
     form = (body.get("text") or {}).get("format")
     if type(form) is dict:
         kinds = ("text", "json_object", "json_schema")
@@ -281,7 +277,7 @@ def check_settings(asked: Asked) -> Iterator[Refusal]:
                     yield missing(f"text.format.{key}")
         if form["type"] == "json_object" and not says_json(body.get("input")):
             text = "Response input messages must contain the word 'json' in some form to use 'text.format' "
-            yield Refusal(f"{text}of type 'json_object'.", "input")
+            yield Rejection(f"{text}of type 'json_object'.", "input")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from toolwire.testing.strictness.asked import Refusal
+from toolwire.testing.strictness.asked import Rejection
 
 KINDS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: type(value) is str,
@@ -24,9 +24,9 @@ NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: 
 class Words(NamedTuple):
     """How a vendor tells that a key is missing, is unknown, or has the wrong kind of value."""
 
-    missing: Callable[[str], Refusal]
-    unknown: Callable[[str, str], Refusal] | None
-    wrong: Callable[[str, str, Any], Refusal]
+    missing: Callable[[str], Rejection]
+    unknown: Callable[[str, str], Rejection] | None
+    wrong: Callable[[str, str, Any], Rejection]
     join: Callable[[str, str | int], str]
 
 
@@ -42,7 +42,7 @@ def fits(value: Any, kinds: str) -> bool:
 
 def check_object(
     value: Any, fields: Mapping[str, str], required: Iterable[str], words: Words, at: str = ""
-) -> Iterator[Refusal]:
+) -> Iterator[Rejection]:
     """Check an object against a table of its keys; unknown ones are refused where the vendor does."""
     if type(value) is not dict:
         yield words.wrong(at, "object", value)

@@ -2,10 +2,10 @@
 
 from alembic import context
 
-from toolwire.traces.databases import Place
+from toolwire.traces.databases import StoreLocation
 from toolwire.traces.tables import version_table
 
-place: Place = context.config.attributes["place"]
+place: StoreLocation = context.config.attributes["place"]
 schema = place.table.schema
 
 context.configure(
