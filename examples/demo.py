@@ -1,10 +1,11 @@
 """An agent finds and fixes a bug, without a key and without a network.
 
 The model is simulated: a server on this machine that speaks the wire of your choice and looks at what the
-tools really gave. All else is real: the agent of `toolwire run`, its tools, the sandbox, the tests, the fix.
+tools really gave. All else is real: the agent, its tools, the sandbox, the tests, the fix.
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -13,26 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from toolwire import CodeTools
-from toolwire.cli.agent import Agent
-from toolwire.cli.agents import parsed
-from toolwire.cli.interrupts import Interrupts
-from toolwire.cli.screen import Screen
-from toolwire.client.httpx import HttpxTransport
-from toolwire.client.sync import Client
-from toolwire.codetools.environment import PATH
-from toolwire.dialects import ALIASES, NAMES
+from toolwire import Client, CodeTools, Request, TextDelta, ToolCall, ToolResult, approved
+from toolwire.loop import Done
 from toolwire.testing import simulate
-from toolwire.testing.expecting import words_of
-from toolwire.types import Request, ToolCall, ToolResult
-from toolwire.wire.transport import HttpRequest, HttpResponse, Stop, Timeouts
 
 PROJECT = Path(__file__).parent / "project"
 TASK = "A test of this project fails. Find out why, and fix it."
 TESTS = "python3 -m unittest"
-PROVIDERS = {"openai-chat": "openai"}
+SYSTEM = "You mend the project in the current folder. Look before you change anything, and run its tests."
+PATH = "/usr/local/bin:/usr/bin:/bin"
 REAL = {
     "openai-chat": ("openai", "gpt-4o", "OPENAI_API_KEY"),
     "openai-responses": ("openai-responses", "gpt-4o", "OPENAI_API_KEY"),
@@ -42,7 +32,7 @@ REAL = {
 }
 BROKEN, MENDED = "total = int(amount) * UNITS[unit]", "total += int(amount) * UNITS[unit]"
 SCHEMAS = frozenset({"parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"})
-WIDTH, STRING, FIRST, LAST = 108, 76, 4, 2
+WIDTH, STRING, FIRST, LAST, LINES = 108, 76, 4, 2, 12
 
 
 # The model: what it says next depends on what the tools gave.
@@ -97,13 +87,13 @@ def answer(given: list[str]) -> list[Any]:
 STEPS: list[Callable[[list[str]], list[Any]]] = [look, search, read, mend, answer]
 
 
-# The wire: a transport that keeps what goes over it.
+# The wire: what goes over the client's transport is kept.
 
 
-class Recorded:
+class RecordedAnswer:
     """An answer, and what was read of it."""
 
-    def __init__(self, answer: HttpResponse) -> None:
+    def __init__(self, answer: Any) -> None:
         self.status, self.headers, self.answer, self.data = answer.status, answer.headers, answer, b""
 
     def __getattr__(self, name: str) -> Any:
@@ -111,21 +101,24 @@ class Recorded:
 
     def read(self) -> bytes:
         """Give the next piece."""
-        piece = self.answer.read()
+        piece: bytes = self.answer.read()
         self.data += piece
         return piece
 
 
-class Recording(HttpxTransport):
-    """Sends requests, and keeps them with their answers."""
+class RecordingTransport:
+    """Sends requests through another transport, and keeps them with their answers."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.exchanges: list[tuple[HttpRequest, Recorded]] = []
+    def __init__(self, transport: Any) -> None:
+        self.transport = transport
+        self.exchanges: list[tuple[Any, RecordedAnswer]] = []
 
-    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def send(self, request: Any, timeouts: Any, stop: Any = None) -> RecordedAnswer:
         """Send a request."""
-        self.exchanges.append((request, Recorded(super().send(request, timeouts, stop))))
+        self.exchanges.append((request, RecordedAnswer(self.transport.send(request, timeouts, stop))))
         return self.exchanges[-1][1]
 
 
@@ -143,13 +136,12 @@ def shortened(value: Any) -> Any:
     return value
 
 
-def wire(exchange: tuple[HttpRequest, Recorded], *, whole: bool) -> Iterator[str]:
+def wire(exchange: tuple[Any, RecordedAnswer], *, whole: bool) -> Iterator[str]:
     """Write an exchange as it went over the wire."""
     request, answer = exchange
-    body = msgspec.json.decode(request.body)
-    written = msgspec.json.encode(body if whole else shortened(body))
+    body = json.loads(request.body)
     yield f"{request.method} {request.url}"
-    yield msgspec.json.format(written).decode()
+    yield json.dumps(body if whole else shortened(body), indent=2, ensure_ascii=False)
     yield f"answered with {answer.status}, {answer.headers.get('content-type', '')}"
     lines = [line for line in answer.data.decode().splitlines() if line]
     if whole:
@@ -163,30 +155,66 @@ def wire(exchange: tuple[HttpRequest, Recorded], *, whole: bool) -> Iterator[str
 # The demonstration.
 
 
-def code_tools(folder: Path, screen: Screen) -> CodeTools:
+def words_of(result: ToolResult) -> str:
+    """Give a result as text."""
+    if isinstance(result.content, str):
+        return result.content
+    return "".join(getattr(part, "text", "") for part in result.content)
+
+
+def show(text: str) -> None:
+    """Show the first and the last lines of a text, set in."""
+    lines = text.rstrip("\n").split("\n")
+    over = len(lines) - LINES
+    if over > 0:
+        lines = [*lines[: LINES - 4], f"[{over} more lines are not shown]", *lines[-4:]]
+    print("\n".join(f"  {line}" for line in lines))
+
+
+def approve(_call: ToolCall, preview: str) -> bool:
+    """Show what a call would do, and let it run."""
+    show(preview)
+    return True
+
+
+def code_tools(folder: Path) -> CodeTools:
     """Give the tools of the copy; a Python that is not the system's is lent to its commands."""
     python = Path(sys.base_prefix)
     lent = {} if python.is_relative_to("/usr") else {"readable": [str(python)]}
     variables = {"PATH": f"{python / 'bin'}:{PATH}", "PYTHONDONTWRITEBYTECODE": "1"}
     kit = CodeTools(folder, environment=variables, **lent)
     if kit.sandbox == "refused":
-        screen.line("[no sandbox here (`toolwire doctor` says why): the commands of the demo run without]", "note")
+        print("[no sandbox here (`toolwire doctor` says why): the commands of the demo run without]")
         kit = CodeTools(folder, sandbox="none", environment=variables)
     return kit
 
 
-def lead(folder: Path, dialect: str, screen: Screen) -> tuple[int, Recording]:
-    """Let the agent do the task; give its exit code, and what went over the wire."""
-    provider, transport = PROVIDERS.get(dialect, dialect), Recording()
-    session = folder.with_name("conversation.json")
-    options = parsed("run", TASK, "--cwd", str(folder), "--yes", "--session", str(session))
-    with simulate(model) as server, Interrupts() as interrupts:
+def tell(item: Any) -> None:
+    """Show what happens: words as they come, calls, and what the tools gave."""
+    match item:
+        case TextDelta():
+            print(item.text, end="", flush=True)
+        case ToolCall():
+            arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in item.arguments.items())
+            print(f"\n> {item.name}({arguments})", flush=True)
+        case ToolResult():
+            show(words_of(item))
+            print()
+        case Done():
+            print()
+
+
+def lead(folder: Path, provider: str) -> tuple[Done, RecordingTransport]:
+    """Let the agent do the task, and show what it says and does; give its end, and what went over the wire."""
+    kit = code_tools(folder)
+    tools = approved(kit, approve, only=[tool.name for tool in kit.available_tools() if tool.metadata.get("writes")])
+    with simulate(model) as server, Client(provider, "simulated", base_url=server.url, api_key="no-key") as plain:
+        transport = RecordingTransport(plain.transport)
         client = Client(provider, "simulated", base_url=server.url, api_key="no-key", transport=transport)
-        agent = Agent(options, screen, interrupts, client=client, kit=code_tools(folder, screen))
-        try:
-            return agent.tell_end(agent.answer(TASK)), transport
-        finally:
-            agent.close()
+        with client.stream(TASK, system=SYSTEM, tools=tools) as stream:
+            for item in stream:
+                tell(item)
+            return stream.collect(), transport
 
 
 def passes(folder: Path) -> bool:
@@ -198,35 +226,35 @@ def passes(folder: Path) -> bool:
 def main() -> int:
     """Show it; 0 if the bug is fixed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--dialect", choices=[*NAMES, *ALIASES], default=NAMES[0], help="the wire to speak")
+    parser.add_argument("--dialect", choices=list(REAL), default="openai-chat", help="the wire to speak")
     parser.add_argument("--wire", action="store_true", help="show all that goes over the wire")
     options = parser.parse_args()
-    dialect, screen = ALIASES.get(options.dialect, options.dialect), Screen()
+    provider, _, _ = REAL[options.dialect]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made).resolve() / "project"
         shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__"))
         before = passes(folder)
-        screen.line(f"you: {TASK}\n", "question")
-        code, transport = lead(folder, dialect, screen)
-        fixed = passes(folder) and not before
+        print(f"you: {TASK}\n")
+        done, transport = lead(folder, provider)
+        fixed = done.ending == "answer" and passes(folder) and not before
     exchanges = transport.exchanges if options.wire else [transport.exchanges[0], transport.exchanges[-1]]
     for place, exchange in enumerate(exchanges):
         which = f"{place + 1} of {len(exchanges)}" if options.wire else ("the first", "the last")[place]
-        screen.line(f"\nOn the wire, {dialect}: {which} exchange", "question")
-        screen.line("\n".join(wire(exchange, whole=options.wire)))
-    screen.line(f"\nThe tests failed before, and pass now: {'yes' if fixed else 'NO'}.", "question")
-    show_the_way(dialect, screen)
-    return code if fixed else 1
+        print(f"\nOn the wire, {options.dialect}: {which} exchange")
+        print("\n".join(wire(exchange, whole=options.wire)))
+    print(f"\nThe tests failed before, and pass now: {'yes' if fixed else 'NO'}.")
+    show_the_way(options.dialect)
+    return 0 if fixed else 1
 
 
-def show_the_way(dialect: str, screen: Screen) -> None:
+def show_the_way(dialect: str) -> None:
     """Name the lines that point it at a real model."""
     provider, name, key = REAL[dialect]
     needed = f" ({key} holds its key)" if key else " (it runs on this machine: `ollama serve`)"
-    screen.line(f"With a real model{needed}, in your own project, that is `toolwire run`, or three lines:\n")
-    screen.line("    from toolwire import CodeTools, generate")
-    screen.line(f'    done = generate("{TASK}", "{provider}", "{name}", tools=CodeTools("."))')
-    screen.line("    print(done.content)")
+    print(f"With a real model{needed}, in your own project, that is `toolwire run`, or three lines:\n")
+    print("    from toolwire import CodeTools, generate")
+    print(f'    done = generate("{TASK}", "{provider}", "{name}", tools=CodeTools("."))')
+    print("    print(done.content)")
 
 
 if __name__ == "__main__":
