@@ -132,7 +132,7 @@ def test_no_value_shows_the_key() -> None:
     client = sync.Client("openai", "m", api_key=KEY)
     request = HttpRequest("POST", f"https://u:{KEY}@host/v1?key={KEY}", {"authorization": KEY}, b"")
     address = provider.with_options(base_url=f"https://user:{KEY}@host/v1")
-    for value in (provider, address, client, client.line, client.line.provider, request, vars(client)):
+    for value in (provider, address, client, client.upstream, client.upstream.provider, request, vars(client)):
         assert clean(repr(value), str(value), f"{value!r:}")
         rich = getattr(value, "__rich_repr__", None)
         assert rich is None or clean(repr(list(rich())))
@@ -184,7 +184,7 @@ def test_providers_are_values_without_keys() -> None:
 def test_an_awaited_client_shows_as_little() -> None:
     async def main() -> str:
         async with aio.Client("openai", "m", api_key=KEY) as client:
-            return repr(client) + repr(client.line) + repr(vars(client))
+            return repr(client) + repr(client.upstream) + repr(vars(client))
 
     assert clean(awaited(main()))
     assert options_at("openai", "x")

@@ -6,6 +6,7 @@ Rules of this file:
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,19 @@ class Agent:
         self.client.close()
         if self.store is not None:
             self.store.close()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the task, and say how it ended."""
+    if options.task is None and not options.goes_on:
+        raise UserError("say what is to be done, or --continue", path="run")
+    screen = Screen()
+    with Interrupts() as interrupts:
+        agent = Agent(options, screen, interrupts)
+        try:
+            return agent.tell_end(agent.answer(options.task))
+        except ProviderError as problem:
+            Screen(sys.stderr).line(f"toolwire: {agent.explained(problem)}", "error")
+            return UNANSWERED
+        finally:
+            agent.close()

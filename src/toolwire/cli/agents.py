@@ -8,13 +8,6 @@ from toolwire.cli.tools import add_options
 MAX_STEPS = 25
 
 
-def parsed(*arguments: str) -> argparse.Namespace:
-    """Read arguments of `run` or `chat`, as the command line does."""
-    parser = argparse.ArgumentParser()
-    add(parser.add_subparsers())
-    return parser.parse_args(arguments)
-
-
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
@@ -27,7 +20,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from toolwire.cli.running import run  # noqa: PLC0415 - other commands need no agent
+    from toolwire.cli.agent import run  # noqa: PLC0415 - other commands need no agent
 
     return run(options)
 

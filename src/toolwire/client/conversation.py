@@ -45,7 +45,7 @@ from toolwire.types import (
     ToolCall,
     ToolChoice,
 )
-from toolwire.work.ran import CallRecord, Ran
+from toolwire.work.results import CallRecord, Ran
 from toolwire.work.waiting import Ask, Emit, Work, through
 
 logger = logging.getLogger("toolwire")
@@ -159,55 +159,55 @@ def choice_of(given: Any) -> ToolChoice | None:
     raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {given!r}")
 
 
-def conversing(line: Upstream, turn: RunSetup, tell: Tell | None = None, keep: Keep | None = None) -> Work[Done]:
+def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, keep: Keep | None = None) -> Work[Done]:
     """Lead a conversation to its end; events of the model, results and the end are emitted.
 
     `tell` is told each of them first. `keep` is given the end whatever happens, also where it cannot be
     emitted any more because everything is stopped by an exception.
     """
-    begun = line.now()
+    begun = upstream.now()
     loop = tool_loop(
-        turn.request,
-        limits=turn.limits,
-        auto_tools=turn.auto_tools,
-        terminal_tool=turn.terminal_tool,
+        setup.request,
+        limits=setup.limits,
+        auto_tools=setup.auto_tools,
+        terminal_tool=setup.terminal_tool,
         price=cost,
-        elapsed=lambda: line.now() - begun,
-        accept=None if turn.form is None else turn.form.mended,
+        elapsed=lambda: upstream.now() - begun,
+        accept=None if setup.form is None else setup.form.mended,
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
-    secrecy = Secrecy(turn.resolve, [line.provider.key])
+    secrecy = Secrecy(setup.resolve, [upstream.provider.key])
     listener = None if tell is None else Listener(tell, secrecy)
     while not isinstance(step, Done):
-        sent = Sent(digest=None if turn.recording is None else turn.recording.new_digest())
+        sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
         try:
             secrecy.hear(step)
             yield from _told(listener, step)
-            yield from _recorded(turn, step)
-            steps = _outcome(line, turn, step, sent, secrecy)
+            yield from _recorded(setup, step)
+            steps = _outcome(upstream, setup, step, sent, secrecy)
             outcome = yield from steps if tell is None else through(steps, partial(_telling, listener))
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
             step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
             step = _with_losses(step, losses, sent)
-            done = _finished(turn, step, keep)
-            yield from _recorded_in_a_storm(turn, step)
+            done = _finished(setup, step, keep)
+            yield from _recorded_in_a_storm(setup, step)
             yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-    if turn.sweep is not None:
-        step = replace(step, losses=(*step.losses, *turn.sweep.cut.losses))
-    done = _finished(turn, step, keep)
-    yield from _ending(turn, step, done, listener)
+    if setup.sweep is not None:
+        step = replace(step, losses=(*step.losses, *setup.sweep.cut.losses))
+    done = _finished(setup, step, keep)
+    yield from _ending(setup, step, done, listener)
     return done
 
 
-def _ending(turn: RunSetup, step: Done, done: Done, listener: Listener | None) -> Work[None]:
+def _ending(setup: RunSetup, step: Done, done: Done, listener: Listener | None) -> Work[None]:
     """Record the last calls, and tell the end, also where an exception stops the recording."""
     try:
-        yield from _recorded(turn, step)
+        yield from _recorded(setup, step)
     except GeneratorExit:
         raise
     except BaseException:
@@ -216,26 +216,26 @@ def _ending(turn: RunSetup, step: Done, done: Done, listener: Listener | None) -
     yield from _telling(listener, done)
 
 
-def _finished(turn: RunSetup, done: Done, keep: Keep | None) -> Done:
+def _finished(setup: RunSetup, done: Done, keep: Keep | None) -> Done:
     """Give the end in its last form, and keep it."""
-    done = done if turn.form is None else turn.form.finished(done)
+    done = done if setup.form is None else setup.form.finished(done)
     if keep is not None:
         keep(done)
     return done
 
 
-def _recorded_in_a_storm(turn: RunSetup, done: Done) -> Work[None]:
+def _recorded_in_a_storm(setup: RunSetup, done: Done) -> Work[None]:
     """Record what there is while an exception is on its way: it is the one to be raised."""
     try:
-        yield from _recorded(turn, done)
+        yield from _recorded(setup, done)
     except ToolwireError:
         logger.exception("the last calls could not be recorded")
 
 
-def _recorded(turn: RunSetup, step: LoopStep) -> Work[None]:
+def _recorded(setup: RunSetup, step: LoopStep) -> Work[None]:
     """Record the calls that have got their results."""
-    if turn.recording is not None:
-        yield from turn.recording.settling(step, len(turn.request.messages))
+    if setup.recording is not None:
+        yield from setup.recording.settling(step, len(setup.request.messages))
 
 
 def _with_losses(step: LoopStep, losses: dict[Loss, None], sent: Sent) -> Any:
@@ -244,29 +244,31 @@ def _with_losses(step: LoopStep, losses: dict[Loss, None], sent: Sent) -> Any:
     return replace(step, losses=tuple(losses)) if isinstance(step, Done) else step
 
 
-def _outcome(line: Upstream, turn: RunSetup, step: AskModel | RunTools, sent: Sent, secrecy: Secrecy) -> Work[Outcome]:
+def _outcome(
+    upstream: Upstream, setup: RunSetup, step: AskModel | RunTools, sent: Sent, secrecy: Secrecy
+) -> Work[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
-    if turn.cancel is not None and turn.cancel.is_set():
+    if setup.cancel is not None and setup.cancel.is_set():
         return Cancelled()
     if isinstance(step, RunTools):
-        return (yield from _ran(turn, step.calls, secrecy))
-    outcome = yield from _answered(line, turn, step, sent)
+        return (yield from _ran(setup, step.calls, secrecy))
+    outcome = yield from _answered(upstream, setup, step, sent)
     yield Emit(outcome)
     return outcome
 
 
-def _answered(line: Upstream, turn: RunSetup, step: AskModel, sent: Sent) -> Work[Outcome]:
+def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent) -> Work[Outcome]:
     """Ask the model."""
-    stop, request = turn.cancel, step.request
-    if turn.sweep is not None:
-        request = turn.sweep.asked(request)
-    if turn.form is not None:
-        request = turn.form.asked(request)
-    outcome = yield from exchanging(line, request, sent, stop)
-    if turn.sweep is not None and type(outcome) is Response:
-        turn.sweep.answered(outcome.usage)
-    if turn.recording is not None:
-        turn.recording.answered(step, sent)
+    stop, request = setup.cancel, step.request
+    if setup.sweep is not None:
+        request = setup.sweep.asked(request)
+    if setup.form is not None:
+        request = setup.form.asked(request)
+    outcome = yield from exchanging(upstream, request, sent, stop)
+    if setup.sweep is not None and type(outcome) is Response:
+        setup.sweep.answered(outcome.usage)
+    if setup.recording is not None:
+        setup.recording.answered(step, sent)
     if type(outcome) is not Error:
         return outcome
     if stop is not None and stop.is_set():
@@ -274,21 +276,21 @@ def _answered(line: Upstream, turn: RunSetup, step: AskModel, sent: Sent) -> Wor
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(turn: RunSetup, calls: list[ToolCall], secrecy: Secrecy) -> Work[Outcome]:
+def _ran(setup: RunSetup, calls: list[ToolCall], secrecy: Secrecy) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     told: list[Ran] = []
-    if turn.recording is not None:
-        turn.recording.check()
+    if setup.recording is not None:
+        setup.recording.check()
     options: dict[str, Any] = {
-        "limits": turn.running,
-        "cancel": turn.cancel,
+        "limits": setup.running,
+        "cancel": setup.cancel,
         "record": CallRecord(told.append, secrecy),
     }
     try:
-        results = yield Ask(execute, (calls, turn.resolve or _nobody), options, awaited=aexecute)
+        results = yield Ask(execute, (calls, setup.resolve or _nobody), options, awaited=aexecute)
     finally:
-        if turn.recording is not None:
-            turn.recording.keep(told)
+        if setup.recording is not None:
+            setup.recording.keep(told)
     for ran in told:
         yield Emit(ran)
     for result in results:

@@ -66,7 +66,7 @@ class Dialogue:
         self.provider: Provider = found
         self.model = chosen
         self.transport = transport or _usual_transport()
-        self.line = Upstream(
+        self.upstream = Upstream(
             found,
             found.speaks(),
             self.transport,
@@ -108,12 +108,12 @@ class Dialogue:
 
     def asking_once(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
         """One round with this very provider."""
-        line = self._line(settings)
+        upstream = self._upstream(settings)
         request, _ = self._request(messages, settings)
         choice = request.tool_choice
-        if choice is not None and choice.mode == "required" and not line.provider.capabilities.tool_choice:
-            return (yield from _insisting(line, request))
-        outcome = yield from exchanging(line, request)
+        if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
+            return (yield from _insisting(upstream, request))
+        outcome = yield from exchanging(upstream, request)
         if isinstance(outcome, Error):
             raise exception_of(outcome, self.provider.name)
         return outcome
@@ -130,8 +130,8 @@ class Dialogue:
         """Lead a conversation to its end."""
 
         def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Done]:
-            line, turn = one._turn(prompt, said, stream=stream)
-            return (yield from _led(line, turn, on_event, keep, last=last))
+            upstream, setup = one._setup(prompt, said, stream=stream)
+            return (yield from _led(upstream, setup, on_event, keep, last=last))
 
         return (yield from self._first(begin, settings))
 
@@ -139,35 +139,35 @@ class Dialogue:
         """Lead a conversation, and give its end; where a form of the answer was wanted, the value of it."""
 
         def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Any]:
-            line, turn = one._turn(prompt, said, stream=False)
-            done = yield from _led(line, turn, on_event, last=last)
-            return done if turn.form is None else turn.form.value(done)
+            upstream, setup = one._setup(prompt, said, stream=False)
+            done = yield from _led(upstream, setup, on_event, last=last)
+            return done if setup.form is None else setup.form.value(done)
 
         return (yield from self._first(begin, settings))
 
-    def _turn(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
+    def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
         said = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
-        line = self._line(settings)
+        upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
-        turn = _turn_of(request, _resolving(said.get("resolver") or own, request, said), leads)
+        setup = _setup_of(request, _resolving(said.get("resolver") or own, request, said), leads)
         if said.get("output") is not None:
-            turn = _formed(turn, line, said["output"])
+            setup = _formed(setup, upstream, said["output"])
         if said.get("clearing") is not None:
-            line, turn = _with_clearing(line, turn, said["clearing"])
+            upstream, setup = _with_clearing(upstream, setup, said["clearing"])
         if said.get("traces") is not None:
-            turn = replace(turn, recording=_recording(turn, line, said["traces"]))
-        return line, turn
+            setup = replace(setup, recording=_recording(setup, upstream, said["traces"]))
+        return upstream, setup
 
-    def _line(self, settings: dict[str, Any]) -> Upstream:
+    def _upstream(self, settings: dict[str, Any]) -> Upstream:
         """Give the line with what this call says of the server; what is learnt of models is the client's."""
         said = settings.pop("capabilities", None)
         if said is None:
-            return self.line
+            return self.upstream
         provider = self.provider.with_options(capabilities=said)
-        return replace(self.line, provider=provider, dialect=provider.speaks())
+        return replace(self.upstream, provider=provider, dialect=provider.speaks())
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
         settings = dict(settings)
@@ -208,49 +208,49 @@ def _is_form(output: Any) -> bool:
     return output is not None and not isinstance(output, Output)
 
 
-def _formed(turn: RunSetup, line: Upstream, output: Any) -> RunSetup:
+def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
     """Give the turn with the form that its answer must have."""
     from toolwire.client.structured import AnswerForm  # noqa: PLC0415 - only where a form is wanted
 
-    if turn.terminal_tool is not None:
+    if setup.terminal_tool is not None:
         raise InvalidField("terminal_tool", "cannot be said beside `output`: the answer ends the run")
-    return replace(turn, form=AnswerForm.of(output, line.provider, turn.request), terminal_tool=ANSWER)
+    return replace(setup, form=AnswerForm.of(output, upstream.provider, setup.request), terminal_tool=ANSWER)
 
 
-def _with_clearing(line: Upstream, turn: RunSetup, clearing: Any) -> tuple[Upstream, RunSetup]:
+def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[Upstream, RunSetup]:
     """Have old results cleared: by the provider where it can, else by the run; `True` is the usual way."""
     policy = Clearing() if clearing is True else clearing
     if not isinstance(policy, Clearing):
         raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
-    provider, window = line.provider, window_of(turn.request.model)
+    provider, window = upstream.provider, window_of(setup.request.model)
     told = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
     if told is None:
-        return line, replace(turn, sweep=Sweep(policy))
+        return upstream, replace(setup, sweep=Sweep(policy))
     provider = provider.with_options(headers=told.beside(provider.headers))
-    return replace(line, provider=provider, extra={**told.body, **line.extra}), turn
+    return replace(upstream, provider=provider, extra={**told.body, **upstream.extra}), setup
 
 
-def _recording(turn: RunSetup, line: Upstream, traces: Any) -> Any:
+def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
     from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
     from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
 
-    return Recording(Scope.of(traces), line, turn.resolve, turn.terminal_tool)
+    return Recording(Scope.of(traces), upstream, setup.resolve, setup.terminal_tool)
 
 
 def _led(
-    line: Upstream, turn: RunSetup, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
+    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
 ) -> Work[Done]:
     """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
     if callable(know := getattr(on_event, "know", None)):
-        know(Secrecy(turn.resolve, [line.provider.key]))
+        know(Secrecy(setup.resolve, [upstream.provider.key]))
     if last:
-        done = yield from conversing(line, turn, on_event, keep)
+        done = yield from conversing(upstream, setup, on_event, keep)
     else:
         tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
-        done = yield from through(conversing(line, turn, tell, keep), _emit_unless_failed)
+        done = yield from through(conversing(upstream, setup, tell, keep), _emit_unless_failed)
     if done.error is not None and _failed(done):
-        raise exception_of(done.error, line.provider.name)
+        raise exception_of(done.error, upstream.provider.name)
     return done
 
 
@@ -266,17 +266,17 @@ def _emit_unless_failed(event: Any) -> Work[None]:
         yield Emit(event)
 
 
-def _insisting(line: Upstream, request: Any) -> Work[Response]:
+def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
-    done = yield from conversing(line, RunSetup(request, auto_tools=False))
+    done = yield from conversing(upstream, RunSetup(request, auto_tools=False))
     if done.error is not None:
-        raise exception_of(done.error, line.provider.name)
+        raise exception_of(done.error, upstream.provider.name)
     if done.response is None or done.ending == "error":
-        raise ChoiceIgnored(line.provider.name, done)
+        raise ChoiceIgnored(upstream.provider.name, done)
     return done.response
 
 
-def _turn_of(request: Any, resolve: Any, leads: dict[str, Any]) -> RunSetup:
+def _setup_of(request: Any, resolve: Any, leads: dict[str, Any]) -> RunSetup:
     limits = leads.pop("limits", None) or LoopLimits()
     running = leads.pop("running", None) or Limits()
     cancel: Cancel | None = leads.pop("cancel", None)

@@ -144,48 +144,48 @@ def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
 
 
 def exchanging(
-    line: Upstream, request: Request, sent: Sent | None = None, stop: Stop | None = None
+    upstream: Upstream, request: Request, sent: Sent | None = None, stop: Stop | None = None
 ) -> Work[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
-    line = _wording(line, request)
-    sent.encoded = _encoded(line, request)
-    http_request = http_request_of(line.provider, sent.encoded)
-    deadline = None if line.timeouts.total is None else line.now() + line.timeouts.total
+    upstream = _wording(upstream, request)
+    sent.encoded = _encoded(upstream, request)
+    http_request = http_request_of(upstream.provider, sent.encoded)
+    deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
         sent.attempts += 1
-        outcome, pause = yield from _once(line, request, http_request, sent, deadline, stop)
-        if type(outcome) is not Error or pause is None or sent.attempts >= line.retries.attempts:
+        outcome, pause = yield from _once(upstream, request, http_request, sent, deadline, stop)
+        if type(outcome) is not Error or pause is None or sent.attempts >= upstream.retries.attempts:
             if type(outcome) is Response and calls_in_text(outcome.message):
-                line.in_text.add(request.model)
+                upstream.in_text.add(request.model)
             return outcome
-        seconds = _pause(line, sent.attempts, pause)
-        if deadline is not None and line.now() + seconds >= deadline:
+        seconds = _pause(upstream, sent.attempts, pause)
+        if deadline is not None and upstream.now() + seconds >= deadline:
             return outcome
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome
 
 
-def _wording(line: Upstream, request: Request) -> Upstream:
+def _wording(upstream: Upstream, request: Request) -> Upstream:
     """Say how the model is told of its tools, and how it is read."""
     tools = [tool for tool in request.tools if type(tool) is Tool]
-    native = line.provider.capabilities.native_tool_calls and request.model not in line.in_text
-    if native and not (line.fallback and tools):
-        return line
-    return replace(line, dialect=over(line.dialect, tools, readers=line.readers, native=native))
+    native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
+    if native and not (upstream.fallback and tools):
+        return upstream
+    return replace(upstream, dialect=over(upstream.dialect, tools, readers=upstream.readers, native=native))
 
 
-def _encoded(line: Upstream, request: Request) -> Encoded:
-    request, losses = adapted(request, line.provider)
-    encoded: Encoded = line.dialect.encode_request(request, **quirks_for(request, line.provider))
+def _encoded(upstream: Upstream, request: Request) -> Encoded:
+    request, losses = adapted(request, upstream.provider)
+    encoded: Encoded = upstream.dialect.encode_request(request, **quirks_for(request, upstream.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
     for loss in encoded.losses:
         if loss.concept == "provider_state":
-            raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=line.provider.name)
-    extra = line.extra
-    if request.stream and line.provider.quirks.get("stream_usage", True):
-        extra = {**ASKED_OF_A_STREAM.get(line.provider.dialect, {}), **extra}
+            raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=upstream.provider.name)
+    extra = upstream.extra
+    if request.stream and upstream.provider.quirks.get("stream_usage", True):
+        extra = {**ASKED_OF_A_STREAM.get(upstream.provider.dialect, {}), **extra}
     return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
 
 
@@ -212,17 +212,17 @@ async def _arest(seconds: float, stop: Stop | None) -> None:
             await stopped.wait()
 
 
-def _pause(line: Upstream, attempt: int, asked: float) -> float:
+def _pause(upstream: Upstream, attempt: int, asked: float) -> float:
     """Give the seconds to wait: what the server asked for, else longer each time, not all clients at once."""
-    grown = line.retries.base * 2 ** (attempt - 1) * (0.5 + line.jitter() / 2)
-    return min(asked if asked > 0 else grown, line.retries.longest)
+    grown = upstream.retries.base * 2 ** (attempt - 1) * (0.5 + upstream.jitter() / 2)
+    return min(asked if asked > 0 else grown, upstream.retries.longest)
 
 
 Once = tuple[Response | Error, float | None]
 
 
 def _once(
-    line: Upstream,
+    upstream: Upstream,
     request: Request,
     http_request: HttpRequest,
     sent: Sent,
@@ -231,16 +231,16 @@ def _once(
 ) -> Work[Once]:
     """Try once; the seconds beside an error say that it may be tried again."""
     sent.status, sent.request_id, sent.told = None, None, None
-    timeouts = line.timeouts
+    timeouts = upstream.timeouts
     if deadline is not None:
-        timeouts = replace(timeouts, total=max(0.0, deadline - line.now()))
+        timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
     try:
-        answer = yield Ask(line.transport.send, (http_request, timeouts, stop), awaited=line.transport.asend)
+        answer = yield Ask(upstream.transport.send, (http_request, timeouts, stop), awaited=upstream.transport.asend)
     except TransportError as problem:
         return _failed(problem)
     sent.status, sent.request_id = answer.status, _request_id(answer.headers)
     try:
-        once = yield from _read_answer(line, request, answer, sent, deadline)
+        once = yield from _read_answer(upstream, request, answer, sent, deadline)
     except GeneratorExit:
         raise
     except BaseException:
@@ -252,17 +252,17 @@ def _once(
 
 
 def _read_answer(
-    line: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
+    upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
 ) -> Work[Once]:
     try:
         if answer.status >= FIRST_ERROR or answer.status < OK:
-            return (yield from _read_error(line, answer, sent))
+            return (yield from _read_error(upstream, answer, sent))
         if request.stream:
-            return (yield from _read_stream(line, answer, sent, deadline))
-        data = yield from _read(line, answer, LIMIT, deadline)
+            return (yield from _read_stream(upstream, answer, sent, deadline))
+        data = yield from _read(upstream, answer, LIMIT, deadline)
         if sent.digest is not None:
             sent.digest.update(data)
-        return line.dialect.decode_response(read_body(data)), None
+        return upstream.dialect.decode_response(read_body(data)), None
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
@@ -283,37 +283,37 @@ def _request_id(headers: dict[str, str]) -> str | None:
     return next((headers[name] for name in names if name in headers), None)
 
 
-def _read(line: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
+def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
     """Read a body to its end."""
     data = bytearray()
     while piece := (yield Ask(answer.read, awaited=answer.aread)):
         data += piece
         if len(data) > limit:
             raise TransportError("protocol", f"the answer has more than {limit} bytes")
-        _check_time(line, deadline)
+        _check_time(upstream, deadline)
     return bytes(data)
 
 
-def _check_time(line: Upstream, deadline: float | None) -> None:
+def _check_time(upstream: Upstream, deadline: float | None) -> None:
     """Hold a transport to the time that does not do it by itself."""
-    if deadline is not None and line.now() > deadline:
-        raise TransportError("timeout", f"the answer took longer than {line.timeouts.total:g} s")
+    if deadline is not None and upstream.now() > deadline:
+        raise TransportError("timeout", f"the answer took longer than {upstream.timeouts.total:g} s")
 
 
-def _read_error(line: Upstream, answer: HttpResponse, sent: Sent) -> Work[Once]:
-    data = yield from _read(line, answer, BODY_OF_ERROR, None)
+def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[Once]:
+    data = yield from _read(upstream, answer, BODY_OF_ERROR, None)
     try:
         body: Any = read_body(data)
     except InvalidBody:
         body = data.decode(errors="replace")
-    error = _scrubbed(line, line.dialect.decode_error(answer.status, body))
+    error = _scrubbed(upstream, upstream.dialect.decode_error(answer.status, body))
     error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
     return error, retry_after(answer.headers) if error.retryable else None
 
 
-def _scrubbed(line: Upstream, error: Error) -> Error:
+def _scrubbed(upstream: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
-    secrets = [(line.provider.key or "").strip()]
+    secrets = [(upstream.provider.key or "").strip()]
     return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in SAID_OF_AN_ERROR})
 
 
@@ -338,8 +338,8 @@ class _Reading:
     before it can still be tried again.
     """
 
-    def __init__(self, line: Upstream) -> None:
-        self.line = line
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
         self.told = Accumulator()
         self.held: list[Any] = []
         self.begun = False
@@ -350,7 +350,7 @@ class _Reading:
         for event in events:
             kind = type(event)
             if kind is ErrorEnd:
-                event = replace(event, error=_scrubbed(self.line, event.error))  # noqa: PLW2901 - less the key
+                event = replace(event, error=_scrubbed(self.upstream, event.error))  # noqa: PLW2901 - less the key
                 self.error = self.error or event.error
             elif kind is MessageEnd:
                 self.complete = event.complete
@@ -376,9 +376,9 @@ class _Reading:
         return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
-def _read_stream(line: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[Once]:
+def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[Once]:
     """Read a stream, and emit its events as they come."""
-    decoder, reading = line.dialect.decode_stream(), _Reading(line)
+    decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream)
     sent.told = reading.told
     try:
         piece = b"-"
@@ -387,7 +387,7 @@ def _read_stream(line: Upstream, answer: HttpResponse, sent: Sent, deadline: flo
             if sent.digest is not None:
                 sent.digest.update(piece)
             yield from reading.take(decoder.feed(piece) if piece else decoder.close())
-            _check_time(line, deadline)
+            _check_time(upstream, deadline)
     except TransportError as problem:
         reading.error = _error_of(problem)
         yield from reading.take(decoder.close())

@@ -33,7 +33,7 @@ from toolwire.types import (
     Usage,
 )
 from toolwire.wire.arguments import input_of
-from toolwire.work.ran import Ran
+from toolwire.work.results import Ran
 
 # Providers whose name in the conventions is not ours.
 PROVIDERS = {

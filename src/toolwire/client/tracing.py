@@ -23,8 +23,7 @@ from toolwire.traces.scope import Scope
 from toolwire.traces.trace import Trace
 from toolwire.types import Message, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.ran import Ran
-from toolwire.work.results import CallEnding
+from toolwire.work.results import CallEnding, Ran
 from toolwire.work.waiting import Ask, Work
 
 
@@ -48,10 +47,10 @@ class _TracedCall(Struct, frozen=True):
 class Recording:
     """Records the calls of one conversation into a store; those of `unrun` ask for nothing to be run."""
 
-    def __init__(self, scope: Scope, line: Upstream, resolve: Any, unrun: str | None = None) -> None:
+    def __init__(self, scope: Scope, upstream: Upstream, resolve: Any, unrun: str | None = None) -> None:
         self._scope = scope
-        self._line = line
-        self._secrecy = Secrecy(resolve, [line.provider.key])
+        self._upstream = upstream
+        self._secrecy = Secrecy(resolve, [upstream.provider.key])
         self._known: Known | None = None
         self._unrun = unrun
         self._ran: dict[int, Ran] = {}
@@ -131,8 +130,8 @@ class Recording:
             iteration=answer.turn,
             call_id=call_id,
             model=model,
-            provider=self._line.provider.name,
-            dialect=self._line.provider.dialect,
+            provider=self._upstream.provider.name,
+            dialect=self._upstream.provider.dialect,
             sandbox=ran.sandbox,
             approval=ran.approval,
             losses=losses,

@@ -23,8 +23,7 @@ from toolwire.resolvers.failures import rescuing
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.ran import CallRecord
-from toolwire.work.results import FAILED, CallEnding, CallNote, answer_of, failure, invalid
+from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, answer_of, failure, invalid
 from toolwire.work.waiting import Ask, Emit, Work, arun, run, wait
 
 OUTPUT_LIMIT = 100_000

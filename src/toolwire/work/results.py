@@ -1,20 +1,25 @@
-"""What a tool gave, as the result of its call.
+"""What a tool gave, as the result of its call, and what became of each call of a turn.
 
 Rules of this file:
 - A string is itself, a part or a list of parts stays parts; anything else is its JSON.
 - What has no JSON (a generator, a circle, a number that is none) is an error result that says so.
 - The result is linked to its call, whatever the tool said of that.
+- A call is reported once, when it has ended, whatever ended it: to those who keep a record (traces, telemetry).
+- Why it ended is what was noted while it ran (`CallNote`); else its result says so.
+- Durations are taken from a clock that nobody sets back.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolResult
+from toolwire.work.waiting import Work, through
 
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
@@ -32,6 +37,52 @@ class CallNote(Struct, frozen=True):
 
 class SecretsWanted(Struct, frozen=True):
     """Emitted where something failed: who leads the run answers what is secret in it, or nothing."""
+
+
+class Ran(Struct, frozen=True):
+    """What became of a call: its result, how it ended, when it began (Unix time), how long it took."""
+
+    call: ToolCall
+    result: ToolResult
+    ending: CallEnding
+    started: float | None
+    seconds: float
+    approval: str | None = None
+    sandbox: str | None = None
+
+
+class CallRecord:
+    """Keeps what became of each call, whatever that is; `tell` gets it. `secrets` says what is secret."""
+
+    def __init__(self, tell: Callable[[Ran], None], secrets: Callable[[], Collection[str]] = tuple) -> None:
+        self._tell = tell
+        self._secrets = secrets
+        self._begun: dict[int, tuple[float, float]] = {}
+        self._notes: dict[int, dict[str, Any]] = {}
+
+    def keeping(self, call: ToolCall, steps: Work[ToolResult]) -> Work[ToolResult]:
+        """Do the steps of a call, and keep what is said on the way."""
+        self._begun[id(call)] = time.time(), time.monotonic()
+        notes = self._notes[id(call)] = dict[str, Any]()
+
+        def hear(event: Any) -> Work[Collection[str] | None]:
+            if type(event) is CallNote:
+                notes.update({name: value for name, value in asdict(event).items() if value is not None})
+            yield from ()
+            return self._secrets() if type(event) is SecretsWanted else None
+
+        result = yield from through(steps, hear)
+        self.end(call, result)
+        return result
+
+    def end(self, call: ToolCall, result: ToolResult, ending: CallEnding | None = None) -> None:
+        """Report the end of a call; why it ended is what was noted of it, where nothing else is passed."""
+        started, begun = self._begun.pop(id(call), (time.time(), time.monotonic()))
+        notes = self._notes.pop(id(call), {})
+        seconds = max(0.0, time.monotonic() - begun)
+        usual: CallEnding = "error" if result.is_error else "ok"
+        noted = notes.pop("ending", usual)
+        self._tell(Ran(call, result, ending or noted, started, seconds, **notes))
 
 
 def failure(call: ToolCall, reason: str) -> ToolResult:
