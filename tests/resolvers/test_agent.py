@@ -189,13 +189,38 @@ def test_whatever_a_tool_raises_is_an_error_result(problem: BaseException, is_as
         assert len(str(result.content)) > len("Tool execution failed: ")
 
 
-@pytest.mark.parametrize("problem", [KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])
-def test_what_stops_the_program_goes_through(problem: type[BaseException]) -> None:  # row J3
+def test_what_stops_the_program_goes_through() -> None:  # row J3
+    def stop() -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        AgentResolver([stop]).resolve(call("stop"))
+
+
+class Own(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [asyncio.CancelledError("why"), GeneratorExit("why"), Own("why"), BaseExceptionGroup("why", [Own("x")])],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_a_tool_cannot_end_the_turn_by_what_it_raises(problem: BaseException) -> None:
     def stop() -> str:
         raise problem
 
-    with pytest.raises(problem):
-        AgentResolver([stop]).resolve(call("stop"))
+    async def astop() -> str:
+        raise problem
+
+    for tool_of in (stop, astop):
+        resolver = AgentResolver([tool_of])
+        for result in (
+            resolver.resolve(call(tool_of.__name__)),
+            asyncio.run(resolver.aresolve(call(tool_of.__name__))),
+        ):
+            assert result.is_error
+            assert f"{type(problem).__name__}: why" in str(result.content)
 
 
 CIRCLE: list[Any] = []

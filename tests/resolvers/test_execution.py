@@ -1,6 +1,7 @@
 """Running the calls of a turn: one result for each, in order, whatever happens."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from toolwire import (
     AgentResolver,
+    Cancel,
     Text,
     ToolCall,
     ToolResult,
@@ -158,7 +160,9 @@ def test_a_call_that_is_not_parallel_runs_alone_in_its_place(run: Face) -> None:
     @tool
     async def alone(text: str) -> str:
         """Note alone."""
-        seen.append(text)
+        seen.append(f"{text} begins")
+        await asyncio.sleep(0.02)
+        seen.append(f"{text} ends")
         return text
 
     calls = [
@@ -170,7 +174,7 @@ def test_a_call_that_is_not_parallel_runs_alone_in_its_place(run: Face) -> None:
     run(calls, AgentResolver([note, alone]))
     assert seen[:2] == ["a begins", "b begins"]
     assert set(seen[2:4]) == {"a ends", "b ends"}
-    assert seen[4:] == ["X", "c begins", "c ends"]
+    assert seen[4:] == ["X begins", "X ends", "c begins", "c ends"]
 
 
 @FACES
@@ -285,13 +289,68 @@ def test_any_function_may_resolve_calls(run: Face, answer: Any, content: str, fa
 
 
 @FACES
-@pytest.mark.parametrize("problem", [KeyboardInterrupt, asyncio.CancelledError])
-def test_what_stops_the_program_goes_through(run: Face, problem: type[BaseException]) -> None:  # row J3
+def test_what_stops_the_program_goes_through(run: Face) -> None:  # row J3
+    def stop() -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run([call(1, "echo", text="a"), call(2, "stop")], AgentResolver([stop, echo]))
+
+
+@FACES
+@pytest.mark.parametrize("problem", [asyncio.CancelledError, GeneratorExit, BaseException])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_whatever_a_tool_raises_each_call_has_its_result(
+    run: Face, problem: type[BaseException], *, parallel: bool
+) -> None:
+    @tool(parallel=parallel)
     def stop() -> str:
         raise problem
 
-    with pytest.raises(problem):
-        run([call(1, "echo", text="a"), call(2, "stop")], AgentResolver([stop, echo]))
+    results = run([call(1, "echo", text="a"), call(2, "stop"), call(3, "echo", text="b")], AgentResolver([stop, echo]))
+    assert [(result.tool_call_id, result.is_error) for result in results] == [
+        ("c1", False),
+        ("c2", True),
+        ("c3", False),
+    ]
+
+
+@FACES
+@pytest.mark.parametrize("stop", ["timeout", "cancel"])
+def test_a_tool_that_swallows_its_cancellation_is_left_behind(
+    run: Face, stop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+
+    async def stubborn() -> str:
+        until = time.monotonic() + 1.5
+        while (left := until - time.monotonic()) > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
+        ended.set()
+        return "done, at last"
+
+    cancel = Cancel()
+    timer = threading.Timer(0.1, cancel)
+    timer.start()
+    begun = time.monotonic()
+    limits = {"timeout": 0.1} if stop == "timeout" else {"cancel": cancel}
+    if run is execute:
+        [result] = execute([call(1, "stubborn")], AgentResolver([stubborn]), **limits)
+        assert time.monotonic() - begun < 1.0
+        assert ended.wait(5), "it goes on in a thread of its own"
+    else:
+
+        async def main() -> tuple[ToolResult, float]:
+            [result] = await aio.execute([call(1, "stubborn")], AgentResolver([stubborn]), **limits)
+            return result, time.monotonic() - begun
+
+        result, spent = asyncio.run(main())
+        assert spent < 1.0
+    timer.cancel()
+    assert result.is_error
+    assert ("it took longer than 0.1 s, and goes on" if stop == "timeout" else "it may have run") in str(result.content)
+    assert "tool 'stubborn' does not end when it is cancelled" in caplog.text
 
 
 def test_a_sync_tool_does_not_block_the_event_loop() -> None:

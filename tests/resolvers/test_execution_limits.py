@@ -41,15 +41,17 @@ def test_a_cancelled_task_cancels_its_tools() -> None:  # row J5
 @FACES
 def test_cancel_gives_every_call_a_result(run: Face) -> None:
     cancel = Cancel()
+    begun: list[str] = []
 
     @tool(parallel=True)
     async def waits(name: str) -> str:
         """Wait."""
+        begun.append(name)
+        if len(begun) == 2:
+            threading.Thread(target=cancel).start()
         await asyncio.sleep(30)
         return name
 
-    timer = threading.Timer(0.03, cancel)
-    timer.start()
     calls = [
         call(1, "echo", text="a"),
         call(2, "waits", name="b"),
@@ -57,7 +59,6 @@ def test_cancel_gives_every_call_a_result(run: Face) -> None:
         call(4, "echo", text="d"),
     ]
     found = run(calls, AgentResolver([echo, waits]), cancel=cancel)
-    timer.join()
     assert [(one.content, one.is_error) for one in found] == [
         ("a", False),
         ("cancelled before it was done; it may have run", True),

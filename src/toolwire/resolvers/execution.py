@@ -5,11 +5,13 @@ Rules of this file:
   alone, in its place.
 - A call that came broken, whose id another call has, whose tool is not there, that takes too long, or that
   comes after the limit, is not run to its end: its result says why.
+- A tool that does not end when it is cancelled is left behind: its result says so, and so does the log.
 - A result that is too long is cut, and says so. What stops the program, or the task, goes through.
 """
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -24,7 +26,7 @@ from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, answer_of, failure, invalid
-from toolwire.work.waiting import Ask, Emit, Work, arun, run, wait
+from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, wait
 
 OUTPUT_LIMIT = 100_000
 MAX_CALLS = 128
@@ -80,6 +82,7 @@ class Limits(Struct, frozen=True):
 
 
 USUAL = Limits()
+logger = logging.getLogger("toolwire")
 
 
 class Job(Struct, frozen=True):
@@ -319,7 +322,7 @@ async def _drop(tasks: list[asyncio.Future[Any]]) -> None:
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=1)
+        await asyncio.wait(left, timeout=2 * GRACE)
 
 
 @contextlib.asynccontextmanager
@@ -353,13 +356,38 @@ async def _run_job(job: Job, running: _Running) -> ToolResult | _Stopped:
 
 
 async def _run_in_time(job: Job, running: _Running) -> ToolResult:
-    steps = running.steps(job)
-    if job.timeout is None:
-        return await arun(steps)
+    """Run a job for as long as it may take; what does not end when it is cancelled is left behind."""
+    task = asyncio.ensure_future(arun(running.steps(job)))
     try:
-        async with asyncio.timeout(job.timeout) as limit:
-            return await arun(steps)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s", "timed_out")
+        await asyncio.wait({task}, timeout=job.timeout)
+    except asyncio.CancelledError:
+        await _end(task, job)
+        raise
+    if task.done():
+        return task.result()
+    goes_on = "" if await _end(task, job) else ", and goes on: it does not end when it is cancelled"
+    return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s{goes_on}", "timed_out")
+
+
+async def _end(task: "asyncio.Future[Any]", job: Job) -> bool:
+    """Cancel what runs, and whether it has ended."""
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE)
+    if task.done():
+        with contextlib.suppress(BaseException):
+            task.exception()
+        return True
+    logger.warning("tool %r does not end when it is cancelled: it is left behind", job.call.name)
+    _left_behind.add(task)
+    task.add_done_callback(_forget)
+    return False
+
+
+# An event loop holds its tasks weakly, and these are nobody's.
+_left_behind: set["asyncio.Future[Any]"] = set()
+
+
+def _forget(task: "asyncio.Future[Any]") -> None:
+    _left_behind.discard(task)
+    with contextlib.suppress(BaseException):
+        task.exception()

@@ -4,14 +4,19 @@ Rules of this file:
 - A generator yields `Ask` (call this) or `Together` (do these at the same time), and gets the value back, or
   the exception thrown at it. What it returns is what the driver gives. `Emit` is for those who read a stream.
 - In async code nothing blocks the event loop: a function that is not async runs in another thread.
-- In sync code what is async is run to its end, in another thread where a loop is running in this one.
+- What a function raises that would stop the program or the task, had it gone through (a cancellation that nobody
+  asked for, a `GeneratorExit`), is thrown as `Raised`. `KeyboardInterrupt` and the task's own cancellation are not.
+- In sync code what is async is run to its end, in another thread where a loop is running in this one. What does not
+  end when it is cancelled is left behind, and goes on in a thread of its own.
   Who must not block that loop asks for an awaitable of the rest instead (`answer`).
 """
 
 import contextlib
 import functools
 import inspect
+import logging
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +25,9 @@ from msgspec import Struct
 from toolwire.work.threads import call_together, in_thread
 
 T = TypeVar("T")
+# Seconds for what was cancelled to end, before it is left behind.
+GRACE = 0.2
+logger = logging.getLogger("toolwire")
 
 
 class Ask(Struct, frozen=True):
@@ -64,6 +72,33 @@ class Abandoned(BaseException):
     """Nobody reads on: thrown at the steps, so that they let go of what they hold."""
 
 
+class Raised(Exception):
+    """A function raised what would stop the program, or the task, had it gone through."""
+
+    def __init__(self, problem: BaseException) -> None:
+        words = str(problem)
+        super().__init__(f"{type(problem).__name__}{f': {words}' if words else ''}")
+        self.__cause__ = problem
+
+
+def _thrown(problem: BaseException, *, cancelling: bool = False) -> BaseException:
+    """Give what is thrown at the steps for what a function raised."""
+    match problem:
+        case Exception() | KeyboardInterrupt() | SystemExit() | Abandoned():
+            return problem
+        case BaseExceptionGroup() if problem.subgroup(KeyboardInterrupt) is not None:
+            return problem
+    return problem if cancelling else Raised(problem)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task."""
+    import asyncio  # noqa: PLC0415 - it runs already
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def flow(steps: "Work[T]") -> Generator[Any, None, T]:
     """Do the steps in sync code, and give what they emit."""
     try:
@@ -76,7 +111,7 @@ def flow(steps: "Work[T]") -> Generator[Any, None, T]:
                     _go(steps, steps.throw(Abandoned()), wait)
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-                step = steps.throw(problem)
+                step = steps.throw(_thrown(problem))
             else:
                 step = steps.send(value)
     except StopIteration as end:
@@ -95,7 +130,7 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
                     await _do(steps, steps.throw(Abandoned()))
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-                step = steps.throw(problem)
+                step = steps.throw(_thrown(problem, cancelling=_is_cancelled()))
             else:
                 step = steps.send(value)
     except StopIteration:
@@ -171,7 +206,7 @@ def _go(steps: "Work[T]", step: Ask | Together | Emit, finish: Callable[[Awaitab
                         return _go_on(steps, value)  # type: ignore[return-value]
                     value = finish(value)
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-                step = steps.throw(problem)
+                step = steps.throw(_thrown(problem))
             else:
                 step = steps.send(value)
     except StopIteration as end:
@@ -200,7 +235,7 @@ async def _do(steps: "Work[T]", step: Ask | Together | Emit) -> T:
         try:
             value = await perform(step)
         except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-            failed: BaseException | None = problem
+            failed: BaseException | None = _thrown(problem, cancelling=_is_cancelled())
         else:
             failed = None
         try:
@@ -251,12 +286,37 @@ def is_loop_running() -> bool:
 
 def wait(awaitable: Awaitable[T]) -> T:
     """Run an awaitable to its end, in an event loop of its own."""
+    if not is_loop_running():
+        return _run_apart(awaitable)
+    [value] = call_together([lambda: _run_apart(awaitable)])
+    return value  # type: ignore[no-any-return]
+
+
+def _run_apart(awaitable: Awaitable[T]) -> T:
     import asyncio  # noqa: PLC0415 - only what is async needs it
 
     async def main() -> T:
         return await awaitable
 
-    if not is_loop_running():
-        return asyncio.run(main())
-    [value] = call_together([lambda: asyncio.run(main())])
-    return value  # type: ignore[no-any-return]
+    runner = asyncio.Runner()
+    try:
+        return runner.run(main())
+    finally:
+        _let_go(runner)
+
+
+def _let_go(runner: Any) -> None:
+    """Close an event loop; where something in it does not end, that is done by a thread, when it has ended."""
+    import asyncio  # noqa: PLC0415 - the runner is of it
+
+    left = [task for task in asyncio.all_tasks(runner.get_loop()) if not task.done()]
+    for task in left:
+        task.cancel()
+    if not left:
+        runner.close()
+        return
+    runner.run(asyncio.wait(left, timeout=GRACE))
+    if all(task.done() for task in left):
+        runner.close()
+    else:
+        threading.Thread(target=runner.close, name="toolwire left behind", daemon=True).start()
