@@ -3,11 +3,14 @@
 Rules of this file:
 - What a caller gives becomes a `Request` and what runs its tools; strings are the user's, OpenAI's maps are
   taken as they are.
+- A run that may take so many seconds is stopped when they have passed, whatever it does then.
 - The history that a run adds is in `Done.messages`, valid to be sent again, whatever ended the run. Where a
   run is stopped by an exception, its end is still told and kept.
 """
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -44,6 +47,7 @@ from toolwire.types import (
     Tool,
     ToolCall,
     ToolChoice,
+    Usage,
 )
 from toolwire.work.results import CallRecord, Ran
 from toolwire.work.waiting import Ask, Emit, Work, through
@@ -166,6 +170,7 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
     emitted any more because everything is stopped by an exception.
     """
     begun = upstream.now()
+    _check_price(setup)
     loop = tool_loop(
         setup.request,
         limits=setup.limits,
@@ -179,18 +184,22 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
     losses: dict[Loss, None] = {}
     secrecy = Secrecy(setup.resolve, [upstream.provider.key])
     listener = None if tell is None else Listener(tell, secrecy)
+    clock = _Clock(setup)
     while not isinstance(step, Done):
         sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
+        ran: list[Ran] = []
         try:
             secrecy.hear(step)
             yield from _told(listener, step)
             yield from _recorded(setup, step)
-            steps = _outcome(upstream, setup, step, sent, secrecy)
-            outcome = yield from steps if tell is None else through(steps, partial(_telling, listener))
+            with clock:
+                steps = _outcome(upstream, setup, step, sent, ran, clock, secrecy)
+                outcome = yield from steps if tell is None else through(steps, partial(_telling, listener))
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
-            step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial))
+            results = [one.result for one in ran]
+            step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial, results))
             step = _with_losses(step, losses, sent)
             done = _finished(setup, step, keep)
             yield from _recorded_in_a_storm(setup, step)
@@ -245,57 +254,114 @@ def _with_losses(step: LoopStep, losses: dict[Loss, None], sent: Sent) -> Any:
 
 
 def _outcome(
-    upstream: Upstream, setup: RunSetup, step: AskModel | RunTools, sent: Sent, secrecy: Secrecy
+    upstream: Upstream,
+    setup: RunSetup,
+    step: AskModel | RunTools,
+    sent: Sent,
+    ran: list[Ran],
+    clock: "_Clock",
+    secrecy: Secrecy,
 ) -> Work[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
-    if setup.cancel is not None and setup.cancel.is_set():
-        return Cancelled()
+    if clock.is_over():
+        return clock.end()
     if isinstance(step, RunTools):
-        return (yield from _ran(setup, step.calls, secrecy))
-    outcome = yield from _answered(upstream, setup, step, sent)
+        return (yield from _ran(setup, step.calls, ran, clock, secrecy))
+    outcome = yield from _answered(upstream, setup, step, sent, clock)
     yield Emit(outcome)
     return outcome
 
 
-def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent) -> Work[Outcome]:
+def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: "_Clock") -> Work[Outcome]:
     """Ask the model."""
-    stop, request = setup.cancel, step.request
+    request = step.request
+    sent.tokens = step.tokens
     if setup.sweep is not None:
         request = setup.sweep.asked(request)
     if setup.form is not None:
         request = setup.form.asked(request)
-    outcome = yield from exchanging(upstream, request, sent, stop)
+    outcome = yield from exchanging(upstream, request, sent, clock.stop)
     if setup.sweep is not None and type(outcome) is Response:
         setup.sweep.answered(outcome.usage)
     if setup.recording is not None:
         setup.recording.answered(step, sent)
     if type(outcome) is not Error:
         return outcome
-    if stop is not None and stop.is_set():
-        return Cancelled(response=sent.partial)
+    if sent.over:
+        return Cancelled(sent.over, sent.partial, ending="budget")
+    if clock.is_over():
+        return clock.end(sent.partial)
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(setup: RunSetup, calls: list[ToolCall], secrecy: Secrecy) -> Work[Outcome]:
+def _ran(setup: RunSetup, calls: list[ToolCall], ran: list[Ran], clock: "_Clock", secrecy: Secrecy) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
-    told: list[Ran] = []
     if setup.recording is not None:
         setup.recording.check()
     options: dict[str, Any] = {
         "limits": setup.running,
-        "cancel": setup.cancel,
-        "record": CallRecord(told.append, secrecy),
+        "cancel": clock.stop,
+        "record": CallRecord(ran.append, secrecy),
     }
     try:
         results = yield Ask(execute, (calls, setup.resolve or _nobody), options, awaited=aexecute)
     finally:
         if setup.recording is not None:
-            setup.recording.keep(told)
-    for ran in told:
-        yield Emit(ran)
+            setup.recording.keep(ran)
+    for one in ran:
+        yield Emit(one)
     for result in results:
         yield Emit(result)
     return results  # type: ignore[no-any-return]
+
+
+class _Clock:
+    """Says stop when the caller does, or when the seconds of the run have passed; it runs while it is entered."""
+
+    def __init__(self, setup: RunSetup) -> None:
+        self._seconds = setup.limits.seconds
+        self._given = setup.cancel
+        self._begun = time.monotonic()
+        self.stop = self._given if self._seconds is None else Cancel()
+        self._timer: threading.Timer | None = None
+        self._telling: Any = None
+
+    def __enter__(self) -> None:
+        if self._seconds is None or self.stop is None:
+            return
+        self._timer = threading.Timer(max(0.0, self._seconds - self._spent()), self.stop)
+        self._timer.daemon = True
+        self._timer.start()
+        if self._given is not None:
+            self._telling = self._given.telling(self.stop)
+            self._telling.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._telling is not None:
+            self._telling.__exit__(*raised)
+
+    def _spent(self) -> float:
+        return time.monotonic() - self._begun
+
+    def is_over(self) -> bool:
+        """Whether the run is to end."""
+        return self.stop is not None and self.stop.is_set()
+
+    def end(self, partial: Response | None = None) -> Cancelled:
+        """Give why the run ends."""
+        if self._seconds is None or (self._given is not None and self._given.is_set()):
+            return Cancelled(response=partial)
+        reason = f"{self._spent():.1f} of {self._seconds:g} seconds have passed"
+        return Cancelled(reason, partial, ending="budget")
+
+
+def _check_price(setup: RunSetup) -> None:
+    """Refuse a limit of cost that nobody could keep."""
+    model = setup.request.model
+    if setup.limits.cost is not None and cost(Usage(1, 1), model) is None:
+        raise InvalidField("cost", f"cannot be kept: the catalogue has no price of {model!r}", path="limits")
 
 
 def _nobody(call: Any) -> Any:

@@ -31,7 +31,7 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
-from toolwire.wire.transport import Timeouts, Transport
+from toolwire.wire.transport import Bounds, Timeouts, Transport
 from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
@@ -57,6 +57,7 @@ class Dialogue:
         transport: Transport | None = None,
         timeouts: Timeouts | None = None,
         retries: Retries | None = None,
+        bounds: Bounds | None = None,
         fallback: bool = True,
         readers: Iterable[str] = (),
         **options: Any,
@@ -72,6 +73,7 @@ class Dialogue:
             self.transport,
             timeouts or Timeouts(),
             retries or Retries(),
+            bounds or Bounds(),
             fallback=fallback,
             readers=tuple(readers),
         )
@@ -81,6 +83,7 @@ class Dialogue:
                 transport=self.transport,
                 timeouts=timeouts,
                 retries=retries,
+                bounds=bounds,
                 fallback=fallback,
                 readers=readers,
             )

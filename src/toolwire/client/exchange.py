@@ -6,6 +6,7 @@ Rules of this file:
 - A stream is read by its decoder; an error inside of it is an error as well. What had come of an answer that
   broke off is kept, beside its error.
 - A model that writes its calls into its text is told of its tools there from then on, by the same client.
+- An answer has a bound: one that goes on and on is given up, and not asked for again.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
 
@@ -28,6 +29,7 @@ from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.text_tagged import calls_in_text, over
 from toolwire.types import (
+    CallDelta,
     ChoiceEnd,
     Encoded,
     Error,
@@ -37,14 +39,17 @@ from toolwire.types import (
     MessageEnd,
     MessageStart,
     OpaqueDelta,
+    RefusalDelta,
     Request,
     Response,
+    TextDelta,
+    ThinkingDelta,
     Tool,
     UsageDelta,
 )
 from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import (
-    LIMIT,
+    Bounds,
     HttpRequest,
     HttpResponse,
     Stop,
@@ -65,10 +70,14 @@ KINDS: dict[str, ErrorKind] = {
     "reset": "server",
     "protocol": "invalid_request",
     "cancelled": "unknown",
+    "too_long": "server",
 }
+# No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
+_CHARACTERS_OF_A_TOKEN = 8
 # What a wire does not tell of a stream unless it is asked to.
 ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
 SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
+_WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
 
@@ -93,6 +102,7 @@ class Upstream(Struct):
     transport: Transport
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
+    bounds: Bounds = Bounds()
     now: Callable[[], float] = time.monotonic
     jitter: Callable[[], float] = random.random
     fallback: bool = True
@@ -104,7 +114,8 @@ class Upstream(Struct):
 class Sent(Struct):
     """What an exchange was so far: its request as it went out, how often, and what came of its answer.
 
-    `digest` is fed with the bytes of the answer, where somebody wants to know them again.
+    `digest` is fed with the bytes of the answer, where somebody wants to know them again. `tokens` are those that may
+    still be used; `over` says that an answer was given up because it used more.
     """
 
     encoded: Encoded | None = None
@@ -113,6 +124,8 @@ class Sent(Struct):
     request_id: str | None = None
     told: Accumulator | None = None
     digest: Any = None
+    tokens: int | None = None
+    over: str = ""
 
     @property
     def partial(self) -> Response | None:
@@ -259,7 +272,7 @@ def _read_answer(
             return (yield from _read_error(upstream, answer, sent))
         if request.stream:
             return (yield from _read_stream(upstream, answer, sent, deadline))
-        data = yield from _read(upstream, answer, LIMIT, deadline)
+        data = yield from _read(upstream, answer, upstream.bounds.bytes, deadline)
         if sent.digest is not None:
             sent.digest.update(data)
         return upstream.dialect.decode_response(read_body(data)), None
@@ -275,7 +288,12 @@ def _error_of(problem: TransportError) -> Error:
 
 def _failed(problem: TransportError) -> Once:
     error = _error_of(problem)
-    return error, 0.0 if error.retryable else None
+    return error, 0.0 if _may_pass(error) else None
+
+
+def _may_pass(error: Error) -> bool:
+    """Whether the same request may have another outcome; an answer without an end would only be longer."""
+    return error.retryable and error.code != "transport_too_long"
 
 
 def _request_id(headers: dict[str, str]) -> str | None:
@@ -289,7 +307,7 @@ def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float 
     while piece := (yield Ask(answer.read, awaited=answer.aread)):
         data += piece
         if len(data) > limit:
-            raise TransportError("protocol", f"the answer has more than {limit} bytes")
+            raise TransportError("too_long", f"the answer has more than {limit} bytes")
         _check_time(upstream, deadline)
     return bytes(data)
 
@@ -345,6 +363,27 @@ class _Reading:
         self.begun = False
         self.complete = False
         self.error: Error | None = None
+        self.bytes = self.events = self.characters = 0
+        self.counts = False
+
+    def check(self, piece: bytes) -> None:
+        """Give up an answer that is longer than an answer may be."""
+        self.bytes += len(piece)
+        bounds = self.upstream.bounds
+        if self.bytes > bounds.bytes:
+            raise TransportError("too_long", f"the answer has more than {bounds.bytes} bytes")
+        if self.events > bounds.events:
+            raise TransportError("too_long", f"the answer has more than {bounds.events} events")
+
+    def check_tokens(self, sent: Sent) -> None:
+        """Give up an answer that has used all tokens that were left, by its own count or by its length."""
+        if sent.tokens is None:
+            return
+        usage = self.told.response.usage if self.counts else None
+        used = max(usage.total_tokens if usage is not None else 0, self.characters // _CHARACTERS_OF_A_TOKEN)
+        if used > sent.tokens and not self.complete:
+            sent.over = f"the answer has used more than the {max(0, sent.tokens)} tokens that were left"
+            raise TransportError("cancelled", sent.over)
 
     def take(self, events: Iterable[Any]) -> Work[None]:
         for event in events:
@@ -354,6 +393,11 @@ class _Reading:
                 self.error = self.error or event.error
             elif kind is MessageEnd:
                 self.complete = event.complete
+            elif kind is UsageDelta:
+                self.counts = True
+            elif kind in _WORDS:
+                self.characters += len(event.fragment if kind is CallDelta else event.text)
+            self.events += 1
             self.told.feed(event)
             if self.begun:
                 yield Emit(event)
@@ -386,8 +430,10 @@ def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline:
             piece = yield Ask(answer.read, awaited=answer.aread)
             if sent.digest is not None:
                 sent.digest.update(piece)
+            reading.check(piece)
             yield from reading.take(decoder.feed(piece) if piece else decoder.close())
             _check_time(upstream, deadline)
+            reading.check_tokens(sent)
     except TransportError as problem:
         reading.error = _error_of(problem)
         yield from reading.take(decoder.close())
@@ -399,4 +445,4 @@ def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline:
 
 
 def _again(error: Error, reading: _Reading) -> float | None:
-    return 0.0 if error.retryable and not reading.begun else None
+    return 0.0 if _may_pass(error) and not reading.begun else None

@@ -24,28 +24,11 @@ from toolwire.loop.steps import (
     Ending,
     LoopLimits,
     LoopStep,
-    Outcome,
     RunTools,
 )
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.work.results import failure, invalid
 
-__all__ = [
-    "Accept",
-    "AskModel",
-    "Broken",
-    "Cancelled",
-    "Done",
-    "Ending",
-    "Loop",
-    "LoopLimits",
-    "LoopStep",
-    "Outcome",
-    "Price",
-    "RunTools",
-    "add_usage",
-    "tool_loop",
-]
 REFUSALS = frozenset({"content_filter", "refusal"})
 CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
@@ -96,6 +79,7 @@ class _Run:
         self.added: list[Message] = []
         self.response: Response | None = None
         self.usage: Usage | None = None
+        self.uncounted = False
         self.cost: float | None = None
         self.turns = 0
         self.blanks = 0
@@ -105,7 +89,7 @@ class _Run:
         while True:
             ended = self._over_budget()
             if ended is None:
-                ended = self._take((yield AskModel(self._present(), self.turns)))
+                ended = self._take((yield AskModel(self._present(), self.turns, self._left())))
             if ended is None:
                 calls = self._calls()
                 ended = (
@@ -183,6 +167,8 @@ class _Run:
         limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
         if limits.turns is not None and self.turns >= limits.turns:
             return self._done("limit", reason=f"{limits.turns} turns brought no answer")
+        if limits.tokens is not None and self.uncounted:
+            return self._done("limit", reason="the server reports no tokens, so that they cannot be limited")
         if limits.tokens is not None and used >= limits.tokens:
             return self._done("budget", reason=f"{used} of {limits.tokens} tokens are used")
         if limits.cost is not None and (self.cost or 0.0) >= limits.cost:
@@ -191,6 +177,11 @@ class _Run:
             return self._done("budget", reason=f"{spent:.1f} of {limits.seconds:g} seconds have passed")
         return None
 
+    def _left(self) -> int | None:
+        """Give the tokens that may still be used."""
+        used = self.usage.total_tokens if self.usage is not None else 0
+        return None if self.limits.tokens is None else self.limits.tokens - used
+
     def _take(self, answer: Any) -> Done | None:
         """Take what the model said."""
         match answer:
@@ -198,7 +189,7 @@ class _Run:
                 if partial is not None:
                     self._keep(partial)
                     self._answer(self._calls(), [], "not run: the answer broke off")
-                return self._done("cancelled", reason=answer.reason)
+                return self._done(answer.ending, reason=answer.reason)
             case Error():
                 return self._done("error", reason=answer.message, error=answer)
             case Broken(response=partial, error=error):
@@ -214,8 +205,10 @@ class _Run:
         self.turns += 1
         self.response = answer
         self.usage = add_usage(self.usage, answer.usage)
+        self.uncounted = self.uncounted or not counted(answer.usage)
         if self.price is not None:
-            cost = self.price(answer.usage, answer.model or self.request.model)
+            prices = (self.price(answer.usage, name) for name in (answer.model, self.request.model) if name)
+            cost = next((price for price in prices if price is not None), None)
             self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
         if _says_something(answer.message) or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
@@ -263,12 +256,12 @@ class _Run:
         settled = settled or {}
         cancelled = results if isinstance(results, Cancelled) else None
         ran = [call for call in calls if call.runs and id(call) not in settled]
-        given = _by_call([] if cancelled else results, ran) | settled
+        given = _by_call(cancelled.results if cancelled else results, ran) | settled
         reason = missing if cancelled is None else f"{cancelled.reason} before there was a result; it may have run"
         ordered = [_result_of(call, given, reason) for call in calls]
         self.added += [Message("tool", [result]) for result in ordered]
         if cancelled is not None:
-            return self._done("cancelled", reason=cancelled.reason)
+            return self._done(cancelled.ending, reason=cancelled.reason)
         return self._progress(calls, ordered)
 
     def _progress(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Done | None:
@@ -316,10 +309,23 @@ def _result_of(call: ToolCall, given: dict[int, ToolResult], missing: str) -> To
     return failure(call, missing) if found is None else replace(found, tool_call_id=call.id, name=call.name)
 
 
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Add the tokens of two exchanges; what neither has counted stays unknown."""
-    if one is None or other is None:
-        return other if one is None else one
-    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-    pairs = {name: (getattr(one, name), getattr(other, name)) for name in names}
-    return Usage(**{name: None if pair == (None, None) else sum(filter(None, pair)) for name, pair in pairs.items()})
+    """Add the tokens of two exchanges; what neither has counted stays unknown, and what is no count is left out."""
+    given = [usage for usage in (one, other) if usage is not None]
+    if not given or (len(given) == 1 and all(is_count(getattr(given[0], name) or 0) for name in _COUNTS)):
+        return given[0] if given else None
+    pairs = {name: [count for usage in given if is_count(count := getattr(usage, name))] for name in _COUNTS}
+    return Usage(**{name: sum(pair) if pair else None for name, pair in pairs.items()})
+
+
+def counted(usage: Usage | None) -> bool:
+    """Whether a server has reported how many tokens there were."""
+    return usage is not None and any(is_count(count) and count for count in (usage.input_tokens, usage.output_tokens))
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value counts tokens: a whole number, and none below zero."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -5,6 +5,7 @@ Rules of this file:
 - `Done` says why a run ended, and holds all that it added to the history.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -35,6 +36,8 @@ REPAIRS = 2
 class LoopLimits(Struct, frozen=True):
     """When a run ends that has no answer: after so many turns, tokens, seconds, or so much money (USD).
 
+    Seconds and tokens are kept in the middle of an answer too, and seconds while tools run. Where nobody reports
+    tokens, or a model has no price, a run with that limit ends at once, and says so.
     `repeats` is how often the same calls may have the same results, one turn after the other; `blanks` how
     often an answer may say nothing at all; `repairs` how often one that will not do is asked for again.
     """
@@ -49,10 +52,11 @@ class LoopLimits(Struct, frozen=True):
 
 
 class AskModel(Struct, frozen=True):
-    """Send this request; send back the `Response`, or an `Error`."""
+    """Send this request; send back the `Response`, or an `Error`. `tokens` are those that may still be used."""
 
     request: Request
     turn: int
+    tokens: int | None = None
 
 
 class RunTools(Struct, frozen=True):
@@ -124,10 +128,16 @@ class Broken(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """Sent back instead of an outcome: end the run; `response` is what had come of an answer."""
+    """Sent back instead of an outcome: end the run.
+
+    `response` is what had come of an answer, `results` are those of calls that had ended. `ending` says which limit
+    it was, where it was one.
+    """
 
     reason: str = "the run was cancelled"
     response: Response | None = None
+    results: Sequence[ToolResult] = ()
+    ending: Ending = "cancelled"
 
 
 LoopStep = AskModel | RunTools | Done

@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from toolwire.errors import ToolwireError
 
-LIMIT = 256 * 1024 * 1024
-Kind = Literal["connect", "timeout", "reset", "protocol", "cancelled"]
+Kind = Literal["connect", "timeout", "reset", "protocol", "cancelled", "too_long"]
 
 
 class Timeouts(Struct, frozen=True):
@@ -29,7 +28,14 @@ class Timeouts(Struct, frozen=True):
     connect: float | None = 10.0
     first: float | None = 600.0
     between: float | None = 120.0
-    total: float | None = None
+    total: float | None = 3600.0
+
+
+class Bounds(Struct, frozen=True):
+    """How much one answer may be: so many bytes, and so many events of a stream."""
+
+    bytes: int = 64 * 1024 * 1024
+    events: int = 1_000_000
 
 
 class HttpRequest(Struct, frozen=True):
