@@ -5,14 +5,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email.utils import formatdate
 from typing import Any
 
 import pytest
 
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead, legal
 from toolwire import Error, TextDelta, ToolCall
-from toolwire.client.exchange import Retries, retry_after
+from toolwire.client.exchange import Retries
 from toolwire.client.failures import (
     AuthenticationFailed,
     ContextTooLong,
@@ -91,31 +90,6 @@ def test_an_error_is_typed(name: str, kind: Any) -> None:  # row I-24
         chat("sync", name, model.url, "?", options={"retries": ONCE})
 
 
-WAITS: dict[str, float] = {
-    "0": 0.0,
-    "3": 3.0,
-    "0.5": 0.5,
-    "-1": 0.0,
-    "1e9": 0.0,
-    "999999999": 999_999_999.0,
-    "soon": 0.0,
-    "": 0.0,
-    "²": 0.0,
-    formatdate(1010, usegmt=True): 10.0,
-    formatdate(990, usegmt=True): 0.0,
-}
-
-
-@pytest.mark.parametrize("said", WAITS)
-def test_retry_after_is_read(said: str) -> None:
-    assert retry_after({"retry-after": said}, now=1000.0) == WAITS[said]
-
-
-@pytest.mark.parametrize(("said", "seconds"), [("250", 0.25), ("-5", 0.0), ("x", 0.0), ("nan", 0.0)])
-def test_retry_after_in_milliseconds_comes_first(said: str, seconds: float) -> None:
-    assert retry_after({"retry-after-ms": said, "retry-after": "9"}) == seconds
-
-
 @pytest.mark.parametrize("face", FACES)
 def test_a_client_waits_as_long_as_it_is_told(face: str) -> None:
     with simulate([[Fail(Error("rate_limit", "Slow down."), retry_after=0.2)], ["Here."]]) as model:
@@ -123,13 +97,6 @@ def test_a_client_waits_as_long_as_it_is_told(face: str) -> None:
         led = lead(face, "openai", model.url, "?", options={"retries": Retries(base=30)})
         assert led.done.content == "Here."
         assert 0.2 <= time.monotonic() - begun < 10
-
-
-def test_no_wait_is_longer_than_allowed() -> None:
-    said = {"retry-after": "1000000000"}
-    with simulate([[Fail(Error("rate_limit", "Later."), headers=said)], ["Here."]]) as model:
-        led = lead("sync", "openai", model.url, "?", options={"retries": Retries(longest=0.05)})
-        assert led.done.content == "Here."
 
 
 @contextmanager
@@ -357,15 +324,6 @@ def test_what_is_no_http_is_an_error(face: str) -> None:
 def test_what_is_no_address_is_an_error_that_is_not_tried_again(face: str, base: str) -> None:
     with pytest.raises(ProviderError):
         lead(face, "openai", base, "?", options={"retries": Retries(attempts=3, base=60)})
-
-
-@pytest.mark.parametrize("face", FACES)
-def test_a_redirect_is_not_followed(face: str) -> None:
-    moved = Raw(b"", 302, "text/plain")
-    with simulate([[moved]]) as model:
-        with pytest.raises(ProviderError) as found:
-            lead(face, "openai", model.url, "?", options={"retries": QUICK})
-        assert (found.value.status, attempts(model)) == (302, 1)
 
 
 @pytest.mark.parametrize("face", FACES)

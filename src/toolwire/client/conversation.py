@@ -9,8 +9,6 @@ Rules of this file:
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import Sweep
 from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.errors import InvalidField, ToolwireError
@@ -34,7 +33,7 @@ from toolwire.loop import (
 )
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, Secrecy, tools_of
-from toolwire.resolvers.execution import Cancel, Limits, aexecute, execute
+from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.resolvers.failures import told as told_of
 from toolwire.types import (
     Context,
@@ -45,9 +44,7 @@ from toolwire.types import (
     Response,
     ServerTool,
     Tool,
-    ToolCall,
     ToolChoice,
-    Usage,
 )
 from toolwire.work.results import CallRecord, Ran
 from toolwire.work.waiting import Ask, Emit, Work, through
@@ -170,7 +167,11 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
     emitted any more because everything is stopped by an exception.
     """
     begun = upstream.now()
-    _check_price(setup)
+    above = Account.of_the_run_around()
+    if above is not None:
+        setup = replace(setup, limits=above.limited(setup.limits))
+    check_price(setup.limits, setup.request.model)
+    account = Account(setup.limits, setup.cancel, above)
     loop = tool_loop(
         setup.request,
         limits=setup.limits,
@@ -179,12 +180,12 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
         price=cost,
         elapsed=lambda: upstream.now() - begun,
         accept=None if setup.form is None else setup.form.mended,
+        beside=account.taken,
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
     secrecy = Secrecy(setup.resolve, [upstream.provider.key])
     listener = None if tell is None else Listener(tell, secrecy)
-    clock = _Clock(setup)
     while not isinstance(step, Done):
         sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
         ran: list[Ran] = []
@@ -192,8 +193,8 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
             secrecy.hear(step)
             yield from _told(listener, step)
             yield from _recorded(setup, step)
-            with clock:
-                steps = _outcome(upstream, setup, step, sent, ran, clock, secrecy)
+            with account.clock:
+                steps = _outcome(upstream, setup, step, sent, ran, account, secrecy)
                 outcome = yield from steps if tell is None else through(steps, partial(_telling, listener))
         except GeneratorExit:
             raise
@@ -201,14 +202,14 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
             results = [one.result for one in ran]
             step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial, results))
             step = _with_losses(step, losses, sent)
-            done = _finished(setup, step, keep)
+            done = _finished(setup, step, keep, above)
             yield from _recorded_in_a_storm(setup, step)
             yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
     if setup.sweep is not None:
         step = replace(step, losses=(*step.losses, *setup.sweep.cut.losses))
-    done = _finished(setup, step, keep)
+    done = _finished(setup, step, keep, above)
     yield from _ending(setup, step, done, listener)
     return done
 
@@ -225,8 +226,10 @@ def _ending(setup: RunSetup, step: Done, done: Done, listener: Listener | None) 
     yield from _telling(listener, done)
 
 
-def _finished(setup: RunSetup, done: Done, keep: Keep | None) -> Done:
-    """Give the end in its last form, and keep it."""
+def _finished(setup: RunSetup, done: Done, keep: Keep | None, above: Account | None) -> Done:
+    """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
+    if above is not None:
+        above.add(done)
     done = done if setup.form is None else setup.form.finished(done)
     if keep is not None:
         keep(done)
@@ -259,20 +262,21 @@ def _outcome(
     step: AskModel | RunTools,
     sent: Sent,
     ran: list[Ran],
-    clock: "_Clock",
+    account: Account,
     secrecy: Secrecy,
 ) -> Work[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
+    clock = account.clock
     if clock.is_over():
         return clock.end()
     if isinstance(step, RunTools):
-        return (yield from _ran(setup, step.calls, ran, clock, secrecy))
+        return (yield from _ran(setup, step, ran, account, secrecy))
     outcome = yield from _answered(upstream, setup, step, sent, clock)
     yield Emit(outcome)
     return outcome
 
 
-def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: "_Clock") -> Work[Outcome]:
+def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: Clock) -> Work[Outcome]:
     """Ask the model."""
     request = step.request
     sent.tokens = step.tokens
@@ -294,17 +298,17 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(setup: RunSetup, calls: list[ToolCall], ran: list[Ran], clock: "_Clock", secrecy: Secrecy) -> Work[Outcome]:
+def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: Secrecy) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     if setup.recording is not None:
         setup.recording.check()
     options: dict[str, Any] = {
         "limits": setup.running,
-        "cancel": clock.stop,
+        "cancel": account.clock.stop,
         "record": CallRecord(ran.append, secrecy),
     }
     try:
-        results = yield Ask(execute, (calls, setup.resolve or _nobody), options, awaited=aexecute)
+        results = yield Ask(account.execute, (tools, setup.resolve or _nobody), options, awaited=account.aexecute)
     finally:
         if setup.recording is not None:
             setup.recording.keep(ran)
@@ -313,55 +317,6 @@ def _ran(setup: RunSetup, calls: list[ToolCall], ran: list[Ran], clock: "_Clock"
     for result in results:
         yield Emit(result)
     return results  # type: ignore[no-any-return]
-
-
-class _Clock:
-    """Says stop when the caller does, or when the seconds of the run have passed; it runs while it is entered."""
-
-    def __init__(self, setup: RunSetup) -> None:
-        self._seconds = setup.limits.seconds
-        self._given = setup.cancel
-        self._begun = time.monotonic()
-        self.stop = self._given if self._seconds is None else Cancel()
-        self._timer: threading.Timer | None = None
-        self._telling: Any = None
-
-    def __enter__(self) -> None:
-        if self._seconds is None or self.stop is None:
-            return
-        self._timer = threading.Timer(max(0.0, self._seconds - self._spent()), self.stop)
-        self._timer.daemon = True
-        self._timer.start()
-        if self._given is not None:
-            self._telling = self._given.telling(self.stop)
-            self._telling.__enter__()
-
-    def __exit__(self, *raised: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._telling is not None:
-            self._telling.__exit__(*raised)
-
-    def _spent(self) -> float:
-        return time.monotonic() - self._begun
-
-    def is_over(self) -> bool:
-        """Whether the run is to end."""
-        return self.stop is not None and self.stop.is_set()
-
-    def end(self, partial: Response | None = None) -> Cancelled:
-        """Give why the run ends."""
-        if self._seconds is None or (self._given is not None and self._given.is_set()):
-            return Cancelled(response=partial)
-        reason = f"{self._spent():.1f} of {self._seconds:g} seconds have passed"
-        return Cancelled(reason, partial, ending="budget")
-
-
-def _check_price(setup: RunSetup) -> None:
-    """Refuse a limit of cost that nobody could keep."""
-    model = setup.request.model
-    if setup.limits.cost is not None and cost(Usage(1, 1), model) is None:
-        raise InvalidField("cost", f"cannot be kept: the catalogue has no price of {model!r}", path="limits")
 
 
 def _nobody(call: Any) -> Any:

@@ -59,8 +59,7 @@ from toolwire.wire.transport import (
 )
 from toolwire.work.waiting import Ask, Emit, Work
 
-OK = 200
-FIRST_ERROR = 400
+OK, FIRST_ELSE, FIRST_ERROR = 200, 300, 400
 LONGEST_WAIT = 60.0
 BODY_OF_ERROR = 1024 * 1024
 AGENT = "toolwire"
@@ -251,7 +250,7 @@ def _once(
         answer = yield Ask(upstream.transport.send, (http_request, timeouts, stop), awaited=upstream.transport.asend)
     except TransportError as problem:
         return _failed(problem)
-    sent.status, sent.request_id = answer.status, _request_id(answer.headers)
+    sent.status, sent.request_id = answer.status, _request_id(upstream, answer.headers)
     try:
         once = yield from _read_answer(upstream, request, answer, sent, deadline)
     except GeneratorExit:
@@ -268,7 +267,7 @@ def _read_answer(
     upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
 ) -> Work[Once]:
     try:
-        if answer.status >= FIRST_ERROR or answer.status < OK:
+        if not OK <= answer.status < FIRST_ELSE:
             return (yield from _read_error(upstream, answer, sent))
         if request.stream:
             return (yield from _read_stream(upstream, answer, sent, deadline))
@@ -296,9 +295,15 @@ def _may_pass(error: Error) -> bool:
     return error.retryable and error.code != "transport_too_long"
 
 
-def _request_id(headers: dict[str, str]) -> str | None:
+def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
+    """Give what a server calls a request, without the key, which it may repeat there as well."""
     names = ("x-request-id", "request-id", "x-goog-request-id")
-    return next((headers[name] for name in names if name in headers), None)
+    found = next((headers[name] for name in names if name in headers), None)
+    return None if found is None else scrub(found, (), _secrets_of(upstream))
+
+
+def _secrets_of(upstream: Upstream) -> list[str]:
+    return [(upstream.provider.key or "").strip()]
 
 
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
@@ -312,6 +317,14 @@ def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float 
     return bytes(data)
 
 
+def _read_beginning(answer: HttpResponse) -> Work[bytes]:
+    """Read the body of an error; of a long one, its beginning."""
+    data = bytearray()
+    while len(data) < BODY_OF_ERROR and (piece := (yield Ask(answer.read, awaited=answer.aread))):
+        data += piece
+    return bytes(data[:BODY_OF_ERROR])
+
+
 def _check_time(upstream: Upstream, deadline: float | None) -> None:
     """Hold a transport to the time that does not do it by itself."""
     if deadline is not None and upstream.now() > deadline:
@@ -319,19 +332,22 @@ def _check_time(upstream: Upstream, deadline: float | None) -> None:
 
 
 def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[Once]:
-    data = yield from _read(upstream, answer, BODY_OF_ERROR, None)
+    data = yield from _read_beginning(answer)
     try:
         body: Any = read_body(data)
     except InvalidBody:
         body = data.decode(errors="replace")
-    error = _scrubbed(upstream, upstream.dialect.decode_error(answer.status, body))
+    error = upstream.dialect.decode_error(answer.status, body)
     error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
+    if answer.status < FIRST_ERROR and answer.status >= FIRST_ELSE:
+        error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
+    error = _scrubbed(upstream, error)
     return error, retry_after(answer.headers) if error.retryable else None
 
 
 def _scrubbed(upstream: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
-    secrets = [(upstream.provider.key or "").strip()]
+    secrets = _secrets_of(upstream)
     return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in SAID_OF_AN_ERROR})
 
 

@@ -34,6 +34,7 @@ CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
 Price = Callable[[Usage | None, str | None], float | None]
 Accept = Callable[[Response], str | None]
+Beside = Callable[[], tuple[Usage | None, float | None]]
 
 
 def tool_loop(
@@ -45,15 +46,17 @@ def tool_loop(
     price: Price | None = None,
     elapsed: Callable[[], float] | None = None,
     accept: Accept | None = None,
+    beside: Beside | None = None,
 ) -> Loop:
     """Lead a conversation with tools to its end.
 
     Without `auto_tools` nothing is run: the run ends with the calls. `terminal_tool` names a tool whose call
     ends the run without being run. `price` says what a usage of a model costs, `elapsed` how many seconds
     have passed; both are asked for their budgets only. `accept` says what an answer, or the call that ends
-    the run, has to be mended in: the model reads it, and answers again.
+    the run, has to be mended in: the model reads it, and answers again. `beside` says what the calls have used
+    themselves since it was asked last, where they lead runs of their own.
     """
-    run = _Run(request, limits or LoopLimits(), price, elapsed, accept)
+    run = _Run(request, limits or LoopLimits(), price, elapsed, accept, beside)
     done = yield from run.steps(auto_tools=auto_tools, terminal_tool=terminal_tool)
     yield done
     return done
@@ -69,12 +72,14 @@ class _Run:
         price: Price | None,
         elapsed: Callable[[], float] | None,
         accept: Accept | None,
+        beside: Beside | None,
     ) -> None:
         self.request = request
         self.limits = limits
         self.price = price
         self.elapsed = elapsed
         self.accept = accept
+        self.beside = beside
         self.repairs = 0
         self.added: list[Message] = []
         self.response: Response | None = None
@@ -111,12 +116,12 @@ class _Run:
             if words is None:
                 return self._done("terminal", calls=waiting)
             others = [call for call in waiting if call.name != terminal_tool]
-            results: Any = (yield RunTools(others, self.turns - 1)) if others and auto_tools else []
+            results: Any = (yield self._tools(others)) if others and auto_tools else []
             ended = self._answer(calls, results, settled={id(one): failure(one, words) for one in finals})
             return ended if ended is not None or others else self._mending(words)
         if not auto_tools:
             return self._done("calls", calls=waiting)
-        results = (yield RunTools(waiting, self.turns - 1)) if waiting else []
+        results = (yield self._tools(waiting)) if waiting else []
         return self._answer(calls, results)
 
     def _to_mend(self) -> str | None:
@@ -176,6 +181,11 @@ class _Run:
         if limits.seconds is not None and self.elapsed is not None and (spent := self.elapsed()) >= limits.seconds:
             return self._done("budget", reason=f"{spent:.1f} of {limits.seconds:g} seconds have passed")
         return None
+
+    def _tools(self, calls: list[ToolCall]) -> RunTools:
+        """Say which calls are to be run, and what the runs that they may lead may use."""
+        cost = None if self.limits.cost is None else self.limits.cost - (self.cost or 0.0)
+        return RunTools(calls, self.turns - 1, self._left(), cost)
 
     def _left(self) -> int | None:
         """Give the tokens that may still be used."""
@@ -253,6 +263,7 @@ class _Run:
         """Put exactly one result for each call into the history, in their order; some are settled already."""
         if not calls:
             return None
+        self._count_beside()
         settled = settled or {}
         cancelled = results if isinstance(results, Cancelled) else None
         ran = [call for call in calls if call.runs and id(call) not in settled]
@@ -263,6 +274,13 @@ class _Run:
         if cancelled is not None:
             return self._done(cancelled.ending, reason=cancelled.reason)
         return self._progress(calls, ordered)
+
+    def _count_beside(self) -> None:
+        """Add what runs within this one have used."""
+        if self.beside is not None:
+            usage, cost = self.beside()
+            self.usage = add_usage(self.usage, usage)
+            self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
     def _progress(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Done | None:
         """End a run that goes around in a circle: the same calls have had the same results too often."""

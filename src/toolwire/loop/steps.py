@@ -60,10 +60,12 @@ class AskModel(Struct, frozen=True):
 
 
 class RunTools(Struct, frozen=True):
-    """Run these calls; send back their results."""
+    """Run these calls; send back their results. `tokens` and `cost` are what may still be used."""
 
     calls: list[ToolCall]
     turn: int
+    tokens: int | None = None
+    cost: float | None = None
 
 
 class Done(Struct, frozen=True):

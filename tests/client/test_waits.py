@@ -1,0 +1,89 @@
+"""How long a client waits, and what it takes for an answer: the rules that every request rests on."""
+
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from tests.client.faces import FACES, KEY, chat, lead
+from toolwire import Context, Error, Message, Tool, generate
+from toolwire.client.exchange import Retries, retry_after
+from toolwire.client.failures import AuthenticationFailed, ProviderError, ProviderUnavailable, RateLimited
+from toolwire.testing import Fail, Raw, simulate
+
+QUICK = Retries(attempts=3, base=0.01)
+
+
+WAITS: dict[str, float] = {
+    "0": 0.0,
+    "3": 3.0,
+    "0.5": 0.5,
+    "-1": 0.0,
+    "1e9": 0.0,
+    "999999999": 999_999_999.0,
+    "soon": 0.0,
+    "": 0.0,
+    "²": 0.0,
+    formatdate(1010, usegmt=True): 10.0,
+    formatdate(990, usegmt=True): 0.0,
+}
+
+
+@pytest.mark.parametrize("said", WAITS)
+def test_retry_after_is_read(said: str) -> None:
+    assert retry_after({"retry-after": said}, now=1000.0) == WAITS[said]
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("250", 0.25), ("-5", 0.0), ("x", 0.0), ("nan", 0.0)])
+def test_retry_after_in_milliseconds_comes_first(said: str, seconds: float) -> None:
+    assert retry_after({"retry-after-ms": said, "retry-after": "9"}) == seconds
+
+
+def test_no_wait_is_longer_than_allowed() -> None:
+    said = {"retry-after": "1000000000"}
+    with simulate([[Fail(Error("rate_limit", "Later."), headers=said)], ["Here."]]) as model:
+        led = lead("sync", "openai", model.url, "?", options={"retries": Retries(longest=0.05)})
+        assert led.done.content == "Here."
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("body", [b"", b'{"choices": [{"message": {"role": "assistant", "content": "Gone."}}]}'])
+def test_a_redirect_is_no_answer_and_is_not_followed(body: bytes, status: int, face: str) -> None:
+    moved = Raw(body, status, "application/json")
+    with simulate([[moved]]) as model:
+        with pytest.raises(ProviderError, match="redirected, and no redirect is followed") as found:
+            lead(face, "openai", model.url, "?", options={"retries": QUICK})
+        assert (found.value.status, len(model.requests)) == (status, 1)
+
+
+@pytest.mark.parametrize("header", ["x-request-id", "request-id"])
+def test_a_key_in_the_name_of_a_request_is_hidden(header: str) -> None:
+    failing = [[Fail(Error("authentication", "No."), headers={header: f"req-{KEY}"})]]
+    with simulate(failing) as model, pytest.raises(AuthenticationFailed) as found:
+        chat("sync", "openai", model.url, "?")
+    assert KEY not in str(found.value)
+    assert KEY not in repr(found.value.error)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, AuthenticationFailed), (429, RateLimited), (503, ProviderUnavailable)]
+)
+@pytest.mark.parametrize("face", FACES)
+def test_an_error_with_a_long_body_is_the_error_that_it_is(face: str, status: int, kind: Any) -> None:
+    long = Raw(b'{"error": {"message": "' + b"x" * 3_000_000 + b'"}}', status, "application/json")
+    with simulate(lambda _request, _turn: [long]) as model:
+        with pytest.raises(kind) as found:
+            lead(face, "openai", model.url, "?", options={"retries": QUICK})
+        assert found.value.status == status
+        assert len(model.requests) == (1 if status == 401 else 3)
+
+
+def test_of_two_tools_of_one_name_the_first_is_declared() -> None:
+    first, second = (Tool("look", words, {"type": "object", "properties": {}}) for words in ("first", "second"))
+    with simulate(["Done."]) as model:
+        where = {"base_url": model.url, "api_key": "k"}
+        generate(Context("", [Message("?")], [first]), "openai", "m", options=where, tools=[second, second])
+        asked = model.requests[0].request
+    assert asked is not None
+    assert [(tool.name, tool.description) for tool in asked.tools if isinstance(tool, Tool)] == [("look", "first")]
