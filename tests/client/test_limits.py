@@ -69,8 +69,8 @@ def first(names: tuple[str, ...]) -> list[Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_ends_within_its_seconds(case: str, name: str, face: str) -> None:
     script, shown = CASES[case]
-    if "thinking" in case and name == "ollama":
-        script = [[Pace(0.01), Thinking(text=LONG), "x"]]
+    if "thinking" in case and name == "openai-responses":
+        script = [[Pace(0.01), *[Thinking(text="hm")] * 400]]
     with simulate(["x"]) as model:
         lead(face, name, model.url, "a first request, so that all is loaded")
     with simulate(playing(script), strict=False) as model:

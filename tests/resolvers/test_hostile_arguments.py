@@ -140,9 +140,9 @@ def test_nothing_is_no_arguments(raw: str) -> None:  # row G6
     ids=["text", "keys", "key", "array"],
 )
 def test_large_arguments_take_bounded_time(make: Callable[[], Any]) -> None:  # row G7
-    begun = time.perf_counter()
+    begun = time.process_time()
     run(json.dumps({"x": make()}))
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 @pytest.mark.parametrize(
