@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import threading
+import time
 from typing import Any
 
 import pytest
 
 from tests.resolvers.test_execution import FACES, TOOLS, Face, awaited, call, echo
-from toolwire import AgentResolver, Cancel, Limits, Tool, aio, execute, session_tools, tool
+from toolwire import AgentResolver, Cancel, Limits, Tool, ToolCall, aio, approved, execute, session_tools, tool
 from toolwire.errors import InvalidField
+from toolwire.work.results import CallRecord, Ran
 from toolwire.work.threads import MAX_THREADS, TooManyThreads, in_thread
 
 
@@ -105,3 +107,47 @@ def test_threads_that_hang_are_bounded() -> None:  # row J4
         stack.callback(release.set)
         assert 0 < asyncio.run(main()) <= MAX_THREADS
     assert awaited([call(1, "echo", text="a")], TOOLS)[0].content == "a", "threads that ended are free again"
+
+
+@pytest.mark.parametrize("run", [execute, awaited], ids=["sync", "async"])
+def test_a_call_that_waits_for_approval_when_all_is_stopped_was_not_run(run: Face) -> None:
+    cancel, ran, told = Cancel(), list[str](), list[Ran]()
+
+    async def ask(_call: ToolCall, _preview: str) -> bool:
+        threading.Thread(target=cancel).start()
+        await asyncio.sleep(30)
+        return True
+
+    @tool
+    def act() -> str:
+        """Act."""
+        ran.append("act")
+        return "done"
+
+    resolver = approved(AgentResolver([act]), ask)
+    [result] = run([call(1, "act")], resolver, cancel=cancel, record=CallRecord(told.append))
+    assert result.content == "not run: nobody had approved it when everything was stopped"
+    assert [(one.ending, one.approval) for one in told] == [("cancelled", "unanswered")]
+    assert told[0].seconds < told[0].waited
+    assert ran == []
+
+
+def test_the_time_of_a_person_is_not_the_time_of_a_tool() -> None:
+    told = list[Ran]()
+
+    def ask(_call: ToolCall, _preview: str) -> bool:
+        time.sleep(0.2)
+        return True
+
+    @tool
+    def act() -> str:
+        """Act."""
+        time.sleep(0.02)
+        return "done"
+
+    resolver = approved(AgentResolver([act]), ask)
+    assert execute([call(1, "act")], resolver, record=CallRecord(told.append))[0].content == "done"
+    [one] = told
+    assert (one.ending, one.approval) == ("ok", "granted")
+    assert one.waited >= 0.2
+    assert 0.02 <= one.seconds < 0.2

@@ -25,7 +25,7 @@ from toolwire.resolvers.failures import rescuing
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, answer_of, failure, invalid
+from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, wait
 
 OUTPUT_LIMIT = 100_000
@@ -33,6 +33,7 @@ MAX_CALLS = 128
 MAX_PARALLEL = 16
 STOPPED = "cancelled before it was done; it may have run"
 UNBEGUN = "not run: everything was cancelled before"
+UNAPPROVED = "not run: nobody had approved it when everything was stopped"
 
 
 class Cancel:
@@ -219,7 +220,7 @@ def execute(
     plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
     if plain:
         return [run(working(job, resolve, context, record)) for job in jobs]
-    return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record)))
+    return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
 
 
 def limits_of(limits: Limits | None, said: dict[str, Any]) -> Limits:
@@ -254,7 +255,11 @@ async def aexecute(
     """Run calls without blocking the event loop; see `execute`."""
     limits = limits_of(limits, said)
     groups = groups_of(prepare_jobs(calls, resolve, tools, limits))
-    return await _run_groups(groups, _Running(resolve, context, limits, cancel, record))
+    return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody)))
+
+
+def _nobody(_ran: Ran) -> None:
+    """Keep nothing."""
 
 
 class _Running(Struct, frozen=True):
@@ -264,16 +269,15 @@ class _Running(Struct, frozen=True):
     context: Any
     limits: Limits
     cancel: Cancel | None
-    record: CallRecord | None
+    record: CallRecord
 
     def steps(self, job: Job) -> Work[ToolResult]:
         return working(job, self.resolve, self.context, self.record)
 
     def ended(self, job: Job, reason: str, ending: CallEnding) -> ToolResult:
         """Give the result of a call that was stopped."""
-        result = failure(job.call, reason)
-        if self.record is not None:
-            self.record.end(job.call, result, ending)
+        result = failure(job.call, UNAPPROVED if self.record.is_unapproved(job.call) else reason)
+        self.record.end(job.call, result, ending)
         return result
 
 

@@ -164,6 +164,7 @@ class Approved(Renamed):
             raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
         try:
             shown = yield Ask(self._shown, (call, context))
+            yield Emit(CallNote(approval="asked"))
             answer = yield Ask(self._ask, (call, shown))
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - who is asked may raise anything
             own = secrets_of(input_of(call), self.sensitive_fields_for(call.name))

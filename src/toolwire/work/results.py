@@ -28,7 +28,10 @@ CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown
 
 
 class CallNote(Struct, frozen=True):
-    """Emitted while a call is run, for whoever keeps a record of it; what is None is not said."""
+    """Emitted while a call is run, for whoever keeps a record of it; what is None is not said.
+
+    `approval` is `asked` while somebody is asked, then `granted` or `denied`; `unanswered` if nobody answered.
+    """
 
     ending: CallEnding | None = None
     approval: str | None = None
@@ -40,7 +43,10 @@ class SecretsWanted(Struct, frozen=True):
 
 
 class Ran(Struct, frozen=True):
-    """What became of a call: its result, how it ended, when it began (Unix time), how long it took."""
+    """What became of a call: its result, how it ended, when it began (Unix time), how long it took.
+
+    `waited` are the seconds until somebody had approved it; `seconds` are the tool's.
+    """
 
     call: ToolCall
     result: ToolResult
@@ -49,6 +55,30 @@ class Ran(Struct, frozen=True):
     seconds: float
     approval: str | None = None
     sandbox: str | None = None
+    waited: float = 0.0
+
+
+class _Begun:
+    """A call that runs: since when, what was noted of it, and how long it has waited for approval."""
+
+    def __init__(self) -> None:
+        self.started, self.begun = time.time(), time.monotonic()
+        self.notes: dict[str, Any] = {}
+        self.waited = 0.0
+        self._asked: float | None = None
+
+    def note(self, note: CallNote) -> None:
+        """Take a note."""
+        if note.approval is not None:
+            self.answered()
+            self._asked = time.monotonic() if note.approval == "asked" else None
+        self.notes.update({name: value for name, value in asdict(note).items() if value is not None})
+
+    def answered(self) -> None:
+        """Count the time since somebody was asked, if somebody was."""
+        if self._asked is not None:
+            self.waited += time.monotonic() - self._asked
+            self._asked = None
 
 
 class CallRecord:
@@ -57,17 +87,15 @@ class CallRecord:
     def __init__(self, tell: Callable[[Ran], None], secrets: Callable[[], Collection[str]] = tuple) -> None:
         self._tell = tell
         self._secrets = secrets
-        self._begun: dict[int, tuple[float, float]] = {}
-        self._notes: dict[int, dict[str, Any]] = {}
+        self._begun: dict[int, _Begun] = {}
 
     def keeping(self, call: ToolCall, steps: Work[ToolResult]) -> Work[ToolResult]:
         """Do the steps of a call, and keep what is said on the way."""
-        self._begun[id(call)] = time.time(), time.monotonic()
-        notes = self._notes[id(call)] = dict[str, Any]()
+        begun = self._begun[id(call)] = _Begun()
 
         def hear(event: Any) -> Work[Collection[str] | None]:
             if type(event) is CallNote:
-                notes.update({name: value for name, value in asdict(event).items() if value is not None})
+                begun.note(event)
             yield from ()
             return self._secrets() if type(event) is SecretsWanted else None
 
@@ -75,14 +103,21 @@ class CallRecord:
         self.end(call, result)
         return result
 
+    def is_unapproved(self, call: ToolCall) -> bool:
+        """Whether a call waits for somebody to approve it."""
+        begun = self._begun.get(id(call))
+        return begun is not None and begun.notes.get("approval") == "asked"
+
     def end(self, call: ToolCall, result: ToolResult, ending: CallEnding | None = None) -> None:
         """Report the end of a call; why it ended is what was noted of it, where nothing else is passed."""
-        started, begun = self._begun.pop(id(call), (time.time(), time.monotonic()))
-        notes = self._notes.pop(id(call), {})
-        seconds = max(0.0, time.monotonic() - begun)
-        usual: CallEnding = "error" if result.is_error else "ok"
+        begun = self._begun.pop(id(call), None) or _Begun()
+        notes, usual = begun.notes, "error" if result.is_error else "ok"
+        begun.answered()
+        if notes.get("approval") == "asked":
+            notes["approval"] = "unanswered"
         noted = notes.pop("ending", usual)
-        self._tell(Ran(call, result, ending or noted, started, seconds, **notes))
+        seconds = max(0.0, time.monotonic() - begun.begun - begun.waited)
+        self._tell(Ran(call, result, ending or noted, begun.started, seconds, waited=begun.waited, **notes))
 
 
 def failure(call: ToolCall, reason: str) -> ToolResult:
