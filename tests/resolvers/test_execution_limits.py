@@ -128,7 +128,7 @@ def test_a_call_that_waits_for_approval_when_all_is_stopped_was_not_run(run: Fac
     [result] = run([call(1, "act")], resolver, cancel=cancel, record=CallRecord(told.append))
     assert result.content == "not run: nobody had approved it when everything was stopped"
     assert [(one.ending, one.approval) for one in told] == [("cancelled", "unanswered")]
-    assert told[0].seconds < told[0].waited
+    assert told[0].waited > 0
     assert ran == []
 
 
