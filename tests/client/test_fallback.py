@@ -40,7 +40,7 @@ def test_a_call_in_the_text_is_run_and_its_fence_is_never_shown(name: str, face:
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_the_client_remembers_it_for_the_model(name: str, face: str) -> None:
+def test_what_one_conversation_did_changes_no_other_one(name: str, face: str) -> None:
     script = [[WORDS], ["One."], [Expect(last="again"), "Two."], ["Three."]]
 
     async def both(client: Any) -> None:
@@ -60,7 +60,7 @@ def test_the_client_remembers_it_for_the_model(name: str, face: str) -> None:
 
             asyncio.run(main())
     told = [bool(received.body.get("tools")) for received in model.requests]
-    assert told == [True, False, False, True]
+    assert told == [True, False, True, True]
 
 
 @pytest.mark.parametrize("name", DIALECTS)

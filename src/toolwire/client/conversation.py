@@ -35,6 +35,7 @@ from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, Secrecy, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.resolvers.failures import told as told_of
+from toolwire.text_tagged import look_of_call
 from toolwire.types import (
     Context,
     Error,
@@ -50,6 +51,7 @@ from toolwire.work.results import CallRecord, Ran
 from toolwire.work.waiting import Ask, Emit, Work, through
 
 logger = logging.getLogger("toolwire")
+NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 MODES = frozenset({"auto", "none", "required"})
 Tell = Callable[[Any], Any]
 Keep = Callable[[Done], None]
@@ -171,6 +173,8 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
     if above is not None:
         setup = replace(setup, limits=above.limited(setup.limits))
     check_price(setup.limits, setup.request.model)
+    # What this conversation shows of a model is this conversation's alone.
+    upstream = replace(upstream, in_text=set(upstream.in_text))
     account = Account(setup.limits, setup.cancel, above)
     loop = tool_loop(
         setup.request,
@@ -209,6 +213,7 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
         step = _with_losses(loop.send(outcome), losses, sent)
     if setup.sweep is not None:
         step = replace(step, losses=(*step.losses, *setup.sweep.cut.losses))
+    step = _with_hint(setup, step)
     done = _finished(setup, step, keep, above)
     yield from _ending(setup, step, done, listener)
     return done
@@ -317,6 +322,14 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
     for result in results:
         yield Emit(result)
     return results  # type: ignore[no-any-return]
+
+
+def _with_hint(setup: RunSetup, done: Done) -> Done:
+    """Say of an answer that looks like a call, and was not taken for one, that it does."""
+    looks = look_of_call(done.message.text) if done.ending == "answer" and setup.request.tools else None
+    if looks is None:
+        return done
+    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {NOT_TAKEN}")
 
 
 def _nobody(call: Any) -> Any:

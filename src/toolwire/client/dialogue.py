@@ -116,7 +116,7 @@ class Dialogue:
         choice = request.tool_choice
         if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
             return (yield from _insisting(upstream, request))
-        outcome = yield from exchanging(upstream, request)
+        outcome = yield from exchanging(replace(upstream, in_text=set()), request)
         if isinstance(outcome, Error):
             raise exception_of(outcome, self.provider.name)
         return outcome

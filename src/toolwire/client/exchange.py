@@ -5,7 +5,8 @@ Rules of this file:
   often than said. `Retry-After` counts, up to a limit.
 - A stream is read by its decoder; an error inside of it is an error as well. What had come of an answer that
   broke off is kept, beside its error.
-- A model that writes its calls into its text is told of its tools there from then on, by the same client.
+- A model that writes its calls into its text is told of its tools there from then on, in the same conversation. A
+  block that repeats what the model was given is a quotation, and no call.
 - An answer has a bound: one that goes on and on is given up, and not asked for again.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
@@ -27,7 +28,7 @@ from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
-from toolwire.text_tagged import calls_in_text, over
+from toolwire.text_tagged import calls_in_text, over, texts_given
 from toolwire.types import (
     CallDelta,
     ChoiceEnd,
@@ -92,8 +93,8 @@ class Upstream(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
-    are the models that did, and `readers` the forms that are read besides the protocol. `extra` is in each
-    body, where the request itself says nothing.
+    are the models that did in this conversation, and `readers` the forms that are read besides the protocol.
+    `extra` is in each body, where the request itself says nothing.
     """
 
     provider: Provider
@@ -185,7 +186,12 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
     if native and not (upstream.fallback and tools):
         return upstream
-    return replace(upstream, dialect=over(upstream.dialect, tools, readers=upstream.readers, native=native))
+    return replace(upstream, dialect=_reading_text(upstream, request, tools, native=native))
+
+
+def _reading_text(upstream: Upstream, request: Request, tools: list[Tool], *, native: bool) -> Any:
+    given = texts_given(request)
+    return over(upstream.dialect, tools, readers=upstream.readers, native=native, given=given)
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:

@@ -2,7 +2,8 @@
 
 Rules of this package:
 - Only the text of the present answer is read, and only for tools that were offered. Text in results, in a
-  user's messages and in a history is never a call, and neither is what stands in code, comments or thoughts.
+  user's messages and in a history is never a call, and neither is what stands in code, comments or thoughts. A block
+  that repeats what the model was given is a quotation.
 - A block that is no call is an error that says why; it never takes the good calls of its answer with it.
 - The same text gives the same calls and ids, however it was cut.
 """
@@ -10,7 +11,9 @@ Rules of this package:
 from toolwire.text_tagged.calls import CallError, Parsed
 from toolwire.text_tagged.dialect import TextTagged, over
 from toolwire.text_tagged.forms import READERS
+from toolwire.text_tagged.looks import look_of_call
 from toolwire.text_tagged.prompting import augment_system_prompt
+from toolwire.text_tagged.quoting import texts_given
 from toolwire.text_tagged.reading import parse, parse_or_raise
 from toolwire.text_tagged.weaving import calls_in_text
 
@@ -21,7 +24,9 @@ __all__ = [
     "TextTagged",
     "augment_system_prompt",
     "calls_in_text",
+    "look_of_call",
     "over",
     "parse",
     "parse_or_raise",
+    "texts_given",
 ]

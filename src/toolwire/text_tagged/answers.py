@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import CUT, wants_calls
 from toolwire.encoding.ledger import form_of, made_by
 from toolwire.text_tagged.calls import Answer, Offer
+from toolwire.text_tagged.quoting import Given
 from toolwire.text_tagged.reading import scanner_for
 from toolwire.text_tagged.scanner import Block, Scanner, scan
 from toolwire.text_tagged.weaving import WORDED, Weaver, call_of, says_more, split
@@ -18,17 +19,23 @@ from toolwire.types import Choice, Message, Opaque, Part, Response, Text, ToolCa
 
 
 class Reading:
-    """How answers are read: what was offered, in which forms, and whether the wire may bring calls itself."""
+    """How answers are read: what was offered, in which forms, whether the wire may bring calls itself.
 
-    def __init__(self, dialect: str, offer: Offer | None, readers: tuple[str, ...], *, native: bool) -> None:
+    `given` is what the model was given: a block that stands there is a quotation.
+    """
+
+    def __init__(
+        self, dialect: str, offer: Offer | None, readers: tuple[str, ...], *, native: bool, given: Given | None = None
+    ) -> None:
         self.dialect = dialect
+        self.given = given
         self.offer = offer
         self.readers = readers
         self.native = native
 
     def scanner(self) -> Scanner:
         """Give a scanner for one text."""
-        return scanner_for(self.offer, self.readers)
+        return scanner_for(self.offer, self.readers, self.given)
 
     def answer(self, response: Response, place: int) -> Answer:
         """Give what counts the calls of one answer."""

@@ -14,6 +14,7 @@ from toolwire.encoding.marks import Wire
 from toolwire.text_tagged.answers import Reading, write
 from toolwire.text_tagged.calls import offer_of
 from toolwire.text_tagged.forms import forms_of
+from toolwire.text_tagged.quoting import Given
 from toolwire.text_tagged.requests import Telling, mark
 from toolwire.text_tagged.stream_decoder import Decoder
 from toolwire.text_tagged.stream_encoder import Encoder
@@ -32,6 +33,7 @@ class TextTagged:
         *,
         native: bool,
         compact: bool,
+        given: Given | None,
     ) -> None:
         offer, asked = offer_of(tools), tuple(readers)
         self.DIALECT = inner.DIALECT
@@ -43,7 +45,7 @@ class TextTagged:
         self._compact = compact
         self._forms = forms_of(asked) if offer is None or offer else ()
         self._wire = Wire(inner.DIALECT)
-        self._reading = Reading(inner.DIALECT, offer, asked, native=native)
+        self._reading = Reading(inner.DIALECT, offer, asked, native=native, given=given)
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; its texts are texts, whatever stands in them."""
@@ -88,11 +90,13 @@ def over(
     readers: Iterable[str] = (),
     native: bool = False,
     compact: bool = False,
+    given: Iterable[str] = (),
 ) -> TextTagged:
     """Give a dialect for a model that calls in its text, over the wire of another one.
 
     Only calls of `tools` are read; without them, those of any name. `readers` name the forms that are read
     besides the protocol. With `native`, everything is written in the wire's own way, and what the model says
-    in its text instead is read all the same. `compact` tells each tool in one line.
+    in its text instead is read all the same. `compact` tells each tool in one line. `given` are the texts that the
+    model was given (`texts_given(request)`): a block that stands there is a quotation, and no call.
     """
-    return TextTagged(dialect(wire), tools, readers, native=native, compact=compact)
+    return TextTagged(dialect(wire), tools, readers, native=native, compact=compact, given=Given(given))

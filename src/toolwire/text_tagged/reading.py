@@ -25,6 +25,7 @@ from toolwire.text_tagged.calls import (
     read_object,
 )
 from toolwire.text_tagged.forms import FUNCTION, FUNCTION_END, forms_of
+from toolwire.text_tagged.quoting import Given
 from toolwire.text_tagged.scanner import Block, Scanner, scan
 from toolwire.types import ToolCall
 from toolwire.wire.arguments import parse_arguments
@@ -112,11 +113,12 @@ def _value_of(text: str, kind: Any) -> Any:
         return text
 
 
-def scanner_for(offer: Offer | None, readers: Iterable[str] = ()) -> Scanner:
+def scanner_for(offer: Offer | None, readers: Iterable[str] = (), given: Given | None = None) -> Scanner:
     """Give what finds blocks in a text; without a tool that could be called, it finds none."""
     if offer is not None and not offer:
         return Scanner(())
-    return Scanner(forms_of(readers), partial(_is_call, offer))
+    is_quoted = (lambda _text: False) if given is None else given.has
+    return Scanner(forms_of(readers), partial(_is_call, offer), is_quoted)
 
 
 def _is_call(offer: Offer | None, text: str) -> bool:
@@ -133,26 +135,34 @@ def parse(
     seed: str = "",
     limit: int = MAX_CALLS,
     whole: bool = True,
+    given: Iterable[str] = (),
 ) -> Parsed:
-    """Read the calls in an answer's text: those of these tools, or of any where none are given.
+    """Read the calls in an answer's text: those of these tools, or of any where none are passed.
 
     `readers` name the forms that are read besides the protocol. `seed` keeps the ids apart that are made for
-    equal calls of different answers. An answer that was cut off is not `whole`.
+    equal calls of different answers. An answer that was cut off is not `whole`. `given` are the texts that the model
+    was given: a block that stands there is a quotation, and no call.
     """
     if text is not None and type(text) is not str:
         raise InvalidField("text", f"must be a text, not {type(text).__name__}", path="text_tagged.parse")
     offer = offer_of(tools)
-    return read_text(text or "", Answer(offer, seed, limit), offer, readers, whole=whole)
+    return read_text(text or "", Answer(offer, seed, limit), offer, readers, whole=whole, given=Given(given))
 
 
 def read_text(
-    text: str, answer: Answer, offer: Offer | None, readers: Iterable[str] = (), *, whole: bool = True
+    text: str,
+    answer: Answer,
+    offer: Offer | None,
+    readers: Iterable[str] = (),
+    *,
+    whole: bool = True,
+    given: Given | None = None,
 ) -> Parsed:
     """Read the calls of a text that is part of an answer."""
     calls: list[ToolCall] = []
     errors: list[CallError] = []
     words: list[str] = []
-    for item in scan(text, scanner_for(offer, readers), whole=whole):
+    for item in scan(text, scanner_for(offer, readers, given), whole=whole):
         if type(item) is str:
             words.append(item)
             continue

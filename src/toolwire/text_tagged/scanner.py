@@ -38,12 +38,21 @@ def _never(_text: str) -> bool:
 
 
 class Scanner:
-    """Takes a text in pieces. `is_call` says of a whole text whether it is a call, where a form asks that."""
+    """Takes a text in pieces. `is_call` says of a whole text whether it is a call, where a form asks that.
 
-    def __init__(self, forms: Sequence[Form] = PROTOCOL, is_call: Callable[[str], bool] = _never) -> None:
+    `is_quoted` says of a block that the model was given it: then it is words.
+    """
+
+    def __init__(
+        self,
+        forms: Sequence[Form] = PROTOCOL,
+        is_call: Callable[[str], bool] = _never,
+        is_quoted: Callable[[str], bool] = _never,
+    ) -> None:
         self._forms = [form for form in forms if not form.alone]
         self._alone = [form for form in forms if form.alone]
         self._is_call = is_call
+        self._is_quoted = is_quoted
         self._zone: Zone | None = None
         self._form: Form | None = None
         self._lines: list[str] = []
@@ -178,18 +187,22 @@ class Scanner:
         """Read a text that may be a call as a whole; if it is none, what it holds may be."""
         text = "".join([*self._lines, *self._line])
         self._form, self._lines = None, []
-        if whole and self._is_call(text):
+        if whole and self._is_call(text) and not self._is_quoted(text):
             self._found.append(Block("bare_json", text, text))
             return
-        inner = Scanner(self._forms)
+        inner = Scanner(self._forms, is_quoted=self._is_quoted)
         self._found = inner.feed(text)
         self._found = join([*self._found, *inner.close(whole=whole)])
 
     def _tell_pending(self, tail: str) -> None:
-        if self._pending is not None:
-            self._tell_words()
-            self._found.append(self._pending._replace(text=self._pending.text + tail))
-            self._pending = None
+        if self._pending is None:
+            return
+        block, self._pending = self._pending._replace(text=self._pending.text + tail), None
+        if self._is_quoted(block.text):
+            self._words.append(block.text)
+            return
+        self._tell_words()
+        self._found.append(block)
 
     def _say(self, text: str) -> None:
         """Show words; the blank lines before them are shown too, unless they follow a block."""

@@ -26,6 +26,7 @@ from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
 from toolwire.text_tagged import native
 from toolwire.text_tagged.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of
+from toolwire.text_tagged.quoting import Given
 from toolwire.text_tagged.reading import read_text
 from toolwire.text_tagged.weaving import calls_in_text
 from toolwire.types import Message, Response, Text, ToolCall
@@ -42,11 +43,13 @@ def extract(
     readers: Iterable[str] = (),
     seed: str | None = None,
     limit: int = MAX_CALLS,
+    given: Iterable[str] = (),
 ) -> Parsed:
     """Give the calls of an answer; `protocol` says how they were read, and so whether the model fell back.
 
     `capabilities` is a map, or a value with the attribute `native_tool_calls`. `readers` name the forms that
-    are read in the text besides the protocol.
+    are read in the text besides the protocol. `given` are the texts that the model was given: a block that stands
+    there is a quotation, and no call.
     """
     message, key, cut = _message_of(response)
     if message.role != "assistant":
@@ -55,7 +58,7 @@ def extract(
     own = native.parse(response, offered, seed=seed, limit=limit)
     if own.calls or own.errors:
         return replace(own, protocol="text_tagged") if calls_in_text(message) else own
-    found = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit)
+    found = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit, given=Given(given))
     return own if _has(capabilities, CAPABILITY) and not (found.calls or found.errors) else found
 
 
@@ -80,14 +83,21 @@ def _message_of(response: Any) -> tuple[Message, str, bool]:
 
 
 def _read_texts(
-    message: Message, tools: list[Any] | None, readers: Sequence[str], *, cut: bool, seed: str, limit: int
+    message: Message,
+    tools: list[Any] | None,
+    readers: Sequence[str],
+    *,
+    cut: bool,
+    seed: str,
+    limit: int,
+    given: Given,
 ) -> Parsed:
     """Read each text of a message on its own; the last one may have been cut off."""
     offer = offer_of(tools)
     answer = Answer(offer, seed, limit)
     parts = message.parts
     read = [
-        read_text(part.text, answer, offer, readers, whole=not (cut and place == len(parts) - 1))
+        read_text(part.text, answer, offer, readers, whole=not (cut and place == len(parts) - 1), given=given)
         for place, part in enumerate(parts)
         if type(part) is Text
     ]
