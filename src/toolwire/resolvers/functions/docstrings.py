@@ -55,7 +55,7 @@ def read_docstring(text: str | None) -> Docstring:
     """Read a docstring of any of the three styles."""
     clean = _clean(text or "")
     style, lines = max(
-        ((style, mark(clean.splitlines())) for style, mark in STYLES.items()),
+        ((style, _marked(clean.splitlines(), heading)) for style, heading in STYLES.items()),
         key=lambda found: _weight(found[1]),
     )
     prose = "\n".join(line.text for line in lines if not line.section)
@@ -134,56 +134,50 @@ def _words(text: str | None) -> str:
     return inspect.cleandoc(text).strip() if text else ""
 
 
-def _outside_code(lines: list[str]) -> Iterator[tuple[int, str, bool]]:
-    """Give each line with whether it may be a heading: in a fenced block none is."""
-    fenced = False
+def _marked(lines: list[str], heading: "Heading") -> list[_Line]:
+    """Mark the lines with their sections; in a fenced block there is no heading."""
+    marked, section, fenced = [], "", False
     for number, line in enumerate(lines):
         fence = FENCE.match(line) is not None
-        yield number, line, not fenced and not fence
+        begins = heading(lines, number, not fenced and not fence)
+        section = section if begins is None else begins
+        marked.append(_Line(line, section, bool(begins)))
         fenced ^= fence
-
-
-def _google(lines: list[str]) -> list[_Line]:
-    """Mark sections: a heading with a colon, and what is indented under it."""
-    marked, section = [], ""
-    for number, line, free in _outside_code(lines):
-        heading = GOOGLE.match(line) if free else None
-        name = heading["name"].lower() if heading else ""
-        below = next(filter(str.strip, lines[number + 1 :]), "") if name in HEADINGS else ""
-        heads = below[:1].isspace()
-        if line and not line[0].isspace():
-            section = name if heads else ""
-        marked.append(_Line(line, section, heads))
     return marked
 
 
-def _numpy(lines: list[str]) -> list[_Line]:
-    """Mark sections: an underlined heading, and what follows to the next one."""
-    marked, section = [], ""
-    for number, line, free in _outside_code(lines):
-        below = next(iter(lines[number + 1 : number + 2]), "")
-        heads = free and bool(line.strip()) and UNDERLINE.match(below) is not None
-        if heads:
-            section = name if (name := line.strip().lower()) in UNDERLINED else ""
-        marked.append(_Line(line, section, heads and bool(section)))
-    return marked
+# What begins with a line, which is free or in a block of code: a section, prose (""), or nothing new.
+Heading = Callable[[list[str], int, bool], str | None]
 
 
-def _sphinx(lines: list[str]) -> list[_Line]:
-    """Mark fields, with what is indented under them or follows at once."""
-    marked, section = [], ""
-    for number, line, free in _outside_code(lines):
-        field = FIELD.match(line) if free else None
-        if field:
-            section = field["name"]
-        elif line and not line[0].isspace() and number and not lines[number - 1].strip():
-            section = ""
-        marked.append(_Line(line, section, field is not None))
-    return marked
+def _google(lines: list[str], number: int, free: bool) -> str | None:
+    """Find a heading with a colon, and something indented under it."""
+    line = lines[number]
+    if not line or line[0].isspace():
+        return None
+    heading = GOOGLE.match(line) if free else None
+    name = heading["name"].lower() if heading else ""
+    below = next(filter(str.strip, lines[number + 1 :]), "") if name in HEADINGS else ""
+    return name if below[:1].isspace() else ""
 
 
-STYLES: dict[str, Callable[[list[str]], list[_Line]]] = {
-    "google": _google,
-    "numpy": _numpy,
-    "sphinx": _sphinx,
-}
+def _numpy(lines: list[str], number: int, free: bool) -> str | None:
+    """Find an underlined heading."""
+    name = lines[number].strip().lower()
+    below = next(iter(lines[number + 1 : number + 2]), "")
+    if not free or not name or not UNDERLINE.match(below):
+        return None
+    return name if name in UNDERLINED else ""
+
+
+def _sphinx(lines: list[str], number: int, free: bool) -> str | None:
+    """Find a field; to it belongs what is indented under it or follows at once."""
+    line = lines[number]
+    field = FIELD.match(line) if free else None
+    if field:
+        return field["name"]
+    ends = line and not line[0].isspace() and number and not lines[number - 1].strip()
+    return "" if ends else None
+
+
+STYLES: dict[str, Heading] = {"google": _google, "numpy": _numpy, "sphinx": _sphinx}
