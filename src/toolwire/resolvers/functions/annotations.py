@@ -16,6 +16,7 @@ import re
 import typing
 from collections import OrderedDict, abc, defaultdict, deque
 from collections.abc import Callable
+from decimal import Decimal
 from enum import Enum
 from functools import partial
 from pathlib import Path, PurePath
@@ -45,6 +46,7 @@ from toolwire.resolvers.functions.json_types import (
     places_reader,
     read_text,
     union_of,
+    wrong,
 )
 from toolwire.resolvers.functions.walk import Namespace, Walk, namespace_of_module
 
@@ -111,6 +113,8 @@ def _refuse(annotation: Any, walk: Walk) -> JsonType:
 
 def _class(annotation: Any, walk: Walk) -> JsonType:
     origin = get_origin(annotation) or annotation
+    if origin is Decimal:
+        return _DECIMAL
     if (text := _written_as_text(origin)) is not None:
         return text
     if foreign.is_pydantic(annotation):
@@ -148,15 +152,34 @@ def _written_as_text(kind: type) -> JsonType | None:
     def read(value: Any) -> Any:
         text = read_text(value)
         try:
-            return convert(text, make, dec_hook=_made_of)
+            return convert(text, make, dec_hook=lambda kind, text: kind(text))
         except (ValidationError, ValueError, ArithmeticError):
             raise UnreadableValue(f"must be {expected}") from None
 
     return of_kind("string", read, plain=False, **keywords)
 
 
-def _made_of(kind: type, text: Any) -> Any:
-    return kind(text)
+def _read_decimal(value: Any) -> Decimal:
+    if isinstance(value, str):
+        try:
+            number = Decimal(value)
+        except ArithmeticError:
+            number = Decimal("nan")
+        if not number.is_finite():
+            raise UnreadableValue("must be a decimal number such as 12.50")
+        return number
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Decimal(int(value))
+    if isinstance(value, float) and math.isfinite(value):
+        return Decimal(repr(value))
+    raise wrong("a finite number", value)
+
+
+_DECIMALS = (
+    JsonType({"type": "number"}, _read_decimal, NUMBERS, plain=False),
+    of_kind("string", _read_decimal, plain=False),
+)
+_DECIMAL = JsonType({"anyOf": [one.schema for one in _DECIMALS]}, _read_decimal, NUMBERS | {"string"}, False, _DECIMALS)
 
 
 def _enumeration(kind: type[Enum], walk: Walk) -> JsonType:

@@ -58,18 +58,18 @@ def class_of_fields(annotation: Any, walk: Walk) -> JsonType:
 
 
 def _build(annotation: Any, kind: Any, walk: Walk) -> JsonType:
-    said = walk.docstring(kind)
+    docstring = walk.docstring(kind)
     hints = hints_of_class(kind, get_args(annotation), walk.namespace)
-    members = [(field, _type_of_field(field, said, walk)) for field in _fields_of(kind, hints, walk)]
+    members = [(field, _type_of_field(field, docstring, walk)) for field in _fields_of(kind, hints, walk)]
     required = [field.key for field, _ in members if field.default is NODEFAULT and field.factory is None]
-    described: Schema = {"description": said.description} if said.description else {}
+    described: Schema = {"description": docstring.description} if docstring.description else {}
     config = getattr(kind, "__struct_config__", None)
     if issubclass(kind, tuple) or (config is not None and config.array_like):
         return _array(kind, members, len(required), described)
     return _object(kind, members, required, described, walk)
 
 
-def _type_of_field(field: _Field, said: Docstring, walk: Walk) -> JsonType:
+def _type_of_field(field: _Field, docstring: Docstring, walk: Walk) -> JsonType:
     """Give the type of a field; its schema has its default and what the docstring says of it."""
     hint, namespace = field.hint
     if field.name is None:
@@ -78,7 +78,7 @@ def _type_of_field(field: _Field, said: Docstring, walk: Walk) -> JsonType:
     default = default_in(field.default, field.factory)
     if default == {"default": None}:
         made = nullable(made, walk.definitions)
-    words = {"description": said.parameters[field.name]} if field.name in said.parameters else {}
+    words = {"description": docstring.parameters[field.name]} if field.name in docstring.parameters else {}
     return replace(made, schema=words | made.schema | default)
 
 
@@ -101,9 +101,8 @@ def _object(kind: Any, members: _Members, required: list[str], described: Schema
     def refuse(_value: Any) -> Any:
         raise UnreadableValue(f"is no field of {kind.__name__}; it has {known or 'none'}")
 
-    make = _making(dict if issubclass(kind, dict) else kind, kind.__name__)
     readers = {field.key: (field.name, one.read) for field, one in members}
-    read = object_reader(readers, (read_text, others.read if others else refuse), required, make)
+    read = object_reader(readers, (read_text, others.read if others else refuse), required, _making(kind, members))
     schema: Schema = {"properties": {field.key: one.schema for field, one in members}}
     schema |= {"required": required} if required else {}
     closing = others.schema if others else False
@@ -112,7 +111,7 @@ def _object(kind: Any, members: _Members, required: list[str], described: Schema
 
 def _array(kind: Any, members: _Members, least: int, described: Schema) -> JsonType:
     """Give the type of a class that is an array in JSON, each place titled with the name of its field."""
-    make, names = _making(kind, kind.__name__), [field.name for field, _ in members]
+    make, names = _making(kind, members), [field.name for field, _ in members]
     read = places_reader(
         [one.read for _, one in members], least, lambda values: make(dict(zip(names, values, strict=False)))
     )
@@ -121,11 +120,14 @@ def _array(kind: Any, members: _Members, least: int, described: Schema) -> JsonT
     return of_kind("array", read, plain=False, **places, minItems=least, maxItems=len(members), **described)
 
 
-def _making(make: Any, name: str) -> Callable[[dict[Any, Any]], Any]:
+def _making(kind: Any, members: _Members) -> Callable[[dict[Any, Any]], Any]:
     """Make the object of its fields, without the tag."""
+    make, name = (dict if issubclass(kind, dict) else kind), kind.__name__
+    tagged = any(field.name is None for field, _ in members)
 
     def made(fields: dict[Any, Any]) -> Any:
-        fields.pop(None, None)
+        if tagged:
+            del fields[None]
         try:
             return make(**fields)
         except Exception as problem:

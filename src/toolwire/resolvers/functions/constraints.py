@@ -30,7 +30,7 @@ from toolwire.resolvers.functions.json_types import (
 from toolwire.resolvers.functions.walk import Walk
 
 
-class Constraint(Struct, frozen=True):
+class _Constraint(Struct, frozen=True):
     """What is asked of a value: the check in Python, the words, the keyword for each kind of JSON."""
 
     name: str
@@ -54,10 +54,10 @@ _CONSTRAINTS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
 _LENGTH_OF = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
-def annotated(of: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
+def annotated(made: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
     """Give the type of Annotated."""
-    constraints: list[Constraint] = []
-    predicates: list[Constraint] = []
+    constraints: list[_Constraint] = []
+    predicates: list[_Constraint] = []
     notes: Schema = {}
     for item in _opened(metadata):
         if isinstance(item, str):
@@ -71,13 +71,13 @@ def annotated(of: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
             if callable(getattr(item, "func", None)) and _is_of(item, "annotated_types"):
                 predicates.append(_predicate(item.func))
     for constraint in constraints:
-        limited = _limited(of, constraint, walk)
+        limited = _limited(made, constraint, walk)
         if limited is None:
-            raise walk.refuse(f"{constraint.name} says nothing of {of.schema.get('type', 'this')}")
-        of = limited
+            raise walk.refuse(f"{constraint.name} says nothing of {made.schema.get('type', 'this')}")
+        made = limited
     for predicate in predicates:
-        of = replace(of, read=_checked(of.read, predicate))
-    return replace(of, schema={**of.schema, **notes}) if notes else of
+        made = replace(made, read=_checked(made.read, predicate))
+    return replace(made, schema=made.schema | notes) if notes else made
 
 
 def _is_of(item: Any, package: str) -> bool:
@@ -107,7 +107,7 @@ def _notes_in(item: Any) -> Schema:
     return notes
 
 
-def _constraints_in(item: Any, walk: Walk) -> Iterator[Constraint]:
+def _constraints_in(item: Any, walk: Walk) -> Iterator[_Constraint]:
     if type(item).__name__ == "Timezone":
         yield _constraint("tz", item.tz is not None, walk)
         return
@@ -117,7 +117,7 @@ def _constraints_in(item: Any, walk: Walk) -> Iterator[Constraint]:
             yield _constraint(name, value, walk)
 
 
-def _constraint(name: str, value: Any, walk: Walk) -> Constraint:
+def _constraint(name: str, value: Any, walk: Walk) -> _Constraint:
     keyword, check, words = _CONSTRAINTS[name]
     shown, keywords = value, {}
     match name:
@@ -136,7 +136,7 @@ def _constraint(name: str, value: Any, walk: Walk) -> Constraint:
             shown = "with" if value else "without"
         case _:
             keywords = _for_numbers(keyword, value, walk)
-    return Constraint(name, lambda made: check(made, value), words.format(shown), keywords)
+    return _Constraint(name, lambda made: check(made, value), words.format(shown), keywords)
 
 
 def _for_numbers(keyword: str, value: Any, walk: Walk) -> dict[str, tuple[str, Any]]:
@@ -150,31 +150,30 @@ def _for_numbers(keyword: str, value: Any, walk: Walk) -> dict[str, tuple[str, A
     return dict.fromkeys(NUMBERS, (keyword, value))
 
 
-def _predicate(condition: Any) -> Constraint:
+def _predicate(condition: Any) -> _Constraint:
     negated = type(condition).__name__ == "Not"
     name = getattr(condition.func if negated else condition, "__name__", "its condition")
     words = f"what {name} is {'false' if negated else 'true'} of"
-    return Constraint(name, lambda made: bool(condition(made)), words)
+    return _Constraint(name, lambda made: bool(condition(made)), words)
 
 
-def _limited(of: JsonType, constraint: Constraint, walk: Walk) -> JsonType | None:
+def _limited(one: JsonType, constraint: _Constraint, walk: Walk) -> JsonType | None:
     """Put the constraint on a type; nothing if it cannot apply."""
-    if of.alternatives:
-        limited = [_limited(one, constraint, walk) for one in of.alternatives]
+    if one.alternatives:
+        limited = [_limited(alternative, constraint, walk) for alternative in one.alternatives]
         if not any(limited):
             return None
-        pairs = zip(limited, of.alternatives, strict=True)
-        return union_of([one or before for one, before in pairs], walk.definitions)
-    kinds = of.kinds if of.plain else of.kinds & NUMBERS
+        pairs = zip(limited, one.alternatives, strict=True)
+        return union_of([after or before for after, before in pairs], walk.definitions)
+    kinds = one.kinds if one.plain else one.kinds & NUMBERS
     keywords = dict(constraint.keywords[kind] for kind in sorted(kinds) if kind in constraint.keywords)
-    if keywords:
-        of = replace(of, schema={**of.schema, **keywords})
-    elif of.plain or of.kinds <= {"null", "boolean"}:
+    if not keywords and (one.plain or one.kinds <= {"null", "boolean"}):
         return None
-    return of if of.plain else replace(of, read=_checked(of.read, constraint))
+    read = one.read if one.plain else _checked(one.read, constraint)
+    return replace(one, schema=one.schema | keywords, read=read)
 
 
-def _checked(read: Read, constraint: Constraint) -> Read:
+def _checked(read: Read, constraint: _Constraint) -> Read:
     def read_checked(value: Any) -> Any:
         made = read(value)
         try:

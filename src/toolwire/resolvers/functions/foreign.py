@@ -57,9 +57,12 @@ def beside(metadata: Sequence[Any]) -> list[Any]:
 
 def pydantic_type(annotation: Any, walk: Walk) -> JsonType:
     """Give the type of what pydantic writes and reads."""
+    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - it is imported already, or not used
+
+    untitled = type("Untitled", (GenerateJsonSchema,), {"field_title_should_be_set": lambda _self, _schema: False})
     try:
         adapter = sys.modules["pydantic"].TypeAdapter(annotation)
-        whole = adapter.json_schema(schema_generator=_untitled(), mode="validation")
+        whole = adapter.json_schema(schema_generator=untitled, mode="validation")
     except Exception as problem:
         raise walk.refuse(f"pydantic has no JSON Schema for {annotation!r}: {problem}") from problem
     definitions = whole.pop("$defs", {})
@@ -69,23 +72,12 @@ def pydantic_type(annotation: Any, walk: Walk) -> JsonType:
         name = plain_name(annotation.__name__)
         definitions[name] = whole
         whole = {"$ref": PREFIX + name}
-    untitled = {
+    bodies = {
         name: {key: value for key, value in body.items() if key != "title" or plain_name(str(value)) != name}
         for name, body in definitions.items()
     }
-    schema: Schema = renamed(whole, walk.definitions.adopt(untitled))
+    schema: Schema = renamed(whole, walk.definitions.adopt(bodies))
     return JsonType(schema, _reading(adapter), NUMBERS if kind == "number" else kinds, plain=False)
-
-
-def _untitled() -> type:
-    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - it is imported already, or not used
-
-    class Untitled(GenerateJsonSchema):
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            del schema
-            return False
-
-    return Untitled
 
 
 def _reading(adapter: Any) -> Any:

@@ -14,10 +14,8 @@ Rules of this file:
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from enum import Enum
 from functools import partial
 from pathlib import PurePath
@@ -33,15 +31,22 @@ from toolwire.wire.arguments import kind_of
 Schema = dict[str, Any]
 Read = Callable[[Any], Any]
 
+_WORDS = {
+    "null": "null",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
+}
+_KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+KINDS = frozenset(_WORDS)
 NUMBERS = frozenset({"integer", "number"})
-KINDS = NUMBERS | {"null", "boolean", "string", "array", "object"}
 PREFIX = "#/$defs/"
 _UNSAYABLE = re.compile(r"[^a-zA-Z0-9.\-_]")
 NOTES = ("title", "description", "examples", "deprecated")
-_KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _STEPS = 100_000
-_WORDS = {"null": "null", "boolean": "a boolean", "integer": "an integer", "number": "a number", "string": "a string"}
-_WORDS |= {"array": "an array", "object": "an object"}
 # Nothing is called to find a default out, but the factories that always give the same empty value.
 _FACTORIES = frozenset({list, dict, set, frozenset, tuple, str, int, float, bool, bytes})
 
@@ -158,40 +163,18 @@ def _read_number(value: Any) -> float:
     return number if number == value else value
 
 
-def _read_decimal(value: Any) -> Decimal:
-    if isinstance(value, str):
-        try:
-            number = Decimal(value)
-        except ArithmeticError:
-            number = Decimal("nan")
-        if not number.is_finite():
-            raise UnreadableValue("must be a decimal number such as 12.50")
-        return number
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Decimal(int(value))
-    if isinstance(value, float) and math.isfinite(value):
-        return Decimal(repr(value))
-    raise wrong("a finite number", value)
-
-
 read_text = _reading(str, "a string")
-NULL = of_kind("null", _reading(NoneType, "null"))
+_NULL = of_kind("null", _reading(NoneType, "null"))
 TEXT = of_kind("string", read_text)
 _ANYTHING = JsonType({}, copied)
-_DECIMALS = (
-    JsonType({"type": "number"}, _read_decimal, NUMBERS, plain=False),
-    of_kind("string", _read_decimal, plain=False),
-)
-_DECIMAL = JsonType({"anyOf": [one.schema for one in _DECIMALS]}, _read_decimal, NUMBERS | {"string"}, False, _DECIMALS)
 # The classes of single values that are known as they are.
 PLAIN: dict[Any, JsonType] = {
     **dict.fromkeys((Any, object), _ANYTHING),
-    **dict.fromkeys((None, NoneType), NULL),
+    **dict.fromkeys((None, NoneType), _NULL),
     **dict.fromkeys((str, LiteralString), TEXT),
     bool: of_kind("boolean", _reading(bool, "a boolean")),
     int: of_kind("integer", _read_integer),
     float: JsonType({"type": "number"}, _read_number, NUMBERS),
-    Decimal: _DECIMAL,
 }
 
 
@@ -362,19 +345,19 @@ def _written(schema: Any) -> str:
 
 def _reached(schema: Schema, definitions: dict[str, Schema]) -> dict[str, Schema]:
     """Find the definitions that a schema needs."""
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
             name = _referred(node.get("$ref"))
-            if name in definitions and name not in found:
-                found.add(name)
+            if name in definitions and name not in reached:
+                reached.add(name)
                 waiting.append(definitions[name])
             waiting.extend(node.values())
         elif isinstance(node, list):
             waiting.extend(node)
-    return {name: body for name, body in definitions.items() if name in found}
+    return {name: body for name, body in definitions.items() if name in reached}
 
 
 def _referred(reference: Any) -> str:
@@ -401,7 +384,7 @@ def nullable(one: JsonType, definitions: Definitions) -> JsonType:
         return one
     notes = {key: one.schema[key] for key in NOTES if key in one.schema}
     bare = replace(one, schema={key: value for key, value in one.schema.items() if key not in notes})
-    made = union_of([bare, NULL], definitions)
+    made = union_of([bare, _NULL], definitions)
     return replace(made, schema={**made.schema, **notes})
 
 

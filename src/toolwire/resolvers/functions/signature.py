@@ -159,7 +159,7 @@ def _parameters(function: Any, name: str) -> list[Parameter]:
 
         options = {"annotation_format": Format.FORWARDREF}
     try:
-        found = inspect.signature(function, **options).parameters
+        parameters = inspect.signature(function, **options).parameters
     except (TypeError, ValueError) as problem:
         raise InvalidSchema(
             f"its parameters cannot be read ({problem}); write a Python function around it", path=name
@@ -168,7 +168,7 @@ def _parameters(function: Any, name: str) -> list[Parameter]:
     while isinstance(function, functools.partial):
         fixed |= function.keywords.keys()
         function = function.func
-    return [parameter for parameter in found.values() if parameter.name not in fixed]
+    return [parameter for parameter in parameters.values() if parameter.name not in fixed]
 
 
 def _documentation(function: Any) -> str | None:

@@ -132,7 +132,7 @@ def _enclosing(qualname: str, globals_: Mapping[str, Any] | None = None) -> Iter
 
 def layers(function: Any) -> list[Any]:
     """List what is called and what that calls in turn, under partials, methods, objects and decorators."""
-    found = [function]
+    called = [function]
     while True:
         match function:
             case functools.partial():
@@ -144,12 +144,12 @@ def layers(function: Any) -> list[Any]:
             case _ if hasattr(function, "__wrapped__"):
                 function = function.__wrapped__
             case _ if inspect.isroutine(function):
-                return found
+                return called
             case type():
                 function = inspect.getattr_static(function, "__init__")
             case _:
                 function = inspect.getattr_static(type(function), "__call__", None)
-        found.append(function)
+        called.append(function)
 
 
 def namespace_of_function(function: Any) -> Namespace:
@@ -172,7 +172,7 @@ def namespace_of_module(name: str | None, own: Mapping[str, Any], outer: Namespa
 
 def hints_of_class(kind: Any, arguments: tuple[Any, ...], outer: Namespace) -> Hints:
     """Find the annotations of all fields of a class, and of those that it inherits from."""
-    found: Hints = {}
+    hints: Hints = {}
     bindings = _bindings(kind, arguments)
     for owner in reversed(kind.__mro__):
         module = sys.modules.get(owner.__module__)
@@ -180,8 +180,8 @@ def hints_of_class(kind: Any, arguments: tuple[Any, ...], outer: Namespace) -> H
         here = outer.maps[:-1] if outer.maps and outer.maps[-1] is globals_ else ()
         maps = ({owner.__name__: owner}, _type_parameters(owner), *here, globals_)
         namespace = Namespace(maps, owner.__qualname__, vars(owner), bindings.get(owner, {}))
-        found |= {name: (hint, namespace) for name, hint in _annotations(owner).items()}
-    return found
+        hints |= {name: (hint, namespace) for name, hint in _annotations(owner).items()}
+    return hints
 
 
 def _annotations(owner: Any) -> dict[str, Any]:
@@ -196,12 +196,12 @@ def _annotations(owner: Any) -> dict[str, Any]:
 def _bindings(kind: Any, arguments: tuple[Any, ...]) -> dict[Any, dict[Any, Any]]:
     """Find what the type variables of a generic class, and of those that it inherits from, stand for."""
     own = Namespace(types=dict(zip(getattr(kind, "__parameters__", ()), arguments, strict=False)))
-    found = {kind: dict(own.types)}
+    bindings = {kind: dict(own.types)}
     for base in vars(kind).get("__orig_bases__", ()):
         origin = get_origin(base)
         if origin not in (None, Generic, Protocol) and isinstance(origin, type):
-            found |= _bindings(origin, tuple(map(own.bind, get_args(base))))
-    return found
+            bindings |= _bindings(origin, tuple(map(own.bind, get_args(base))))
+    return bindings
 
 
 def _type_parameters(thing: Any) -> dict[str, Any]:
