@@ -7,8 +7,8 @@ Rules of this file:
 - A description is the class's own docstring, and what that says of each field.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, is_dataclass
 from typing import Any, NamedTuple, get_args, get_origin
 
 from msgspec import NODEFAULT, UNSET, Struct
@@ -48,7 +48,7 @@ _Members = list[tuple[_Field, JsonType]]
 def has_fields(kind: type) -> bool:
     """Whether it is a class with fields."""
     known = ((dict, "__total__"), (tuple, "_fields"), (Struct, "__struct_fields__"))
-    return dataclasses.is_dataclass(kind) or any(issubclass(kind, of) and hasattr(kind, mark) for of, mark in known)
+    return is_dataclass(kind) or any(issubclass(kind, of) and hasattr(kind, mark) for of, mark in known)
 
 
 def class_of_fields(annotation: Any, walk: Walk) -> JsonType:
@@ -138,14 +138,12 @@ def _making(kind: Any, members: _Members) -> Callable[[dict[Any, Any]], Any]:
 
 def _fields_of(kind: Any, hints: Hints, walk: Walk) -> Iterator[_Field]:
     """Find the fields of a class of each shape."""
-    if dataclasses.is_dataclass(kind):
+    if is_dataclass(kind):
         declared: Any = kind.__dataclass_fields__
         for field in declared.values():
             if field.init and "ClassVar" not in repr(field._field_type):  # noqa: SLF001 - it has no public name
-                default, factory = (
-                    otherwise if value is dataclasses.MISSING else value
-                    for value, otherwise in ((field.default, NODEFAULT), (field.default_factory, None))
-                )
+                default = NODEFAULT if field.default is MISSING else field.default
+                factory = None if field.default_factory is MISSING else field.default_factory
                 yield _Field(field.name, field.name, hints[field.name], default, factory)
     elif issubclass(kind, dict):
         for name, (hint, namespace) in hints.items():

@@ -6,12 +6,11 @@ Rules of this file:
 - What cannot be declared is an error where it is declared, not where it is first called.
 """
 
-import dataclasses
 import functools
 import inspect
 import re
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from toolwire.errors import InvalidField
 from toolwire.resolvers.functions.signature import Signature, read_signature
@@ -21,23 +20,24 @@ C = TypeVar("C")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@dataclasses.dataclass(eq=False, repr=False)
 class FunctionTool:
     """A function that is a tool as well.
 
     `tool` is its declaration, `signature` says how arguments are given to it, `bound` that it has its object.
     """
 
-    __name__: ClassVar[str]
-    function: Any
-    tool: Tool
-    signature: Signature
-    sensitive: tuple[str, ...]
-    preview: Any
-    bound: bool
+    __name__: str
 
-    def __post_init__(self) -> None:
-        functools.update_wrapper(self, self.function)
+    def __init__(
+        self, function: Any, tool: Tool, signature: Signature, sensitive: tuple[str, ...], preview: Any, *, bound: bool
+    ) -> None:
+        self.function = function
+        self.tool = tool
+        self.signature = signature
+        self.sensitive = sensitive
+        self.preview = preview
+        self.bound = bound
+        functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the function as if it were no tool."""
@@ -47,7 +47,8 @@ class FunctionTool:
         """Bind a method to its object."""
         if self.bound or (instance is None and not isinstance(self.function, classmethod)):
             return self
-        return dataclasses.replace(self, function=self.function.__get__(instance, owner), bound=True)
+        function = self.function.__get__(instance, owner)
+        return FunctionTool(function, self.tool, self.signature, self.sensitive, self.preview, bound=True)
 
     def __repr__(self) -> str:
         return f"<tool {self.tool.name!r}>"

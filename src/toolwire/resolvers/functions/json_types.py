@@ -406,14 +406,14 @@ def _choosing(types: tuple[JsonType, ...], kinds: frozenset[str], definitions: D
         choices = ready.get(kind)
         if choices is None:
             choices = ready[kind] = prepare(kind)
-        problem = UnreadableValue("must be one of what is allowed here" if choices else f"must be {expected}")
+        problem = None
         for read_one, takes in choices:
             if takes(value):
                 try:
                     return read_one(value)
                 except UnreadableValue as reason:
                     problem = reason
-        raise problem
+        raise problem or UnreadableValue("must be one of what is allowed here" if choices else f"must be {expected}")
 
     return read
 
