@@ -17,7 +17,7 @@ from msgspec import Struct
 from toolwire.client.exchange import Sent, Upstream
 from toolwire.loop import AskModel, Done, LoopStep
 from toolwire.resolvers import Secrecy
-from toolwire.resolvers.functions.forms import copied
+from toolwire.resolvers.functions.json_types import copied
 from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.traces.scope import Scope
 from toolwire.traces.trace import Trace

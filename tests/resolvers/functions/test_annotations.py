@@ -10,8 +10,12 @@ import pytest
 
 from tests.resolvers.functions.annotation_cases import CASES, UNKNOWN, Case
 from toolwire.errors import InvalidField
-from toolwire.resolvers.functions.annotations import schema_of
+from toolwire.resolvers.functions.annotations import json_type_of
 from toolwire.resolvers.functions.signature import Signature, read_signature
+
+
+def schema_of(annotation: Any, path: str = "") -> dict[str, Any]:
+    return json_type_of(annotation, path=path).schema
 
 
 def ids(case: Case) -> str:

@@ -13,9 +13,8 @@ import pytest
 import typing_extensions as te
 
 from tests.resolvers.functions.annotation_shapes import ADDRESS, Age, Box, Point
-from tests.resolvers.functions.test_annotations import signature_of
+from tests.resolvers.functions.test_annotations import schema_of, signature_of
 from toolwire.errors import InvalidField
-from toolwire.resolvers.functions.annotations import schema_of
 
 UTC = dt.UTC
 NOON, AWARE = "2030-01-31T12:00:00", "2030-01-31T12:00:00Z"

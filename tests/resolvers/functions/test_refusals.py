@@ -14,8 +14,8 @@ import pydantic
 import pytest
 import typing_extensions as te
 
+from tests.resolvers.functions.test_annotations import schema_of
 from toolwire.errors import InvalidSchema
-from toolwire.resolvers.functions.annotations import schema_of
 from toolwire.resolvers.functions.signature import read_signature
 
 

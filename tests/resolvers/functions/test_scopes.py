@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from annotated_types import Ge
 
+from tests.resolvers.functions.test_annotations import schema_of
 from toolwire.errors import InvalidSchema
-from toolwire.resolvers.functions.annotations import schema_of
 from toolwire.resolvers.functions.signature import Signature, read_signature
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ import pytest
 import typing_extensions as te
 
 from tests.resolvers.functions import annotation_shapes as shapes
-from tests.resolvers.functions.test_annotations import normal, signature_of
+from tests.resolvers.functions.test_annotations import normal, schema_of, signature_of
 from toolwire.errors import InvalidField
-from toolwire.resolvers.functions.annotations import form_at, schema_of, site_for
-from toolwire.resolvers.functions.definitions import Definitions
+from toolwire.resolvers.functions.annotations import start, type_at
 
 
 class Plain(msgspec.Struct):
@@ -298,15 +297,14 @@ def test_names_in_definitions_are_plain() -> None:
 
 
 def test_definitions_are_shared_by_several_annotations() -> None:
-    definitions = Definitions()
-    site = site_for(definitions)
-    forms = [form_at(annotation, site) for annotation in (shapes.Point, list[shapes.Point], shapes.Unit)]
-    assert [form.schema for form in forms] == [
+    walk = start()
+    types = [type_at(annotation, walk) for annotation in (shapes.Point, list[shapes.Point], shapes.Unit)]
+    assert [one.schema for one in types] == [
         {"$ref": "#/$defs/Point"},
         {"type": "array", "items": {"$ref": "#/$defs/Point"}},
         {"$ref": "#/$defs/Unit"},
     ]
-    assert list(definitions.schemas) == ["Point", "Unit"]
+    assert list(walk.definitions.schemas) == ["Point", "Unit"]
 
 
 class Documented(TypedDict):
@@ -347,7 +345,7 @@ def test_the_schema_that_is_given_out_is_the_callers_own() -> None:
     one["$defs"]["Point"]["properties"].clear()
     one["items"]["x"] = 1
     assert schema_of(list[shapes.Point])["$defs"]["Point"]["properties"]
-    definitions = Definitions()
-    form = form_at(Literal["a"], site_for(definitions))
-    definitions.whole(form.schema)["const"] = "b"
-    assert form.schema["const"] == "a"
+    walk = start()
+    made = type_at(Literal["a"], walk)
+    walk.definitions.whole(made.schema)["const"] = "b"
+    assert made.schema["const"] == "a"

@@ -13,9 +13,8 @@ from typing import Any, Self
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, InvalidSchema
-from toolwire.resolvers.functions.annotations import form_at, site_for
-from toolwire.resolvers.functions.definitions import Definitions
-from toolwire.resolvers.functions.forms import UnreadableValue, copied
+from toolwire.resolvers.functions.annotations import json_type_of
+from toolwire.resolvers.functions.json_types import UnreadableValue, copied
 from toolwire.schema import prune_nulls
 from toolwire.schema.targets import COMBINERS
 from toolwire.schema.validation import Validator
@@ -43,9 +42,8 @@ class WantedForm(Struct, frozen=True):
         if isinstance(given, Mapping):
             schema = copied(dict(given))
         else:
-            definitions = Definitions()
-            form = form_at(given, site_for(definitions, PATH))
-            schema, convert = definitions.whole(form.schema), form.read
+            made = json_type_of(given, path=PATH)
+            schema, convert = made.schema, made.read
         wrapped = not _has_named_fields(schema)
         if wrapped:
             schema = _wrap(schema)

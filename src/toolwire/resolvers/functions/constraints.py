@@ -10,79 +10,74 @@ import inspect
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from toolwire.resolvers.functions.forms import NUMBERS, Read, Schema, UnreadableValue, ValueForm, copied
-from toolwire.resolvers.functions.sites import AnnotationSite
-from toolwire.resolvers.functions.unions import NOTES, union_of
+from toolwire.resolvers.functions.json_types import (
+    NOTES,
+    NUMBERS,
+    JsonType,
+    Read,
+    Schema,
+    UnreadableValue,
+    copied,
+    union_of,
+)
+from toolwire.resolvers.functions.walk import Walk
 
-Check = Callable[[Any], bool]
 
-
-class Constraint(Struct, frozen=True):
-    """What is asked of a value: the keyword for each kind of JSON, the check in Python, the words."""
+class _Constraint(Struct, frozen=True):
+    """What is asked of a value: the check in Python, the words, the keyword for each kind of JSON."""
 
     name: str
-    keywords: dict[str, tuple[str, Any]]
-    check: Check
+    check: Callable[[Any], bool]
     words: str
+    keywords: dict[str, tuple[str, Any]] = {}
 
 
-class Metadata(Struct):
-    """What the metadata of one annotation says, sorted."""
+# For each constraint its keyword, or how the keywords of a length begin; the check of a value; the words.
+_CONSTRAINTS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
+    "gt": ("exclusiveMinimum", operator.gt, "above {}"),
+    "ge": ("minimum", operator.ge, "at least {}"),
+    "lt": ("exclusiveMaximum", operator.lt, "below {}"),
+    "le": ("maximum", operator.le, "at most {}"),
+    "min_length": ("min", lambda made, least: len(made) >= least, "at least {} long"),
+    "max_length": ("max", lambda made, most: len(made) <= most, "at most {} long"),
+    "multiple_of": ("multipleOf", lambda made, step: not made % step, "a multiple of {}"),
+    "pattern": ("pattern", lambda made, pattern: re.search(pattern, str(made)) is not None, "text that matches {}"),
+    "tz": ("", lambda made, aware: (made.tzinfo is not None) is aware, "{} a time zone"),
+}
+_LENGTH_OF = {"string": "Length", "array": "Items", "object": "Properties"}
 
-    constraints: list[Constraint] = []
-    predicates: list[Constraint] = []
+
+def annotated(made: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
+    """Give the type of Annotated."""
+    constraints: list[_Constraint] = []
+    predicates: list[_Constraint] = []
     notes: Schema = {}
-
-
-BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
-    "gt": ("exclusiveMinimum", operator.gt, "above"),
-    "ge": ("minimum", operator.ge, "at least"),
-    "lt": ("exclusiveMaximum", operator.lt, "below"),
-    "le": ("maximum", operator.le, "at most"),
-}
-LENGTHS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
-    "min_length": ("min", operator.ge, "at least"),
-    "max_length": ("max", operator.le, "at most"),
-}
-LENGTH_OF = {"string": "Length", "array": "Items", "object": "Properties"}
-CONSTRAINTS = (*BOUNDS, *LENGTHS, "multiple_of", "pattern", "tz")
-
-
-def annotated(form: ValueForm, metadata: Sequence[Any], site: AnnotationSite) -> ValueForm:
-    """Give the form of Annotated."""
-    said = _sorted(metadata, site)
-    for constraint in said.constraints:
-        limited = _limited(form, constraint, site)
-        if limited is None:
-            raise site.refuse(f"{constraint.name} says nothing of {form.schema.get('type', 'this')}")
-        form = limited
-    for predicate in said.predicates:
-        form = replace(form, read=_checked(form.read, predicate))
-    return replace(form, schema={**form.schema, **said.notes}) if said.notes else form
-
-
-def _sorted(metadata: Sequence[Any], site: AnnotationSite) -> Metadata:
-    said = Metadata([], [], {})
     for item in _opened(metadata):
         if isinstance(item, str):
-            before = said.notes.get("description")
-            said.notes["description"] = inspect.cleandoc(item) if before is None else f"{before} {item}"
+            before = notes.get("description")
+            notes["description"] = inspect.cleandoc(item) if before is None else f"{before} {item}"
         elif isinstance(getattr(item, "documentation", None), str):
-            said.notes["description"] = inspect.cleandoc(item.documentation)
-        elif isinstance(item, Meta) or _is_of(item, "pydantic"):
-            _read_attributes(item, said, site)
-        elif _is_of(item, "annotated_types"):
-            _read_attributes(item, said, site)
-            if callable(getattr(item, "func", None)):
-                said.predicates.append(_predicate(item))
-    return said
+            notes["description"] = inspect.cleandoc(item.documentation)
+        elif isinstance(item, Meta) or _is_of(item, "pydantic") or _is_of(item, "annotated_types"):
+            constraints += _constraints_in(item, walk)
+            notes |= _notes_in(item)
+            if callable(getattr(item, "func", None)) and _is_of(item, "annotated_types"):
+                predicates.append(_predicate(item.func))
+    for constraint in constraints:
+        limited = _limited(made, constraint, walk)
+        if limited is None:
+            raise walk.refuse(f"{constraint.name} says nothing of {made.schema.get('type', 'this')}")
+        made = limited
+    for predicate in predicates:
+        made = replace(made, read=_checked(made.read, predicate))
+    return replace(made, schema=made.schema | notes) if notes else made
 
 
 def _is_of(item: Any, package: str) -> bool:
@@ -101,93 +96,84 @@ def _opened(metadata: Iterable[Any]) -> Iterator[Any]:
                 yield from _opened(inner)
 
 
-def _read_attributes(item: Any, said: Metadata, site: AnnotationSite) -> None:
-    for name in CONSTRAINTS:
-        value = getattr(item, name, None)
-        if type(item).__name__ == "Timezone":
-            value = None if name != "tz" else value is not None
-        if value is not None:
-            said.constraints.append(_constraint(name, value, site))
-    for name in NOTES:
-        value = getattr(item, name, None)
-        if value is not None and not callable(value):
-            said.notes[name] = copied(value)
+def _notes_in(item: Any) -> Schema:
+    """Give what an item says for the reader of the schema."""
+    told = {name: getattr(item, name, None) for name in NOTES}
+    notes = {name: copied(value) for name, value in told.items() if value is not None and not callable(value)}
     for name in ("extra_json_schema", "json_schema_extra"):
         extra = getattr(item, name, None)
         if isinstance(extra, dict):
-            said.notes |= copied(extra)
+            notes |= copied(extra)
+    return notes
 
 
-def _constraint(name: str, value: Any, site: AnnotationSite) -> Constraint:
-    if name in BOUNDS:
-        keyword, compare, words = BOUNDS[name]
-        return Constraint(
-            name, _for_numbers(keyword, value, site), lambda given: compare(given, value), f"{words} {value}"
-        )
-    if name in LENGTHS:
-        prefix, compare, words = LENGTHS[name]
-        if not isinstance(value, int) or value < 0:
-            raise site.refuse(f"{name} must be a whole number of at least 0, not {value!r}")
-        keywords = {kind: (prefix + suffix, value) for kind, suffix in LENGTH_OF.items()}
-        return Constraint(name, keywords, lambda given: compare(len(given), value), f"{words} {value} long")
-    if name == "multiple_of":
-        return Constraint(
-            name,
-            _for_numbers("multipleOf", value, site),
-            lambda given: not given % value,
-            f"a multiple of {value}",
-        )
-    if name == "pattern":
-        text = value.pattern if isinstance(value, re.Pattern) else value
-        return Constraint(name, {"string": ("pattern", text)}, _matching(text, site), f"text that matches {text}")
-    words = "with a time zone" if value else "without a time zone"
-    return Constraint(name, {}, lambda given: (given.tzinfo is not None) is value, words)
+def _constraints_in(item: Any, walk: Walk) -> Iterator[_Constraint]:
+    if type(item).__name__ == "Timezone":
+        yield _constraint("tz", item.tz is not None, walk)
+        return
+    for name in _CONSTRAINTS:
+        value = getattr(item, name, None)
+        if value is not None:
+            yield _constraint(name, value, walk)
 
 
-def _matching(pattern: str, site: AnnotationSite) -> Check:
-    try:
-        found = re.compile(pattern).search
-    except re.error as problem:
-        raise site.refuse(f"the pattern {pattern!r} is none: {problem}") from problem
-    return lambda given: found(str(given)) is not None
+def _constraint(name: str, value: Any, walk: Walk) -> _Constraint:
+    keyword, check, words = _CONSTRAINTS[name]
+    shown, keywords = value, {}
+    match name:
+        case "min_length" | "max_length":
+            if not isinstance(value, int) or value < 0:
+                raise walk.refuse(f"{name} must be a whole number of at least 0, not {value!r}")
+            keywords = {kind: (keyword + suffix, value) for kind, suffix in _LENGTH_OF.items()}
+        case "pattern":
+            value = shown = value.pattern if isinstance(value, re.Pattern) else value
+            try:
+                re.compile(value)
+            except re.error as problem:
+                raise walk.refuse(f"the pattern {value!r} is none: {problem}") from problem
+            keywords = {"string": (keyword, value)}
+        case "tz":
+            shown = "with" if value else "without"
+        case _:
+            keywords = _for_numbers(keyword, value, walk)
+    return _Constraint(name, lambda made: check(made, value), words.format(shown), keywords)
 
 
-def _for_numbers(keyword: str, value: Any, site: AnnotationSite) -> dict[str, tuple[str, Any]]:
+def _for_numbers(keyword: str, value: Any, walk: Walk) -> dict[str, tuple[str, Any]]:
     """Give the keyword for numbers; a bound that is no number (a date) has none."""
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
     if not isinstance(value, int | float):
         return {}
     if not math.isfinite(value) or isinstance(value, bool):
-        raise site.refuse(f"{value!r} is no bound; leave it out, or give a finite number")
+        raise walk.refuse(f"{value!r} is no bound; leave it out, or give a finite number")
     return dict.fromkeys(NUMBERS, (keyword, value))
 
 
-def _predicate(item: Any) -> Constraint:
-    negated = type(item.func).__name__ == "Not"
-    name = getattr(item.func.func if negated else item.func, "__name__", "its condition")
+def _predicate(condition: Any) -> _Constraint:
+    negated = type(condition).__name__ == "Not"
+    name = getattr(condition.func if negated else condition, "__name__", "its condition")
     words = f"what {name} is {'false' if negated else 'true'} of"
-    return Constraint(name, {}, lambda given: bool(item.func(given)), words)
+    return _Constraint(name, lambda made: bool(condition(made)), words)
 
 
-def _limited(form: ValueForm, constraint: Constraint, site: AnnotationSite) -> ValueForm | None:
-    """Put the constraint on a form; nothing if it cannot apply."""
-    if form.alternatives:
-        limited = [_limited(one, constraint, site) for one in form.alternatives]
+def _limited(one: JsonType, constraint: _Constraint, walk: Walk) -> JsonType | None:
+    """Put the constraint on a type; nothing if it cannot apply."""
+    if one.alternatives:
+        limited = [_limited(alternative, constraint, walk) for alternative in one.alternatives]
         if not any(limited):
             return None
-        pairs = zip(limited, form.alternatives, strict=True)
-        return union_of([one or before for one, before in pairs], site.definitions)
-    kinds = form.kinds if form.plain else form.kinds & NUMBERS
+        pairs = zip(limited, one.alternatives, strict=True)
+        return union_of([after or before for after, before in pairs], walk.definitions)
+    kinds = one.kinds if one.plain else one.kinds & NUMBERS
     keywords = dict(constraint.keywords[kind] for kind in sorted(kinds) if kind in constraint.keywords)
-    if keywords:
-        form = replace(form, schema={**form.schema, **keywords})
-    elif form.plain or form.kinds <= {"null", "boolean"}:
+    if not keywords and (one.plain or one.kinds <= {"null", "boolean"}):
         return None
-    return form if form.plain else replace(form, read=_checked(form.read, constraint))
+    read = one.read if one.plain else _checked(one.read, constraint)
+    return replace(one, schema=one.schema | keywords, read=read)
 
 
-def _checked(read: Read, constraint: Constraint) -> Read:
+def _checked(read: Read, constraint: _Constraint) -> Read:
     def read_checked(value: Any) -> Any:
         made = read(value)
         try:

@@ -29,14 +29,7 @@ class FunctionTool:
     __name__: str
 
     def __init__(
-        self,
-        function: Any,
-        tool: Tool,
-        signature: Signature,
-        sensitive: tuple[str, ...],
-        preview: Any,
-        *,
-        bound: bool,
+        self, function: Any, tool: Tool, signature: Signature, sensitive: tuple[str, ...], preview: Any, *, bound: bool
     ) -> None:
         self.function = function
         self.tool = tool
@@ -70,8 +63,8 @@ class FunctionTool:
 
     def execute(self, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call the function with the arguments of a call that is valid."""
-        given, keywords = self.signature.bind(arguments, context)
-        return self.function(*given, **keywords)
+        positional, keywords = self.signature.bind(arguments, context)
+        return self.function(*positional, **keywords)
 
     def sensitive_fields(self) -> list[str]:
         """List the fields that are kept out of logs and traces."""
@@ -105,26 +98,28 @@ def tool(given: Any = None, /, **options: Any) -> Any:
     `sensitive` names fields that are kept out of logs and traces; `parallel`, `timeout` (in seconds) and
     `output_limit` (in characters) say how calls are run; a `custom` tool takes the model's text as it is.
     """
-    unknown = sorted(options.keys() - OPTIONS)
+    unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
-        raise InvalidField(unknown[0], f"is no option; there are: {', '.join(sorted(OPTIONS))}", path="tool")
+        raise InvalidField(unknown[0], f"is no option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
     if given is None:
         return lambda later: _declare(later, **options)
     return _declare(given, **options)
 
 
-RUNNING = ("parallel", "timeout", "output_limit")
-OPTIONS = frozenset([*"name description parameters context sensitive strict custom metadata preview".split(), *RUNNING])
+_RUNNING = ("parallel", "timeout", "output_limit")
+_OPTIONS = frozenset(
+    (*"name description parameters context sensitive strict custom metadata preview".split(), *_RUNNING)
+)
 
 
-def _declare(given: Any, **options: Any) -> Any:
-    if inspect.isclass(given):
-        return _declare_class(given, options)
-    if isinstance(given, FunctionTool):
-        given = given.function
-    plain = given.__func__ if isinstance(given, staticmethod | classmethod) else given
-    missing = isinstance(given, classmethod) or _has_object(plain)
-    function = plain if isinstance(given, staticmethod) else given
+def _declare(declared: Any, **options: Any) -> Any:
+    if inspect.isclass(declared):
+        return _declare_class(declared, options)
+    if isinstance(declared, FunctionTool):
+        declared = declared.function
+    plain = declared.__func__ if isinstance(declared, staticmethod | classmethod) else declared
+    missing = isinstance(declared, classmethod) or _has_object(plain)
+    function = plain if isinstance(declared, staticmethod) else declared
     signature = read_signature(plain, context=options.get("context", "context"), skip=int(missing))
     made = _tool_of(getattr(plain, "__name__", None), signature, options)
     sensitive = tuple(options.get("sensitive", ()))
@@ -138,15 +133,15 @@ def _has_object(function: Any) -> bool:
 
 
 def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) -> Tool:
-    said = options.get("name") or name
-    if not said or said == "<lambda>":
+    name = options.get("name") or name
+    if not name or name == "<lambda>":
         raise InvalidField("name", "must be given: what is declared has no name of its own", path="tool")
     metadata = dict(options.get("metadata") or {})
-    metadata |= {key: options[key] for key in RUNNING if options.get(key) is not None}
+    metadata |= {key: options[key] for key in _RUNNING if options.get(key) is not None}
     custom = bool(options.get("custom"))
     parameters = options.get("parameters") or signature.parameters
     return Tool(
-        said,
+        name,
         options.get("description") or signature.description or "",
         None if custom else parameters,
         metadata,
@@ -155,21 +150,21 @@ def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) ->
     )
 
 
-def _declare_class(given: type, options: dict[str, Any]) -> type:
+def _declare_class(kind: type, options: dict[str, Any]) -> type:
     """Declare a class by its `execute`; one that has a `definition` is declared already."""
-    execute = getattr(given, "execute", None)
+    execute = getattr(kind, "execute", None)
     if execute is None:
-        raise InvalidField("execute", "must be there: it is what the tool does", path=given.__name__)
-    if getattr(given, "definition", None) is not None:
+        raise InvalidField("execute", "must be there: it is what the tool does", path=kind.__name__)
+    if getattr(kind, "definition", None) is not None:
         if options:
-            raise InvalidField("definition", "says it all: give no options beside it", path=given.__name__)
-        return given
-    skip = not isinstance(inspect.getattr_static(given, "execute"), staticmethod | classmethod)
+            raise InvalidField("definition", "says it all: give no options beside it", path=kind.__name__)
+        return kind
+    skip = not isinstance(inspect.getattr_static(kind, "execute"), staticmethod | classmethod)
     signature = read_signature(execute, context=options.get("context", "context"), skip=int(skip))
-    doc = inspect.cleandoc(given.__doc__) if given.__doc__ else None
-    made = _tool_of(_HUMP.sub("_", given.__name__).lower(), signature, {"description": doc, **options})
-    given.definition = staticmethod(lambda: made)  # type: ignore[attr-defined]
-    given.__signature_of_tool__ = signature  # type: ignore[attr-defined]
+    doc = inspect.cleandoc(kind.__doc__) if kind.__doc__ else None
+    made = _tool_of(_HUMP.sub("_", kind.__name__).lower(), signature, {"description": doc, **options})
+    kind.definition = staticmethod(lambda: made)  # type: ignore[attr-defined]
+    kind.__signature_of_tool__ = signature  # type: ignore[attr-defined]
     if "sensitive" in options:
-        given.sensitive_fields = tuple(options["sensitive"])  # type: ignore[attr-defined]
-    return given
+        kind.sensitive_fields = tuple(options["sensitive"])  # type: ignore[attr-defined]
+    return kind

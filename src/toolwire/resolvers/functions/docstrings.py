@@ -17,22 +17,22 @@ from msgspec import Struct
 
 from toolwire.errors import MissingExtra
 
-PARAMETERS = (
+_PARAMETERS = (
     *("args", "arguments", "params", "parameters", "keyword args", "keyword arguments", "keyword parameters"),
     *("other args", "other arguments", "other params", "other parameters", "attributes"),
 )
-OTHERS = ("returns", "yields", "receives", "raises", "exceptions", "warns", "methods")
-HEADINGS = frozenset(PARAMETERS + OTHERS)
-UNDERLINED = frozenset({"parameters", "other parameters", "attributes", *OTHERS})
-FIELD = re.compile(
+_OTHERS = ("returns", "yields", "receives", "raises", "exceptions", "warns", "methods")
+_HEADINGS = frozenset(_PARAMETERS + _OTHERS)
+_UNDERLINED = frozenset({"parameters", "other parameters", "attributes", *_OTHERS})
+_FIELD = re.compile(
     r":(?P<name>param|parameter|arg|argument|key|keyword|type|var|ivar|cvar|vartype|returns?|rtype|raises?"
     r"|except|exception|yields?|ytype)\b[^:\n]*:(?:\s|$)"
 )
-PARAMETER_FIELDS = frozenset("param parameter arg argument key keyword var ivar cvar".split())
-GOOGLE = re.compile(r"(?P<name>[A-Za-z][A-Za-z ]*):\s*$")
-UNDERLINE = re.compile(r"-{3,}\s*$")
-FENCE = re.compile(r"\s*(```|~~~)")
-WRITTEN_BY_PYTHON = frozenset({"An enumeration."})
+_PARAMETER_FIELDS = frozenset("param parameter arg argument key keyword var ivar cvar".split())
+_GOOGLE = re.compile(r"(?P<name>[A-Za-z][A-Za-z ]*):\s*$")
+_UNDERLINE = re.compile(r"-{3,}\s*$")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_WRITTEN_BY_PYTHON = frozenset({"An enumeration."})
 
 
 class Docstring(Struct, frozen=True):
@@ -55,30 +55,30 @@ def read_docstring(text: str | None) -> Docstring:
     """Read a docstring of any of the three styles."""
     clean = _clean(text or "")
     style, lines = max(
-        ((style, mark(clean.splitlines())) for style, mark in STYLES.items()),
-        key=lambda found: _weight(found[1]),
+        ((style, _marked(clean.splitlines(), heading)) for style, heading in STYLES.items()),
+        key=lambda marked: _weight(marked[1]),
     )
     prose = "\n".join(line.text for line in lines if not line.section)
     description = re.sub(r"\n{3,}", "\n\n", prose).strip() or None
-    found = {line.section for line in lines if line.section}
-    if not found:
+    sections = {line.section for line in lines if line.section}
+    if not sections:
         return Docstring(description)
     griffe = _griffe()
     if griffe is None:
-        if found & {*PARAMETERS, *PARAMETER_FIELDS}:
+        if sections & {*_PARAMETERS, *_PARAMETER_FIELDS}:
             raise MissingExtra("griffelib", "tools", "to read what a docstring says of parameters")
         return Docstring(description)
     told = "\n".join(_spaced([line for line in lines if line.section]))
     # A section is only one below something else.
-    sections = getattr(griffe, f"parse_{style}")(griffe.Docstring(f".\n\n{told}"), warnings=False)
-    return Docstring(description, *_told(sections))
+    parsed = getattr(griffe, f"parse_{style}")(griffe.Docstring(f".\n\n{told}"), warnings=False)
+    return Docstring(description, *_told(parsed))
 
 
 def _clean(text: str) -> str:
     """Take out the indentation; a heading on the first line keeps what is under it under it."""
     first, _, below = inspect.cleandoc(text).partition("\n")
-    heading = GOOGLE.match(first)
-    if heading and heading["name"].lower() in HEADINGS and not below[:1].isspace():
+    heading = _GOOGLE.match(first)
+    if heading and heading["name"].lower() in _HEADINGS and not below[:1].isspace():
         below = textwrap.indent(below, "    ")
     return f"{first}\n{below}" if below else first
 
@@ -97,7 +97,7 @@ def _spaced(lines: list[_Line]) -> Iterator[str]:
 def docstring_of_class(kind: type) -> Docstring:
     """Read the docstring that a class has written itself."""
     text = vars(kind).get("__doc__")
-    made = not isinstance(text, str) or text.startswith(f"{kind.__name__}(") or text in WRITTEN_BY_PYTHON
+    made = not isinstance(text, str) or text.startswith(f"{kind.__name__}(") or text in _WRITTEN_BY_PYTHON
     return Docstring() if made else read_docstring(text)
 
 
@@ -112,7 +112,7 @@ def _griffe() -> Any:
 def _weight(lines: list[_Line]) -> tuple[int, int]:
     """Weigh how surely lines are of a style: by what is said of parameters, then by any section."""
     heads = [line.section for line in lines if line.heads]
-    return sum(name in PARAMETERS or name in PARAMETER_FIELDS for name in heads), len(heads)
+    return sum(name in _PARAMETERS or name in _PARAMETER_FIELDS for name in heads), len(heads)
 
 
 def _told(sections: list[Any]) -> tuple[dict[str, str], str | None]:
@@ -126,64 +126,57 @@ def _told(sections: list[Any]) -> tuple[dict[str, str], str | None]:
                     parameters.setdefault(item.name.lstrip("*"), _words(item.description))
             case "returns" | "yields":
                 returns.extend(_words(item.description) for item in section.value)
-    said = {name: words for name, words in parameters.items() if words}
-    return said, "\n".join(filter(None, returns)) or None
+    return {name: words for name, words in parameters.items() if words}, "\n".join(filter(None, returns)) or None
 
 
 def _words(text: str | None) -> str:
     return inspect.cleandoc(text).strip() if text else ""
 
 
-def _outside_code(lines: list[str]) -> Iterator[tuple[int, str, bool]]:
-    """Give each line with whether it may be a heading: in a fenced block none is."""
-    fenced = False
+def _marked(lines: list[str], heading: "_Heading") -> list[_Line]:
+    """Mark the lines with their sections; in a fenced block there is no heading."""
+    marked, section, fenced = [], "", False
     for number, line in enumerate(lines):
-        fence = FENCE.match(line) is not None
-        yield number, line, not fenced and not fence
+        fence = _FENCE.match(line) is not None
+        begins = heading(lines, number, not fenced and not fence)
+        section = section if begins is None else begins
+        marked.append(_Line(line, section, bool(begins)))
         fenced ^= fence
-
-
-def _google(lines: list[str]) -> list[_Line]:
-    """Mark sections: a heading with a colon, and what is indented under it."""
-    marked, section = [], ""
-    for number, line, free in _outside_code(lines):
-        heading = GOOGLE.match(line) if free else None
-        name = heading["name"].lower() if heading else ""
-        below = next(filter(str.strip, lines[number + 1 :]), "") if name in HEADINGS else ""
-        heads = below[:1].isspace()
-        if line and not line[0].isspace():
-            section = name if heads else ""
-        marked.append(_Line(line, section, heads))
     return marked
 
 
-def _numpy(lines: list[str]) -> list[_Line]:
-    """Mark sections: an underlined heading, and what follows to the next one."""
-    marked, section = [], ""
-    for number, line, free in _outside_code(lines):
-        below = next(iter(lines[number + 1 : number + 2]), "")
-        heads = free and bool(line.strip()) and UNDERLINE.match(below) is not None
-        if heads:
-            section = name if (name := line.strip().lower()) in UNDERLINED else ""
-        marked.append(_Line(line, section, heads and bool(section)))
-    return marked
+# What begins with a line, which is free or in a block of code: a section, prose (""), or nothing new.
+_Heading = Callable[[list[str], int, bool], str | None]
 
 
-def _sphinx(lines: list[str]) -> list[_Line]:
-    """Mark fields, with what is indented under them or follows at once."""
-    marked, section = [], ""
-    for number, line, free in _outside_code(lines):
-        field = FIELD.match(line) if free else None
-        if field:
-            section = field["name"]
-        elif line and not line[0].isspace() and number and not lines[number - 1].strip():
-            section = ""
-        marked.append(_Line(line, section, field is not None))
-    return marked
+def _google(lines: list[str], number: int, free: bool) -> str | None:
+    """Find a heading with a colon, and something indented under it."""
+    line = lines[number]
+    if not line or line[0].isspace():
+        return None
+    heading = _GOOGLE.match(line) if free else None
+    name = heading["name"].lower() if heading else ""
+    below = next(filter(str.strip, lines[number + 1 :]), "") if name in _HEADINGS else ""
+    return name if below[:1].isspace() else ""
 
 
-STYLES: dict[str, Callable[[list[str]], list[_Line]]] = {
-    "google": _google,
-    "numpy": _numpy,
-    "sphinx": _sphinx,
-}
+def _numpy(lines: list[str], number: int, free: bool) -> str | None:
+    """Find an underlined heading."""
+    name = lines[number].strip().lower()
+    below = next(iter(lines[number + 1 : number + 2]), "")
+    if not free or not name or not _UNDERLINE.match(below):
+        return None
+    return name if name in _UNDERLINED else ""
+
+
+def _sphinx(lines: list[str], number: int, free: bool) -> str | None:
+    """Find a field; to it belongs what is indented under it or follows at once."""
+    line = lines[number]
+    field = _FIELD.match(line) if free else None
+    if field:
+        return field["name"]
+    ends = line and not line[0].isspace() and number and not lines[number - 1].strip()
+    return "" if ends else None
+
+
+STYLES: dict[str, _Heading] = {"google": _google, "numpy": _numpy, "sphinx": _sphinx}

@@ -13,17 +13,25 @@ from typing import Any, get_origin
 
 import msgspec
 
-from toolwire.resolvers.functions.definitions import PREFIX, plain_name, renamed
-from toolwire.resolvers.functions.forms import KINDS, NUMBERS, Schema, UnreadableValue, ValueForm
-from toolwire.resolvers.functions.sites import AnnotationSite
+from toolwire.resolvers.functions.json_types import (
+    KINDS,
+    NUMBERS,
+    PREFIX,
+    JsonType,
+    Schema,
+    UnreadableValue,
+    plain_name,
+    renamed,
+)
+from toolwire.resolvers.functions.walk import Walk
 
-MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
+_MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 
 
 def is_pydantic(annotation: Any) -> bool:
     """Whether pydantic knows the class, and is there."""
     kind = get_origin(annotation) or annotation
-    return "pydantic" in sys.modules and any(hasattr(kind, mark) for mark in MARKS)
+    return "pydantic" in sys.modules and any(hasattr(kind, mark) for mark in _MARKS)
 
 
 def is_field(item: Any) -> bool:
@@ -34,13 +42,12 @@ def is_field(item: Any) -> bool:
 
 def needs_pydantic(metadata: Sequence[Any]) -> bool:
     """Whether metadata of Annotated can only be understood by pydantic: validators, discriminators."""
-    return "pydantic" in sys.modules and any(map(_only_pydantic, metadata))
-
-
-def _only_pydantic(item: Any) -> bool:
-    if is_field(item):
-        return item.discriminator is not None
-    return type(item).__module__.startswith("pydantic.") or hasattr(item, MARKS[0])
+    return "pydantic" in sys.modules and any(
+        item.discriminator is not None
+        if is_field(item)
+        else type(item).__module__.startswith("pydantic.") or hasattr(item, _MARKS[0])
+        for item in metadata
+    )
 
 
 def beside(metadata: Sequence[Any]) -> list[Any]:
@@ -48,54 +55,29 @@ def beside(metadata: Sequence[Any]) -> list[Any]:
     return [item for item in metadata if isinstance(item, str) or hasattr(item, "documentation")]
 
 
-def pydantic_form(annotation: Any, site: AnnotationSite) -> ValueForm:
-    """Give the form of what pydantic writes and reads."""
-    pydantic = sys.modules["pydantic"]
+def pydantic_type(annotation: Any, walk: Walk) -> JsonType:
+    """Give the type of what pydantic writes and reads."""
+    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - it is imported already, or not used
+
+    untitled = type("Untitled", (GenerateJsonSchema,), {"field_title_should_be_set": lambda _self, _schema: False})
     try:
-        adapter = pydantic.TypeAdapter(annotation)
-        whole = adapter.json_schema(schema_generator=_untitled(), mode="validation")
+        adapter = sys.modules["pydantic"].TypeAdapter(annotation)
+        whole = adapter.json_schema(schema_generator=untitled, mode="validation")
     except Exception as problem:
-        raise site.refuse(f"pydantic has no JSON Schema for {annotation!r}: {problem}") from problem
-    foreign = _without_titles(whole.pop("$defs", {}))
-    kinds = _kinds(whole, foreign)
+        raise walk.refuse(f"pydantic has no JSON Schema for {annotation!r}: {problem}") from problem
+    definitions = whole.pop("$defs", {})
+    kind = definitions.get(str(whole.get("$ref")).removeprefix(PREFIX), whole).get("type")
+    kinds = frozenset({kind}) if isinstance(kind, str) else KINDS
     if isinstance(annotation, type) and "$ref" not in whole:
         name = plain_name(annotation.__name__)
-        foreign |= _without_titles({name: whole})
+        definitions[name] = whole
         whole = {"$ref": PREFIX + name}
-    body = renamed(whole, site.definitions.adopt(foreign))
-    return ValueForm(body, _reading(adapter), kinds, plain=False)
-
-
-def _kinds(body: Schema, definitions: dict[str, Schema]) -> frozenset[str]:
-    kind = definitions.get(str(body.get("$ref")).removeprefix(PREFIX), body).get("type")
-    if not isinstance(kind, str):
-        return KINDS
-    return NUMBERS if kind == "number" else frozenset({kind})
-
-
-def _without_titles(definitions: dict[str, Schema]) -> dict[str, Schema]:
-    return {
+    bodies = {
         name: {key: value for key, value in body.items() if key != "title" or plain_name(str(value)) != name}
         for name, body in definitions.items()
     }
-
-
-def _untitled() -> type:
-    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - it is imported already, or not used
-
-    class Untitled(GenerateJsonSchema):
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            del schema
-            return False
-
-    return Untitled
-
-
-def _text_of(value: Any) -> str | bytes:
-    try:
-        return msgspec.json.encode(value)
-    except (UnicodeEncodeError, OverflowError):
-        return json.dumps(value)
+    schema: Schema = renamed(whole, walk.definitions.adopt(bodies))
+    return JsonType(schema, _reading(adapter), NUMBERS if kind == "number" else kinds, plain=False)
 
 
 def _reading(adapter: Any) -> Any:
@@ -103,7 +85,11 @@ def _reading(adapter: Any) -> Any:
 
     def read(value: Any) -> Any:
         try:
-            return adapter.validate_json(_text_of(value))
+            text: str | bytes = msgspec.json.encode(value)
+        except (UnicodeEncodeError, OverflowError):
+            text = json.dumps(value)
+        try:
+            return adapter.validate_json(text)
         except invalid as problem:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
             raise UnreadableValue(f"cannot be used: {first['msg']}", *reversed(first["loc"])) from problem

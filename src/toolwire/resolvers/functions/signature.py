@@ -3,66 +3,152 @@
 Rules of this file:
 - Only what a model may give is in the schema: not the context, not what a partial has fixed, not `self`.
 - Names are data: a key that is no parameter is refused, and no key reaches what the schema does not show.
-- Defaults are Python's own: one that is told in the schema is never written into the arguments.
+- Defaults are Python's own: one that is told in the schema is never written into the arguments, and one is
+  filled in only where a later one needs a place.
+- What the function gets is its own: changing it changes no call. A name is given by keyword where Python
+  allows it.
 """
 
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct
 
-from toolwire.errors import InvalidSchema
-from toolwire.resolvers.functions.annotations import form_at, site_for
-from toolwire.resolvers.functions.binding import ArgumentPlan, Bound
+from toolwire.errors import InvalidField, InvalidSchema
+from toolwire.resolvers.functions.annotations import start, type_at
 from toolwire.resolvers.functions.constraints import annotated
-from toolwire.resolvers.functions.containers import reading_all
-from toolwire.resolvers.functions.defaults import default_in
-from toolwire.resolvers.functions.definitions import Definitions
-from toolwire.resolvers.functions.docstrings import read_docstring
+from toolwire.resolvers.functions.docstrings import Docstring, read_docstring
 from toolwire.resolvers.functions.foreign import is_field
-from toolwire.resolvers.functions.forms import Read, Schema, ValueForm
-from toolwire.resolvers.functions.scopes import innermost, layers, scope_of_function
-from toolwire.resolvers.functions.sites import AnnotationSite
-from toolwire.resolvers.functions.unions import nullable
+from toolwire.resolvers.functions.json_types import (
+    JsonType,
+    Read,
+    Schema,
+    UnreadableValue,
+    array_reader,
+    default_in,
+    nullable,
+)
+from toolwire.resolvers.functions.walk import Walk, layers, namespace_of_function
+from toolwire.wire.arguments import kind_of
 
 Parameter = inspect.Parameter
-POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-NAMED = (*POSITIONAL, Parameter.KEYWORD_ONLY)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (*_POSITIONAL, Parameter.KEYWORD_ONLY)
 
 
 class Signature(Struct, frozen=True):
-    """What a function takes: the schema of its parameters, its description, and what gets the context."""
+    """What a function takes: the schema of its parameters, its description, and what gets the context.
+
+    The rest says how arguments are given to it. `reads` reads each parameter, and `required` must be there.
+    `positional` are the names that have a place, with their defaults; the first `fixed` have no keyword.
+    `rest` takes what goes to `*args`, `extra` what goes to `**kwargs` (never the names in `hidden`), `packed`
+    what these unpack from a TypedDict. `supplied` are defaults that the function itself does not know.
+    It is `by_keyword` if nothing needs a place.
+    """
 
     parameters: Schema
     description: str | None
     context: str | None
-    plan: ArgumentPlan
+    reads: Mapping[str, Read]
+    required: frozenset[str]
+    positional: tuple[tuple[str, Any], ...]
+    fixed: int
+    rest: str | None
+    extra: Read | None
+    packed: tuple[frozenset[str], Read] | None
+    hidden: frozenset[str]
+    supplied: Mapping[str, Callable[[], Any]]
+    by_keyword: bool
 
-    def bind(self, arguments: dict[str, Any], context: Any = None) -> Bound:
+    def bind(self, arguments: dict[str, Any], context: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Give what the function is called with: `function(*args, **keywords)`.
 
         The arguments are valid by the schema. One that cannot be read all the same (the 30th of February) is
         InvalidField; its `field` names the place.
         """
-        return self.plan.bind(arguments, context)
+        made: dict[str, Any] = {}
+        reads = self.reads
+        name = ""
+        try:
+            for name, value in arguments.items():
+                read = reads.get(name)
+                made[name] = read(value) if read is not None else self._other(name, value)
+            if self.packed is not None:
+                name = ""
+                names, read_packed = self.packed
+                made |= read_packed({name: value for name, value in arguments.items() if name in names})
+        except UnreadableValue as problem:
+            raise _invalid(problem.inside(name) if name else problem) from problem.__cause__
+        except RecursionError:
+            raise _invalid(UnreadableValue("is nested too deeply", name)) from None
+        except AttributeError:
+            if isinstance(arguments, Mapping):
+                raise
+            raise InvalidField("arguments", f"must be an object, not {kind_of(arguments)}") from None
+        if not self.required <= made.keys():
+            raise _invalid(UnreadableValue("must be given", min(self.required - made.keys())))
+        if self.context is not None:
+            made[self.context] = context
+        return ((), made) if self.by_keyword else self._placed(made)
+
+    def _other(self, name: str, value: Any) -> Any:
+        if self.packed is not None and name in self.packed[0]:
+            return value
+        if self.extra is None or name in self.hidden or not isinstance(name, str):
+            raise UnreadableValue(f"is no parameter; there are: {', '.join(self.reads) or 'none'}")
+        return self.extra(value)  # noqa: S610 - no database is near
+
+    def _placed(self, made: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Move from the keywords what needs a place."""
+        for name, default in self.supplied.items():
+            if name not in made:
+                made[name] = default()
+        rest = made.pop(self.rest, ()) if self.rest is not None else ()
+        placed = self.positional if rest else self.positional[: self.fixed]
+        last = max((place for place, (name, _) in enumerate(placed) if name in made), default=-1)
+        wanted = placed if rest else placed[: last + 1]
+        return (*(made.pop(name, default) for name, default in wanted), *rest), made
+
+
+def _invalid(problem: UnreadableValue) -> InvalidField:
+    place = problem.place() or "arguments"
+    error = InvalidField(place, problem.reason)
+    error.path = place
+    return error
 
 
 def read_signature(function: Any, *, context: str | None = "context", skip: int = 0) -> Signature:
     """Read what a function takes; the first `skip` parameters are not the model's, and `bind` omits them."""
     if isinstance(function, classmethod):
         function, skip = function.__func__, skip + 1
-    name = getattr(innermost(function), "__name__", type(function).__name__)
+    name = getattr(layers(function)[-1], "__name__", type(function).__name__)
     shown = _parameters(function, name)[skip:]
-    reader = _Reader(function, name, Definitions())
+    named = [parameter for parameter in shown if parameter.kind in _NAMED]
+    context = context if any(parameter.name == context for parameter in named) else None
+    reader = _Reader(start(name, namespace_of_function(function)), read_docstring(_documentation(function)))
     for parameter in shown:
-        if parameter.name == context and parameter.kind in NAMED:
-            reader.take_context(parameter)
-        else:
+        if parameter.name != context:
             reader.take(parameter)
-    return reader.signature()
+    fixed = sum(parameter.kind is Parameter.POSITIONAL_ONLY for parameter in named)
+    rest = next((parameter.name for parameter in shown if parameter.kind is Parameter.VAR_POSITIONAL), None)
+    return Signature(
+        reader.schema(),
+        reader.docstring.description,
+        context,
+        reader.reads,
+        frozenset(reader.required) & reader.reads.keys(),
+        tuple((parameter.name, parameter.default) for parameter in named if parameter.kind in _POSITIONAL),
+        fixed,
+        rest,
+        None if reader.extra is None else reader.extra.read,
+        reader.packed,
+        _own_names(function) | {context or ""},
+        reader.supplied,
+        by_keyword=not (fixed or rest or reader.supplied),
+    )
 
 
 def _parameters(function: Any, name: str) -> list[Parameter]:
@@ -73,7 +159,7 @@ def _parameters(function: Any, name: str) -> list[Parameter]:
 
         options = {"annotation_format": Format.FORWARDREF}
     try:
-        found = inspect.signature(function, **options).parameters
+        parameters = inspect.signature(function, **options).parameters
     except (TypeError, ValueError) as problem:
         raise InvalidSchema(
             f"its parameters cannot be read ({problem}); write a Python function around it", path=name
@@ -82,7 +168,7 @@ def _parameters(function: Any, name: str) -> list[Parameter]:
     while isinstance(function, functools.partial):
         fixed |= function.keywords.keys()
         function = function.func
-    return [parameter for parameter in found.values() if parameter.name not in fixed]
+    return [parameter for parameter in parameters.values() if parameter.name not in fixed]
 
 
 def _documentation(function: Any) -> str | None:
@@ -96,68 +182,62 @@ def _documentation(function: Any) -> str | None:
     return inspect.getdoc(type(function).__call__) or type(function).__doc__
 
 
+def _own_names(function: Any) -> frozenset[str]:
+    """Name what `**kwargs` must never bring: names of the function that are not the model's."""
+    codes = [code for layer in layers(function) if (code := getattr(layer, "__code__", None))]
+    return frozenset(name for code in codes for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
 class _Reader:
     """Reads one parameter after the other."""
 
-    def __init__(self, function: Any, name: str, definitions: Definitions) -> None:
-        self.definitions = definitions
-        self.function = function
-        self.site = site_for(definitions, name, scope_of_function(function))
-        self.docstring = read_docstring(_documentation(function))
+    def __init__(self, walk: Walk, docstring: Docstring) -> None:
+        self.walk = walk
+        self.docstring = docstring
         self.properties: Schema = {}
         self.required: list[str] = []
         self.reads: dict[str, Read] = {}
-        self.positional: list[tuple[str, Any]] = []
-        self.fixed = 0
-        self.context: str | None = None
-        self.rest: str | None = None
-        self.extra: ValueForm | None = None
+        self.extra: JsonType | None = None
         self.packed: tuple[frozenset[str], Read] | None = None
         self.supplied: dict[str, Callable[[], Any]] = {}
 
-    def take_context(self, parameter: Parameter) -> None:
-        """Keep the parameter for the context, wherever it stands."""
-        self.context = parameter.name
-        self._place(parameter)
-
     def take(self, parameter: Parameter) -> None:
         """Read a parameter that is the model's."""
-        site = self.site.at(f".{parameter.name}")
+        walk = self.walk.at(f".{parameter.name}")
         annotation = Any if parameter.annotation is Parameter.empty else parameter.annotation
         if isinstance(annotation, str):
-            annotation = site.evaluate(annotation)
-        match parameter.kind:
-            case Parameter.VAR_KEYWORD:
-                self._take_keywords(annotation, site)
-            case Parameter.VAR_POSITIONAL:
-                self._take_rest(parameter.name, form_at(annotation, site))
-            case _:
-                self._take_one(parameter, annotation, site)
+            annotation = walk.evaluate(annotation)
+        packed = parameter.kind is Parameter.VAR_KEYWORD and getattr(get_origin(annotation), "_name", None) == "Unpack"
+        made = type_at(get_args(annotation)[0] if packed else annotation, walk)
+        if packed:
+            body = self.walk.definitions.schemas[next(iter(made.schema.values())).rpartition("/")[2]]
+            self.properties |= body["properties"]
+            self.required += body.get("required", [])
+            self.packed = frozenset(body["properties"]), made.read
+        elif parameter.kind is Parameter.VAR_KEYWORD:
+            self.extra = made
+        elif parameter.kind is Parameter.VAR_POSITIONAL:
+            self._add(parameter.name, {"type": "array", "items": made.schema}, array_reader(made.read))
+        else:
+            self._take_one(parameter, made, _field_of(annotation, parameter.default), walk)
 
-    def _place(self, parameter: Parameter) -> None:
-        if parameter.kind in POSITIONAL:
-            self.positional.append((parameter.name, parameter.default))
-            self.fixed += parameter.kind is Parameter.POSITIONAL_ONLY
-
-    def _take_one(self, parameter: Parameter, annotation: Any, site: AnnotationSite) -> None:
-        form, field = form_at(annotation, site), _field_of(annotation, parameter.default)
+    def _take_one(self, parameter: Parameter, made: JsonType, field: Any, walk: Walk) -> None:
         if field is parameter.default:
-            form = annotated(form, [field], site)
-        default, factory = self._default_of(field, parameter, site)
+            made = annotated(made, [field], walk)
+        default, factory = self._default_of(field, parameter, walk)
         if default is None:
-            form = nullable(form, self.definitions)
+            made = nullable(made, walk.definitions)
         if default is NODEFAULT and factory is None:
             self.required.append(parameter.name)
-        self._place(parameter)
-        self._add(parameter.name, form, default_in(default, factory))
+        self._add(parameter.name, made.schema | default_in(default, factory), made.read)
 
-    def _default_of(self, field: Any, parameter: Parameter, site: AnnotationSite) -> tuple[Any, Any]:
+    def _default_of(self, field: Any, parameter: Parameter, walk: Walk) -> tuple[Any, Any]:
         """Give the default of a parameter, or what makes it; that of a Field is supplied in each call."""
         own = NODEFAULT if parameter.default is Parameter.empty else parameter.default
         if field is None:
             return own, None
         if field.alias not in (None, parameter.name):
-            raise site.refuse(f"a parameter has no alias; call it {field.alias}, or leave the alias out")
+            raise walk.refuse(f"a parameter has no alias; call it {field.alias}, or leave the alias out")
         if own is not NODEFAULT and own is not field:
             return own, None
         if field.is_required():
@@ -165,57 +245,17 @@ class _Reader:
         self.supplied[parameter.name] = lambda: field.get_default(call_default_factory=True)
         return (NODEFAULT if field.default_factory else field.default), field.default_factory
 
-    def _take_rest(self, name: str, form: ValueForm) -> None:
-        self.rest = name
-        schema = {"type": "array", "items": form.schema}
-        self._add(name, ValueForm(schema, reading_all(form.read, None)), {})
-
-    def _take_keywords(self, annotation: Any, site: AnnotationSite) -> None:
-        if getattr(get_origin(annotation), "_name", None) != "Unpack":
-            self.extra = form_at(annotation, site)
-            return
-        form = form_at(get_args(annotation)[0], site)
-        body = self.definitions.schemas[next(iter(form.schema.values())).rpartition("/")[2]]
-        self.properties |= body["properties"]
-        self.required += body.get("required", [])
-        self.packed = frozenset(body["properties"]), form.read
-
-    def _add(self, name: str, form: ValueForm, default: Schema) -> None:
+    def _add(self, name: str, schema: Schema, read: Read) -> None:
         words = self.docstring.parameters.get(name)
-        schema = {**form.schema, **default}
-        if words and "description" not in schema:
-            schema["description"] = words
-        self.properties[name] = schema
-        self.reads[name] = form.read
+        self.properties[name] = schema | ({"description": words} if words and "description" not in schema else {})
+        self.reads[name] = read
 
-    def signature(self) -> Signature:
-        """Give what was read."""
-        schema: Schema = {"type": "object", "properties": self.properties}
-        if self.required:
-            schema["required"] = self.required
-        extra = self.extra
-        schema["additionalProperties"] = False if extra is None else extra.schema or True
-        by_keyword = not (self.fixed or self.rest or self.supplied)
-        plan = ArgumentPlan(
-            self.reads,
-            frozenset(self.required) & self.reads.keys(),
-            self.context,
-            tuple(self.positional),
-            self.fixed,
-            self.rest,
-            None if extra is None else extra.read,
-            self._taken(),
-            self.packed,
-            self.supplied,
-            by_keyword,
-        )
-        return Signature(self.definitions.whole(schema), self.docstring.description, self.context, plan)
-
-    def _taken(self) -> frozenset[str]:
-        """Name what `**kwargs` must never bring: names of the function that are not the model's."""
-        codes = [code for layer in layers(self.function) if (code := getattr(layer, "__code__", None))]
-        own = {name for code in codes for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
-        return frozenset(own | {self.context or ""})
+    def schema(self) -> Schema:
+        """Give the schema of all parameters."""
+        required = {"required": self.required} if self.required else {}
+        closing = False if self.extra is None else self.extra.schema or True
+        schema = {"type": "object", "properties": self.properties, **required, "additionalProperties": closing}
+        return self.walk.definitions.whole(schema)
 
 
 def _field_of(annotation: Any, default: Any) -> Any:
