@@ -1,4 +1,4 @@
-"""MCP content blocks and results, and the parts and results of this package: both directions side by side.
+"""MCP's tools, content blocks and results, and those of this package: both directions side by side.
 
 Rules of this file:
 - Everything is plain JSON: nothing of the official package is needed to read or to write it.
@@ -7,6 +7,10 @@ Rules of this file:
 - A block that nobody knows becomes text, so that the model reads it; nothing makes a result unreadable.
 - A link is text: what it points to is for the server to read, and no address for a provider to fetch. Only a
   link that this package wrote for a part with a URL is such a part again.
+- The schema of a tool is passed on as it is; one that is not of an object is made one, since MCP takes no other.
+- What a listing says beside name, description and schema is kept in `metadata` under MCP's own names. Nothing
+  else is taken from there: how calls are run is for the one who runs them to say.
+- A tool that the server describes wrongly stays a tool, as far as it can be read.
 """
 
 import json
@@ -17,7 +21,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, ToolCall, ToolResult
+from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
 from toolwire.wire.media import split_data_url
 from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
 
@@ -28,6 +32,10 @@ NAMED = "toolwire://document/"
 KINDS: dict[str, type[Image | Document | Audio]] = {"image": Image, "audio": Audio, "document": Document}
 BESIDE = {"image": ("detail",), "audio": ("transcript",), "document": ("name",)}
 DEFAULTS = {"image": "image/png", "audio": "audio/wav", "document": "application/octet-stream"}
+BESIDE_TOOL = ("title", "annotations", "outputSchema", "icons", "execution", "_meta")
+SPELLINGS = {"outputSchema": ("outputSchema", "output_schema")}
+TEXT = "input"
+TAKES_TEXT = {"type": "object", "properties": {TEXT: {"type": "string"}}, "required": [TEXT]}
 
 
 def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
@@ -248,3 +256,44 @@ def _read_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def decode_tool(given: Any) -> Tool | None:
+    """Read one tool of a listing; None if it has no name."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        return None
+    description, schema = given.get("description"), given.get("inputSchema")
+    return Tool(
+        given["name"],
+        description if isinstance(description, str) else None,
+        schema if isinstance(schema, dict) else None,
+        {key: given[key] for key in BESIDE_TOOL if given.get(key) is not None},
+    )
+
+
+def encode_tool(tool: Tool) -> dict[str, Any]:
+    """Write one tool of a listing."""
+    listed: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        listed["description"] = tool.description
+    listed["inputSchema"] = schema_of(tool)
+    return listed | {key: said for key in BESIDE_TOOL if (said := beside(tool, key)) is not None}
+
+
+def beside(tool: Tool, key: str) -> Any:
+    """Give what the metadata of a tool says under one of MCP's names."""
+    found = (tool.metadata.get(spelling) for spelling in SPELLINGS.get(key, (key,)))
+    return next((said for said in found if said is not None), None)
+
+
+def schema_of(tool: Tool) -> dict[str, Any]:
+    """Give the schema of a tool's arguments; the text of a custom tool is an argument here."""
+    if tool.custom:
+        return TAKES_TEXT
+    schema = tool.parameters or {}
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+
+
+def bare(listed: dict[str, Any]) -> dict[str, Any]:
+    """Say only what cannot be wrong of a tool that MCP would not take as it is."""
+    return {key: listed[key] for key in ("name", "description") if key in listed} | {"inputSchema": {"type": "object"}}
