@@ -26,8 +26,7 @@ from toolwire.declarations.fields import (
     one_of,
 )
 from toolwire.declarations.imports import ImportPath, Misnamed, read_path
-from toolwire.declarations.nodes import Node
-from toolwire.declarations.problems import Problems, below, shown
+from toolwire.declarations.nodes import Node, Problems, below, shown
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.types import Cache, Opaque, Tool
 from toolwire.types.conversation import SCHEMA_KEYS

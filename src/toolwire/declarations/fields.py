@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.declarations.nodes import Node
-from toolwire.declarations.problems import Problems, below, shown, suggestion
+from toolwire.declarations.nodes import Node, Problems, below, shown, suggestion
 
 _SAID_FOR = {**dict.fromkeys(("yes", "on", "y"), "true"), **dict.fromkeys(("no", "off", "n"), "false")}
 

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from toolwire.declarations.problems import below
+from toolwire.declarations.nodes import below
 from toolwire.errors import InvalidField
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.handler import Handler, handlers_of

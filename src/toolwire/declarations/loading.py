@@ -14,8 +14,7 @@ from msgspec.structs import asdict
 
 from toolwire.declarations.entries import Composed, Entry, at_schema
 from toolwire.declarations.imports import ImportPath, Misnamed, import_object
-from toolwire.declarations.nodes import Node
-from toolwire.declarations.problems import Problems, below, shown, suggestion
+from toolwire.declarations.nodes import Node, Problems, below, shown, suggestion
 from toolwire.errors import InvalidField, InvalidSchema, ToolwireError
 from toolwire.types import Tool
 
