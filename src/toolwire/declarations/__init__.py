@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from toolwire.declarations.entries import WHOLE, EntryReader
 from toolwire.declarations.formats import read_file, read_tree
-from toolwire.declarations.loading import Loader
 from toolwire.declarations.nodes import Problem, Problems
 from toolwire.errors import InvalidField, UserError
 from toolwire.types import Tool
@@ -72,6 +71,8 @@ def _load(
     allow: Collection[str] | None,
     folder: Path | None,
 ) -> Declared:
+    from toolwire.declarations.loading import Loader  # noqa: PLC0415 - only what runs needs the resolvers
+
     if isinstance(allow, str):
         raise InvalidField("allow", "must be a list of modules, not one text")
     root = read_tree(data, problems, WHOLE)

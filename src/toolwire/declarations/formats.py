@@ -9,7 +9,6 @@ Rules of this file:
   keys, a second document, and numbers that JSON does not have.
 """
 
-import contextlib
 import json
 import re
 from bisect import bisect_right
@@ -24,9 +23,7 @@ from toolwire.declarations.nodes import (
     Node,
     Problems,
     TextPosition,
-    Unreadable,
     brief,
-    read_text,
 )
 from toolwire.errors import MissingExtra
 
@@ -64,29 +61,39 @@ _NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
 
 
 def read_file(path: Path, problems: Problems) -> bytes:
-    """Give what stands in a file, as far as it may be long; what cannot be read is a problem, and raised."""
+    """Give what stands in a file, as far as it may be long."""
     try:
         with path.open("rb") as opened:
             return opened.read(MAX_BYTES + 1)
     except OSError as problem:
-        problems.add(START, "", f"cannot be read: {problem.strerror or problem}", problem)
-    problems.refuse()
-    raise AssertionError
+        problems.stop(START, "", f"cannot be read: {problem.strerror or problem}", problem)
 
 
 def read_tree(data: str | bytes, problems: Problems, whole: str) -> Node:
     """Read a text, YAML or JSON by the end of its name; all problems are raised. `whole` says what it must be."""
     read = {".json": _read_json, ".yaml": _read_yaml, ".yml": _read_yaml}.get(Path(problems.name).suffix.lower())
-    build = Builder(problems)
     if read is None:
-        problems.add(START, "", "must be called .yaml, .yml or .json, so that it is known how to read it")
-    else:
-        with contextlib.suppress(Unreadable):
-            read(read_text(data, problems), build)
+        problems.stop(START, "", "must be called .yaml, .yml or .json, so that it is known how to read it")
+    build = Builder(problems)
+    read(_text_of(data, problems), build)
     if build.root is None and not problems.found:
         problems.add(START, "", f"is empty; it must be {whole}")
     problems.refuse()
     return cast("Node", build.root)
+
+
+def _text_of(data: str | bytes, problems: Problems) -> str:
+    """Give the text of a file: UTF-8, and not too large."""
+    if isinstance(data, str) and len(data) <= MAX_BYTES:
+        data = data.encode("utf-8", "surrogatepass")
+    if isinstance(data, str) or len(data) > MAX_BYTES:
+        problems.stop(START, "", f"is too large: at most {MAX_BYTES:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        before = data[: problem.start].decode("utf-8", "replace")
+        place = TextPosition(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        problems.stop(place, "", f"must be UTF-8: the byte 0x{data[problem.start]:02x} is not")
 
 
 def _read_json(text: str, build: Builder) -> None:

@@ -71,6 +71,12 @@ class Problems:
         if is_last:
             self.refuse()
 
+    def stop(self, place: Any, field: str, reason: str, cause: BaseException | None = None) -> NoReturn:
+        """Note a problem after which nothing more can be read, and raise all that was found."""
+        self.add(place, field, reason, cause)
+        self.refuse()
+        raise AssertionError
+
     def refuse(self) -> None:
         """Raise what was found, if anything was."""
         if self.found:
@@ -152,10 +158,6 @@ class Node(Struct):
         return Node(self.value, place.line, place.column, self.size, self.height)
 
 
-class Unreadable(Exception):
-    """Nothing more can be read of the text; the problem has been noted."""
-
-
 class _Open(Struct):
     """A list or a map that is being built; `key` waits for its value, and is None inside if it cannot be one."""
 
@@ -216,18 +218,20 @@ class Builder:
 
     def report(self, place: TextPosition | Node, reason: str) -> None:
         """Note a problem at the field that is being read."""
+        self.problems.add(place, self._field(), reason)
+
+    def stop(self, place: TextPosition, reason: str) -> NoReturn:
+        """Note a problem after which nothing more can be read, and raise all that was found."""
+        self.problems.stop(place, self._field(), reason)
+
+    def _field(self) -> str:
         field = ""
         for above in self._open:
             if type(above.node.value) is list:
                 field = below(field, len(above.node.value))
             elif above.key is not None:
                 field = below(field, above.key.value or "?")
-        self.problems.add(place, field, reason)
-
-    def stop(self, place: TextPosition, reason: str) -> NoReturn:
-        """Note a problem after which nothing more can be read."""
-        self.report(place, reason)
-        raise Unreadable
+        return field
 
     def _spend(self, size: int, place: TextPosition) -> None:
         self._size += size
@@ -265,19 +269,3 @@ class Builder:
             self.report(node, f"has the key {shown(node.value)} twice; it stands in line {first.line} already")
             return False
         return True
-
-
-def read_text(data: bytes | str, problems: Problems) -> str:
-    """Give the text of a file: UTF-8, and not too large."""
-    if isinstance(data, str) and len(data) <= MAX_BYTES:
-        data = data.encode("utf-8", "surrogatepass")
-    if isinstance(data, str) or len(data) > MAX_BYTES:
-        problems.add(START, "", f"is too large: at most {MAX_BYTES:,} bytes")
-        raise Unreadable
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        before = data[: problem.start].decode("utf-8", "replace")
-        place = TextPosition(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        problems.add(place, "", f"must be UTF-8: the byte 0x{data[problem.start]:02x} is not")
-        raise Unreadable from None
