@@ -11,10 +11,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from toolwire.scrubbing.fields import Fields
-from toolwire.scrubbing.forms import forms_of
-from toolwire.scrubbing.keys import Span
-from toolwire.scrubbing.masks import mask
-from toolwire.scrubbing.texts import spans, without
+from toolwire.scrubbing.forms import forms_of, mask
+from toolwire.scrubbing.texts import Span, spans, without
 
 LONGEST_HELD = 16 * 1024
 LONGEST_KEY = 4096
