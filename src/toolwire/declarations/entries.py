@@ -133,8 +133,8 @@ class Entry(Struct, frozen=True):
 
     def lacking(self, own: Tool | None = None) -> list[str]:
         """List what neither the file says nor its handler."""
-        given = {*self.values, *self.spare, *(name for name in _REQUIRED if getattr(own, name, None))}
-        return [name for name in _REQUIRED if name not in given]
+        there = {*self.values, *self.spare, *(name for name in _REQUIRED if getattr(own, name, None))}
+        return [name for name in _REQUIRED if name not in there]
 
 
 class Composed(Struct, frozen=True):
@@ -163,7 +163,7 @@ class EntryReader:
         good = _check_map(root, _FILE, "", self.problems)
         tools = self._tools(good["tools"], "tools") if "tools" in good else []
         listed = good["resolvers"].value if "resolvers" in good else []
-        composed = [self._resolver(node, f"resolvers[{place}]") for place, node in enumerate(listed)]
+        composed = [self._resolver(node, f"resolvers[{index}]") for index, node in enumerate(listed)]
         return tools, [one for one in composed if one is not None]
 
     def _tools(self, node: Node, field: str) -> list[Entry]:
@@ -171,7 +171,7 @@ class EntryReader:
             return [self._tool(inner, below(field, name), name) for name, inner in node.value.items()]
         if not _check(node, _LIST, field, self.problems):
             return []
-        return [self._tool(inner, below(field, place)) for place, inner in enumerate(node.value)]
+        return [self._tool(inner, below(field, index)) for index, inner in enumerate(node.value)]
 
     def _tool(self, node: Node, field: str, key: str | None = None) -> Entry:
         before = len(self.problems.found)

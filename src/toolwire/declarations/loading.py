@@ -133,15 +133,15 @@ class Loader:
                 reason = f"the resolver has no tool {shown(name)}; {suggestion(name, there)}"
                 self.problems.add(member, below(field, step), reason)
 
-    def _bound(self, found: Any, one: Composed, place: int) -> Any:
+    def _bound(self, resolver: Any, one: Composed, place: int) -> Any:
         """Bind a resolver to its folder, which stands relative to the file."""
         if "cwd" not in one.nodes:
-            return bound_to(found, HERE, place)
-        minds = inspect.isclass(found) and "cwd" in inspect.signature(found).parameters
-        if not minds and not callable(getattr(found, "at", None)):
+            return bound_to(resolver, HERE, place)
+        minds = inspect.isclass(resolver) and "cwd" in inspect.signature(resolver).parameters
+        if not minds and not callable(getattr(resolver, "at", None)):
             raise InvalidField("cwd", "is for a class that takes a cwd, or a resolver with `at(cwd)`")
         cwd = one.nodes["cwd"].value
-        return bound_to(found, str(self.folder / cwd) if self.folder else cwd, place)
+        return bound_to(resolver, str(self.folder / cwd) if self.folder else cwd, place)
 
 
 def _tool_of(entry: Entry, own: Tool | None = None) -> Tool:
@@ -179,28 +179,28 @@ def _bind_text(arguments: dict[str, Any], _context: Any) -> tuple[tuple[Any, ...
     return (arguments["input"],), {}
 
 
-def _read_handler(found: Any) -> _FoundHandler:
+def _read_handler(target: Any) -> _FoundHandler:
     """Read what an import path led to."""
-    if isinstance(found, FunctionTool):
-        return _of_function(found, declares=True)
-    if callable(getattr(found, "execute", None)) and getattr(found, "definition", None) is None:
-        made: Any = found() if inspect.isclass(found) else found
+    if isinstance(target, FunctionTool):
+        return _of_function(target, declares=True)
+    if callable(getattr(target, "execute", None)) and getattr(target, "definition", None) is None:
+        made: Any = target() if inspect.isclass(target) else target
         return _FoundHandler(Handler(Tool(""), made.execute), declares=False)
-    if inspect.isroutine(found):
-        return _of_function(tool(found), declares=False)
-    several = handlers_of(found)
+    if inspect.isroutine(target):
+        return _of_function(tool(target), declares=False)
+    several = handlers_of(target)
     if len(several) != 1:
         names = ", ".join(handler.tool.name for handler in several)
         raise InvalidField("handler", f"has several tools ({names}); name one of them, as in {_METHOD}")
-    signature = getattr(found, "__signature_of_tool__", None)
+    signature = getattr(target, "__signature_of_tool__", None)
     return _FoundHandler(several[0], None if signature is None else signature.parameters)
 
 
-def _of_function(found: FunctionTool, *, declares: bool) -> _FoundHandler:
-    if not found.bound:
+def _of_function(target: FunctionTool, *, declares: bool) -> _FoundHandler:
+    if not target.bound:
         raise InvalidField("handler", f"is a method without its object; name it as in {_METHOD}")
-    [handler] = handlers_of(found)
-    return _FoundHandler(handler, found.signature.parameters, declares=declares)
+    [handler] = handlers_of(target)
+    return _FoundHandler(handler, target.signature.parameters, declares=declares)
 
 
 def _misfits(takes: dict[str, Any], parameters: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -211,32 +211,32 @@ class _Connection:
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """List the tools, of all pages."""
-        found: list[Tool] = []
+        tools: list[Tool] = []
         cursor, seen = None, set[str]()
-        while len(seen) < MAX_PAGES and len(found) < MAX_TOOLS:
+        while len(seen) < MAX_PAGES and len(tools) < MAX_TOOLS:
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
             answer = _answer_of(page)
-            found += self._read_page(answer, {tool.name for tool in page.tools})
+            tools += self._read_page(answer, {tool.name for tool in page.tools})
             cursor = answer.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                return tuple(found)
+                return tuple(tools)
             if cursor in seen:
                 break
             seen.add(cursor)
-        logger.warning("%s lists tools without end: %d are taken", self._target.label, len(found))
-        return tuple(found[:MAX_TOOLS])
+        logger.warning("%s lists tools without end: %d are taken", self._target.label, len(tools))
+        return tuple(tools[:MAX_TOOLS])
 
     def _read_page(self, answer: dict[str, Any], taken: set[str]) -> list[Tool]:
         """Read the tools of a page; those that the session dropped by the protocol's rules are dropped."""
         tools = answer.get("tools")
-        found = []
-        for given in tools if isinstance(tools, list) else ():
-            tool = decode_tool(given)
+        kept = []
+        for listed in tools if isinstance(tools, list) else ():
+            tool = decode_tool(listed)
             if tool is None:
                 logger.warning("%s lists a tool without a name, which is left out", self._target.label)
-            elif tool.name in taken or not (self._is_modern and _is_regular(given)):
-                found.append(tool)
-        return found
+            elif tool.name in taken or not (self._is_modern and _is_regular(listed)):
+                kept.append(tool)
+        return kept
 
     @property
     def _is_modern(self) -> bool:
@@ -345,8 +345,8 @@ class Line:
         return self._connection
 
     def _take(self, tools: tuple[Tool, ...]) -> None:
-        said = {"parallel": True} if self._terms.parallel else {}
-        self.tools = tuple(replace(tool, metadata=tool.metadata | said) for tool in tools) if said else tools
+        added = {"parallel": True} if self._terms.parallel else {}
+        self.tools = tuple(replace(tool, metadata=tool.metadata | added) for tool in tools) if added else tools
 
     async def refresh(self) -> None:
         """List the tools anew."""

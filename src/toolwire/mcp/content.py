@@ -146,10 +146,10 @@ def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
                 media_type = rest.get("mimeType")
                 fields |= {"media_type": media_type} if isinstance(media_type, str) else {}
                 return KINDS[kind](url=uri, **fields)
-    said = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
+    names = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
     link = f"[resource {uri}]"
     return Text(
-        sayable(" ".join([link, *dict.fromkeys(said)])),
+        sayable(" ".join([link, *dict.fromkeys(names)])),
         opaque=Opaque(WIRE, {}, {"link": {"uri": uri, **rest}}),
     )
 
@@ -229,9 +229,9 @@ def _encode_resource(part: Image | Audio | Document, media_type: str, kept: dict
         return {"type": "text", "text": f"[document {part.file_id or 'without data'}]"}
     name = part.name if isinstance(part, Document) else None
     uri = kept.get("uri") or NAMED + quote(name or "", safe="")
-    said = {"text": text} if text is not None else {"blob": part.data}
+    body = {"text": text} if text is not None else {"blob": part.data}
     typed = {} if part.media_type is None and text is not None else {"mimeType": media_type}
-    resource = {"uri": uri, **typed, **said, **kept.get("resource", {})}
+    resource = {"uri": uri, **typed, **body, **kept.get("resource", {})}
     return _with({**kept, "resource": None}, {"type": "resource", "resource": resource})
 
 
@@ -258,16 +258,16 @@ def _read_json(text: str) -> Any:
         return None
 
 
-def decode_tool(given: Any) -> Tool | None:
+def decode_tool(listed: Any) -> Tool | None:
     """Read one tool of a listing; None if it has no name."""
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+    if not isinstance(listed, Mapping) or not isinstance(listed.get("name"), str):
         return None
-    description, schema = given.get("description"), given.get("inputSchema")
+    description, schema = listed.get("description"), listed.get("inputSchema")
     return Tool(
-        given["name"],
+        listed["name"],
         description if isinstance(description, str) else None,
         schema if isinstance(schema, dict) else None,
-        {key: given[key] for key in BESIDE_TOOL if given.get(key) is not None},
+        {key: listed[key] for key in BESIDE_TOOL if listed.get(key) is not None},
     )
 
 
@@ -277,13 +277,13 @@ def encode_tool(tool: Tool) -> dict[str, Any]:
     if tool.description is not None:
         listed["description"] = tool.description
     listed["inputSchema"] = schema_of(tool)
-    return listed | {key: said for key in BESIDE_TOOL if (said := beside(tool, key)) is not None}
+    return listed | {key: value for key in BESIDE_TOOL if (value := beside(tool, key)) is not None}
 
 
 def beside(tool: Tool, key: str) -> Any:
     """Give what the metadata of a tool says under one of MCP's names."""
-    found = (tool.metadata.get(spelling) for spelling in SPELLINGS.get(key, (key,)))
-    return next((said for said in found if said is not None), None)
+    values = (tool.metadata.get(spelling) for spelling in SPELLINGS.get(key, (key,)))
+    return next((value for value in values if value is not None), None)
 
 
 def schema_of(tool: Tool) -> dict[str, Any]:

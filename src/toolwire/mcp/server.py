@@ -157,16 +157,16 @@ def server_of(
     return server
 
 
-def serve(resolver: Any, **said: Any) -> None:
+def serve(resolver: Any, **options: Any) -> None:
     """Serve a resolver until the client, or the user, ends it; see `aserve`."""
 
     async def main() -> None:
-        if said.get("transport") == "http":
+        if options.get("transport") == "http":
             # Windows has no such handler, and neither has a loop outside of the main thread: it is a nicety.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 stop = asyncio.current_task().cancel  # type: ignore[union-attr]
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
-        await aserve(resolver, **said)
+        await aserve(resolver, **options)
 
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(main())
@@ -180,14 +180,14 @@ async def aserve(
     port: int = 8000,
     hosts: Collection[str] | None = None,
     ready: Callable[[str], None] | None = None,
-    **said: Any,
+    **options: Any,
 ) -> None:
-    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`; what else is said is for `server_of`.
+    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`; all other options are for `server_of`.
 
     Port 0 is any that is free; `ready` is told the URL. Beyond this machine, `hosts` are the names by which
     clients reach it: `HOST:PORT`, or `HOST:*`.
     """
-    server = server_of(resolver, **said)
+    server = server_of(resolver, **options)
     match transport:
         case "stdio":
             await _serve_stdio(server)
@@ -285,16 +285,9 @@ async def _serve_http(
 def _listen(host: str, port: int) -> socket.socket:
     """Listen; that the protocol is named lets answers leave without a delay."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform != "win32":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
 def _url_of(listener: socket.socket) -> str:

@@ -89,31 +89,31 @@ class Fields:
             return self.names[whole], NOWHERE
         if not self.paths and "." not in key:
             return None, NOWHERE
-        found = None
+        declared = None
         for step in key.split(".") if "." in key else (key,):
             name = plain(step)
-            found, states = self._step(states, name)
-            found = self.names.get(name) if found is None else found
-        return found, states
+            declared, states = self._step(states, name)
+            declared = self.names.get(name) if declared is None else declared
+        return declared, states
 
     def inside(self, states: States, index: int) -> tuple[str | None, States]:
         """Go into a list; a path may leave the index out."""
         if not self.paths:
             return None, NOWHERE
-        found, further = self._step(states, str(index))
-        return found, further | states
+        declared, further = self._step(states, str(index))
+        return declared, further | states
 
     def _step(self, states: States, name: str) -> tuple[str | None, States]:
-        further, found = set(), None
+        further, declared = set(), None
         for path, place in (*states, *((number, 0) for number in range(len(self.paths)))):
             steps, label = self.paths[path]
             if not steps[place].fullmatch(name):
                 continue
             if place + 1 == len(steps):
-                found = label if found is None else found
+                declared = label if declared is None else declared
             else:
                 further.add((path, place + 1))
-        return found, frozenset(further)
+        return declared, frozenset(further)
 
     def hinted(self, text: str) -> bool:
         """Whether a text may name a sensitive field at all: quickly, and never wrongly no."""

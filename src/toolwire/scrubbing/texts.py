@@ -17,7 +17,6 @@ from toolwire.scrubbing.forms import HIDDEN, MASK, mask
 Span = tuple[int, int, str]
 
 _NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
-_NOT_NAMED = re.compile(r"[^\w.-]")  # the others, in any script
 _LONGEST_NAME = 80
 _SIGN = re.compile("[=:]")
 _OPENING = re.compile(r"\s{0,8}(\\{0,80}[\"'])?")
@@ -128,7 +127,7 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
             continue
         before = text[max(0, at - _LONGEST_NAME) : at].rstrip(" \t")
         key = before.rstrip("\"'").rstrip("\\")
-        name = key[len(key.rstrip(_NAMED)) :] if key.isascii() else _NOT_NAMED.split(key)[-1]
+        name = key[len(key.rstrip(_NAMED)) :] if key.isascii() else _last_name(key)
         label, whole = fields.below(NOWHERE, name)[0] if name else None, True
         if label is None and name:
             label, whole = usual(plain(name)), False
@@ -142,6 +141,13 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
         if value is not None:
             past = value[1]
             yield (*value, label)
+
+
+def _last_name(key: str) -> str:
+    start = len(key)
+    while start and (key[start - 1].isalnum() or key[start - 1] in "_.-"):
+        start -= 1
+    return key[start:]
 
 
 def _line(text: str, at: int) -> tuple[int, int] | None:
