@@ -11,11 +11,12 @@ Rules of this file:
 
 import asyncio
 import concurrent.futures
+import contextlib
 import json
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from toolwire.errors import InvalidField, ServerUnavailable, UnknownTool
@@ -54,7 +55,14 @@ class _LineThread:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._run, name="toolwire-mcp", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(self._do(method, *arguments), self._loop)
+            return self._submit(self._do(method, *arguments))
+
+    def _submit(self, work: Coroutine[Any, Any, Any]) -> "concurrent.futures.Future[Any]":
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # something ended the loop
+            work.close()
+            raise
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -82,7 +90,8 @@ class _LineThread:
             self._closed = True
             thread, self._thread = self._thread, None
         if thread is not None:
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+            with contextlib.suppress(RuntimeError):
+                self._submit(self._end())
             if threading.current_thread() is not thread:
                 thread.join(PATIENCE)
 
