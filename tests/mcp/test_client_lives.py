@@ -63,7 +63,7 @@ def test_a_server_that_was_killed_is_started_again_and_no_call_is_repeated(tmp_p
 
 
 def test_a_server_that_always_dies_is_started_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolwire.mcp.line.PAUSES", (0.0, 0.0, 0.2, 1.0))
+    monkeypatch.setattr("toolwire.mcp.connection.PAUSES", (0.0, 0.0, 0.2, 1.0))
     with by_hand() as resolver:
         words = [str(do(resolver, "die", 3).content) for _ in range(4)]
         assert all("(exit code 3; it said: last words)" in said for said in words[:2])

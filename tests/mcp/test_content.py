@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from mcp_types.methods import serialize_server_result
 
 from toolwire import Audio, Document, Image, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult
-from toolwire.mcp.content import decode_part, decode_result, encode_part, encode_result
-from toolwire.mcp.listing import decode_tool, encode_tool
+from toolwire.mcp.content import decode_part, decode_result, decode_tool, encode_part, encode_result, encode_tool
 from toolwire.mcp.server import body_of
 
 CALL = ToolCall("c1", "t")

@@ -6,26 +6,20 @@ Rules of this file:
 - A file whose handlers are loaded runs code, like any module; `allow` says which modules it may name.
 """
 
-import contextlib
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
 from toolwire.declarations.entries import WHOLE, EntryReader
-from toolwire.declarations.json_text import read_json
-from toolwire.declarations.loading import Loader
-from toolwire.declarations.nodes import MAX_BYTES, Builder, Node, Unreadable, read_text
-from toolwire.declarations.problems import START, Problem, Problems
-from toolwire.declarations.yaml_text import read_yaml
+from toolwire.declarations.formats import read_file, read_tree
+from toolwire.declarations.nodes import Problem, Problems
 from toolwire.errors import InvalidField, UserError
 from toolwire.types import Tool
 
 __all__ = ["Declared", "Problem", "load", "loads"]
-
-READERS = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
 
 
 class Declared(Struct, frozen=True):
@@ -54,12 +48,7 @@ def load(path: str | os.PathLike[str], *, handlers: bool = True, allow: Collecti
     can import, but for modules that reach the whole machine, such as `os`. A `cwd` is relative to the file.
     """
     file, problems = Path(path), Problems(os.fspath(path))
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-    except OSError as problem:
-        problems.add(START, "", f"cannot be read: {problem.strerror or problem}", problem)
-        problems.refuse()
+    data = read_file(file, problems)
     return _load(data, problems, handlers=handlers, allow=allow, folder=file.absolute().parent)
 
 
@@ -82,9 +71,11 @@ def _load(
     allow: Collection[str] | None,
     folder: Path | None,
 ) -> Declared:
+    from toolwire.declarations.loading import Loader  # noqa: PLC0415 - only what runs needs the resolvers
+
     if isinstance(allow, str):
         raise InvalidField("allow", "must be a list of modules, not one text")
-    root = _read(data, problems)
+    root = read_tree(data, problems, WHOLE)
     entries, composed = EntryReader(problems, allow, handlers=handlers).read(root)
     problems.refuse()
     loader = Loader(problems, allow, folder)
@@ -92,17 +83,3 @@ def _load(
     resolvers = loader.resolvers(composed) if handlers else []
     problems.refuse()
     return Declared(problems.name, tools, running, resolvers, handlers)
-
-
-def _read(data: str | bytes, problems: Problems) -> Node:
-    read = READERS.get(Path(problems.name).suffix.lower())
-    build = Builder(problems)
-    if read is None:
-        problems.add(START, "", "must be called .yaml, .yml or .json, so that it is known how to read it")
-    else:
-        with contextlib.suppress(Unreadable):
-            read(read_text(data, problems), build)
-    if build.root is None and not problems.found:
-        problems.add(START, "", f"is empty; it must be {WHOLE}")
-    problems.refuse()
-    return cast("Node", build.root)

@@ -58,19 +58,19 @@ def check_allowed(module: str, allow: Collection[str] | None) -> None:
 def import_object(path: ImportPath, allow: Collection[str] | None) -> Any:
     """Import the object that a path names."""
     try:
-        found: Any = importlib.import_module(path.module)
+        target: Any = importlib.import_module(path.module)
     except (Exception, SystemExit) as problem:
         raise Misnamed(f"cannot import {path.module}: {_why_not(path.module, problem)}") from problem
     way = path.module
     for name in path.attributes:
-        found = _attribute(found, name, way)
+        target = _attribute(target, name, way)
         way = f"{way}:{name}" if way == path.module else f"{way}.{name}"
-        if isinstance(found, ModuleType) and not found.__name__.startswith(f"{path.module}."):
-            raise Misnamed(f"{way} is the module {found.__name__}; name that module itself if it is meant")
-    if found is None:
+        if isinstance(target, ModuleType) and not target.__name__.startswith(f"{path.module}."):
+            raise Misnamed(f"{way} is the module {target.__name__}; name that module itself if it is meant")
+    if target is None:
         raise Misnamed(f"{way} is None")
-    _check_home(found, allow)
-    return found
+    _check_home(target, allow)
+    return target
 
 
 def _why_not(module: str, problem: BaseException) -> str:
@@ -89,9 +89,9 @@ def _attribute(owner: Any, name: str, way: str) -> Any:
         raise Misnamed(f"{way} cannot give {name}: {type(problem).__name__}: {problem}") from problem
 
 
-def _check_home(found: Any, allow: Collection[str] | None) -> None:
+def _check_home(target: Any, allow: Collection[str] | None) -> None:
     """Refuse a function or class that comes from a module which may not be imported itself."""
-    if inspect.isroutine(found) or inspect.isclass(found):
-        home = getattr(inspect.unwrap(found), "__module__", None)
+    if inspect.isroutine(target) or inspect.isclass(target):
+        home = getattr(inspect.unwrap(target), "__module__", None)
         if isinstance(home, str):
             check_allowed(home, allow)

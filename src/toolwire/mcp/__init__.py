@@ -1,8 +1,7 @@
 """MCP both ways: any resolver as a server, any server as a resolver; on the official package, extra `mcp`."""
 
 from toolwire.mcp.client import McpResolver, http, stdio
-from toolwire.mcp.hosting import aserve, serve
-from toolwire.mcp.server import server_of
+from toolwire.mcp.server import aserve, serve, server_of
 from toolwire.mcp.targets import Http, Stdio, Terms
 
 __all__ = ["Http", "McpResolver", "Stdio", "Terms", "aserve", "http", "serve", "server_of", "stdio"]

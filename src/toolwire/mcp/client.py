@@ -11,68 +11,89 @@ Rules of this file:
 
 import asyncio
 import concurrent.futures
-import importlib.util
+import contextlib
 import json
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from toolwire.errors import InvalidField, MissingExtra, ServerUnavailable, UnknownTool
-from toolwire.mcp.background import Background
-from toolwire.mcp.targets import Http, Stdio, Terms
+from toolwire.errors import InvalidField, ServerUnavailable, UnknownTool
+from toolwire.mcp.targets import Http, Stdio, Terms, need_official
 from toolwire.resolvers.protocol import Resolver
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, failure, invalid
 from toolwire.work.waiting import Ask, Work, is_loop_running
 
 T = TypeVar("T")
+PATIENCE = 15.0  # seconds until a thread that does not end is left behind
 
 
-def need_official(purpose: str) -> None:
-    """Raise MissingExtra unless the official package is installed."""
-    try:
-        found = importlib.util.find_spec("mcp")
-    except ValueError:
-        found = None
-    if found is None:
-        raise MissingExtra("mcp", "mcp", purpose)
+class _LineThread:
+    """The line to a server, and the daemon thread with the event loop on which it runs.
 
-
-class _Kept:
-    """What a resolver keeps beside itself, so that it can be closed without it."""
+    It is kept beside the resolver, so that it can be closed when nobody uses the resolver any more.
+    """
 
     def __init__(self, target: Stdio | Http, terms: Terms) -> None:
-        self.target = target
-        self.terms = terms
-        self.lock = threading.Lock()
-        self.closed = False
-        self.background: Background | None = None
         self.line: Any = None
+        self._target = target
+        self._terms = terms
+        self._lock = threading.Lock()
+        self._closed = False
+        self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread | None = None
 
     def begin(self, method: str, *arguments: Any) -> "concurrent.futures.Future[Any]":
         """Begin something on the line, in its thread, which begins with its first use."""
-        with self.lock:
-            if self.closed:
-                raise ServerUnavailable(f"{self.target.label} was closed")
-            self.background = self.background or Background("toolwire-mcp")
-            return self.background.submit(self._do(method, *arguments))
+        with self._lock:
+            if self._closed:
+                raise ServerUnavailable(f"{self._target.label} was closed")
+            if self._thread is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._run, name="toolwire-mcp", daemon=True)
+                self._thread.start()
+            return self._submit(self._do(method, *arguments))
+
+    def _submit(self, work: Coroutine[Any, Any, Any]) -> "concurrent.futures.Future[Any]":
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # something ended the loop
+            work.close()
+            raise
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._until_over())
+
+    async def _until_over(self) -> None:
+        await self._over.wait()
 
     async def _do(self, method: str, *arguments: Any) -> Any:
         if self.line is None:
-            from toolwire.mcp.line import Line  # noqa: PLC0415 - it needs the official package, which takes its time
+            from toolwire.mcp.connection import Line  # noqa: PLC0415 - it needs the official package, which takes its time
 
-            self.line = Line(self.target, self.terms)
+            self.line = Line(self._target, self._terms)
         return await getattr(self.line, method)(*arguments)
 
+    async def _end(self) -> None:
+        try:
+            await self._do("close")
+        finally:
+            self._over.set()
+
     def close(self) -> None:
-        """End the connection and the thread."""
-        with self.lock:
-            self.closed = True
-            background, self.background = self.background, None
-        if background is not None:
-            background.finish(self._do("close"))
+        """End the connection and the thread; nothing is raised, and a thread that hangs is left behind."""
+        with self._lock:
+            self._closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            with contextlib.suppress(RuntimeError):
+                self._submit(self._end())
+            if threading.current_thread() is not thread:
+                thread.join(PATIENCE)
 
 
 class McpResolver(Resolver):
@@ -81,30 +102,30 @@ class McpResolver(Resolver):
     def __init__(self, target: Stdio | Http, terms: Terms | None = None) -> None:
         need_official("to use the tools of MCP servers")
         self.target = target
-        self._kept = _Kept(target, terms or Terms())
-        self._finalizer = weakref.finalize(self, self._kept.close)
+        self._thread = _LineThread(target, terms or Terms())
+        self._finalizer = weakref.finalize(self, self._thread.close)
 
     def __repr__(self) -> str:
         return f"McpResolver({self.target!r})"
 
     def connect(self) -> Self:
         """Connect, and list the tools, if that was not done; raises ServerUnavailable."""
-        _wait(self._kept.begin("connected"))
+        _wait(self._thread.begin("connected"))
         return self
 
     async def aconnect(self) -> Self:
         """Connect without blocking the event loop."""
-        await asyncio.wrap_future(self._kept.begin("connected"))
+        await asyncio.wrap_future(self._thread.begin("connected"))
         return self
 
     def refresh(self) -> None:
         """List the tools anew; servers that tell of changes need no such call."""
-        _wait(self._kept.begin("refresh"))
+        _wait(self._thread.begin("refresh"))
 
     def close(self) -> None:
         """End the session, the server's process and the thread; it cannot be used again."""
         self._finalizer.detach()
-        self._kept.close()
+        self._thread.close()
 
     async def aclose(self) -> None:
         """Close without blocking the event loop."""
@@ -137,7 +158,7 @@ class McpResolver(Resolver):
         return list(self._tools() or ())
 
     def _tools(self) -> tuple[Tool, ...] | None:
-        line = self._kept.line
+        line = self._thread.line
         return None if line is None else line.tools
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
@@ -155,11 +176,11 @@ class McpResolver(Resolver):
             return failure(call, f"{FAILED}{problem or 'it was closed during the call'}")
 
     def _call(self, call: ToolCall) -> ToolResult | Awaitable[ToolResult]:
-        begun = self._kept.begin("call", call)
+        begun = self._thread.begin("call", call)
         return asyncio.wrap_future(begun) if is_loop_running() else _wait(begun)
 
     async def _acall(self, call: ToolCall) -> ToolResult:
-        return await asyncio.wrap_future(self._kept.begin("call", call))
+        return await asyncio.wrap_future(self._thread.begin("call", call))
 
 
 def _wait(begun: "concurrent.futures.Future[T]") -> T:

@@ -1,6 +1,11 @@
-"""One live connection to an MCP server, from its handshake to its end, on one event loop.
+"""The line to an MCP server, and the connections that it has one after the other; all on one event loop.
 
 Rules of this file:
+- A line connects when it is needed, and again when its connection ended. A call that was under way when it ended
+  is an error, and is never repeated: it may have had effects. One that the server says it did not begin is
+  repeated once.
+- A server that ends again and again without an answer is started ever more rarely; in between, calls fail at
+  once, and say when it is tried again.
 - What the server says of tools and results is read by this package, from the answer as it came: the official
   session refuses a whole listing for one odd schema, and a whole result for one odd block.
 - The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
@@ -9,7 +14,6 @@ Rules of this file:
 
 import asyncio
 import contextlib
-import itertools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +25,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     Implementation,
@@ -30,14 +37,16 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec.structs import replace
 from pydantic import ValidationError
 
-from toolwire.errors import ServerUnavailable
-from toolwire.mcp.listing import decode_tool
+from toolwire.errors import ServerUnavailable, UnknownTool
+from toolwire.mcp.content import decode_result, decode_tool
 from toolwire.mcp.process import Child
 from toolwire.mcp.targets import Http, Stdio, Terms, own_version
 from toolwire.mcp.web import http_streams
-from toolwire.types import Tool
+from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.work.results import FAILED, failure
 
 logger = logging.getLogger("toolwire.mcp")
 ANSWER = "toolwire/answer"
@@ -48,16 +57,19 @@ LIST_AGAIN = 0.1
 LISTEN_AGAIN = 1.0
 LISTEN_AGAIN_AT_MOST = 60.0
 REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
+PAUSES = (0.0, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+PARTING = 2.0
+TURNS = 3  # of the event loop, in which it notices an end that has happened already
+FORGOTTEN = "Session terminated"
+UNKNOWN = "unknown tool"
 
 
-class _KeptAnswers(JSONRPCDispatcher[TransportContext]):
-    """Keeps answers about tools as they came; in their place the session gets what it takes without fault."""
+class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """Hands the session what it takes without fault in the place of an answer about tools, which goes along."""
 
     def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:
         super().__init__(read, write)
         self._ended = ended
-        self._numbers = itertools.count()
-        self._answers: dict[int, dict[str, Any]] = {}
 
     async def run(self, *arguments: Any, **keywords: Any) -> None:
         """Receive until the server is gone, and tell."""
@@ -71,20 +83,22 @@ class _KeptAnswers(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         """Send a request, and give its answer or what stands in for it."""
         answer = await super().send_raw_request(method, params, opts, **rest)
-        stand_in = STAND_INS.get(method)
-        if stand_in is None:
+        if method == "tools/call":
+            stand_in = {"content": [], "isError": True, "resultType": "complete"}
+        elif method == "tools/list":
+            stand_in = _readable_listing(answer, PROTOCOL_VERSION_META_KEY in ((params or {}).get("_meta") or {}))
+        else:
             return answer
-        number = next(self._numbers)
-        self._answers[number] = answer
-        modern = PROTOCOL_VERSION_META_KEY in ((params or {}).get("_meta") or {})
-        return {**stand_in(answer, modern), "_meta": {ANSWER: number}}
-
-    def answer(self, result: Result) -> dict[str, Any]:
-        """Give the answer that a result stands in for."""
-        return self._answers.pop((result.meta or {})[ANSWER])
+        return {**stand_in, "_meta": {ANSWER: answer}}
 
 
-def _in_place_of_listing(answer: dict[str, Any], modern: bool) -> dict[str, Any]:
+def _answer_of(result: Result) -> dict[str, Any]:
+    """Give the answer that came with its stand-in."""
+    answer: dict[str, Any] = (result.meta or {})[ANSWER]
+    return answer
+
+
+def _readable_listing(answer: dict[str, Any], modern: bool) -> dict[str, Any]:
     """Give the session the schemas that it makes headers from, as far as it takes them."""
     tools = answer.get("tools")
     known = [tool for tool in tools if _is_regular(tool)] if modern and isinstance(tools, list) else []
@@ -104,18 +118,7 @@ def _is_regular(tool: Any) -> bool:
     return False
 
 
-def _in_place_of_result(answer: dict[str, Any], modern: bool) -> dict[str, Any]:
-    del answer, modern
-    return {"content": [], "isError": True, "resultType": "complete"}
-
-
-STAND_INS: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
-    "tools/list": _in_place_of_listing,
-    "tools/call": _in_place_of_result,
-}
-
-
-class Connection:
+class _Connection:
     """A connection; `listed` is told each new listing. It is made, used and closed on one loop."""
 
     def __init__(self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None]) -> None:
@@ -127,7 +130,6 @@ class Connection:
         self._over = asyncio.Event()
         self._changed = asyncio.Event()
         self._problem = ""
-        self._wire: _KeptAnswers
         self._session: ClientSession
         self._task: asyncio.Task[None] | None = None
 
@@ -165,10 +167,10 @@ class Connection:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 streams = self._child.streams() if self._child else http_streams(self._http, self._terms)
-                self._wire = _KeptAnswers(*await stack.enter_async_context(streams), self._over.set)
+                dispatcher = _Dispatcher(*await stack.enter_async_context(streams), self._over.set)
                 self._session = await stack.enter_async_context(
                     ClientSession(
-                        dispatcher=self._wire,
+                        dispatcher=dispatcher,
                         client_info=Implementation(name="toolwire", version=own_version()),
                         message_handler=self._hear,
                     )
@@ -209,32 +211,32 @@ class Connection:
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """List the tools, of all pages."""
-        found: list[Tool] = []
+        tools: list[Tool] = []
         cursor, seen = None, set[str]()
-        while len(seen) < MAX_PAGES and len(found) < MAX_TOOLS:
+        while len(seen) < MAX_PAGES and len(tools) < MAX_TOOLS:
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-            answer = self._wire.answer(page)
-            found += self._read_page(answer, {tool.name for tool in page.tools})
+            answer = _answer_of(page)
+            tools += self._read_page(answer, {tool.name for tool in page.tools})
             cursor = answer.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                return tuple(found)
+                return tuple(tools)
             if cursor in seen:
                 break
             seen.add(cursor)
-        logger.warning("%s lists tools without end: %d are taken", self._target.label, len(found))
-        return tuple(found[:MAX_TOOLS])
+        logger.warning("%s lists tools without end: %d are taken", self._target.label, len(tools))
+        return tuple(tools[:MAX_TOOLS])
 
     def _read_page(self, answer: dict[str, Any], taken: set[str]) -> list[Tool]:
         """Read the tools of a page; those that the session dropped by the protocol's rules are dropped."""
         tools = answer.get("tools")
-        found = []
-        for given in tools if isinstance(tools, list) else ():
-            tool = decode_tool(given)
+        kept = []
+        for listed in tools if isinstance(tools, list) else ():
+            tool = decode_tool(listed)
             if tool is None:
                 logger.warning("%s lists a tool without a name, which is left out", self._target.label)
-            elif tool.name in taken or not (self._is_modern and _is_regular(given)):
-                found.append(tool)
-        return found
+            elif tool.name in taken or not (self._is_modern and _is_regular(listed)):
+                kept.append(tool)
+        return kept
 
     @property
     def _is_modern(self) -> bool:
@@ -242,7 +244,7 @@ class Connection:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool, and give the answer as it came; MCPError if there is none."""
-        return self._wire.answer(await self._session.call_tool(name, arguments, allow_input_required=True))
+        return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
 
     async def refresh(self) -> None:
         """List the tools anew."""
@@ -298,3 +300,127 @@ def _words_of(problem: BaseException, terms: Terms) -> str:
     if isinstance(problem, TimeoutError):
         return f"it did not answer within {terms.connect_timeout:g} s"
     return str(problem) or type(problem).__name__
+
+
+class Line:
+    """What is known of a server: its tools, its connection if there is one, its failures in a row."""
+
+    def __init__(self, target: Stdio | Http, terms: Terms) -> None:
+        self.tools: tuple[Tool, ...] | None = None
+        self._target = target
+        self._terms = terms
+        self._connection: _Connection | None = None
+        self._ending: list[_Connection] = []
+        self._opening: asyncio.Task[_Connection] | None = None
+        self._starts = 0
+        self._not_before = 0.0
+        self._closed = False
+        self._calls: set[asyncio.Task[Any] | None] = set()
+
+    async def connected(self) -> _Connection:
+        """Give a connection that lives; all who want one wait for the same."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        if self._connection is not None and self._connection.alive:
+            return self._connection
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> _Connection:
+        if self._closed:
+            raise ServerUnavailable(f"{self._target.label} was closed")
+        now = asyncio.get_running_loop().time()
+        if now < self._not_before:
+            raise ServerUnavailable(
+                f"{self._target.label} failed {self._starts} times in a row: it is tried again"
+                f" in {self._not_before - now:.1f} s at the earliest"
+            )
+        self._starts += 1
+        self._not_before = now + PAUSES[min(self._starts, len(PAUSES) - 1)]
+        self._ending = [one for one in (*self._ending, self._connection) if one and not one.ended]
+        self._connection = _Connection(self._target, self._terms, self._take)
+        await self._connection.open()
+        return self._connection
+
+    def _take(self, tools: tuple[Tool, ...]) -> None:
+        added = {"parallel": True} if self._terms.parallel else {}
+        self.tools = tuple(replace(tool, metadata=tool.metadata | added) for tool in tools) if added else tools
+
+    async def refresh(self) -> None:
+        """List the tools anew."""
+        connection = await self.connected()
+        try:
+            await connection.refresh()
+        except (MCPError, TimeoutError) as problem:
+            words = str(problem) or "it took too long"
+            raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}") from problem
+
+    async def close(self) -> None:
+        """End the connection, or the attempt to get one, for good."""
+        self._closed = True
+        for connection in (*self._ending, self._connection):
+            if connection is not None:
+                await connection.close()
+        left = [task for task in (self._opening, *self._calls) if task is not None]
+        if left:
+            await asyncio.wait(left, timeout=PARTING)
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Run a call on the server, and give its result; UnknownTool if it has no such tool."""
+        task = asyncio.current_task()
+        self._calls.add(task)
+        try:
+            return await self._call(call)
+        finally:
+            self._calls.discard(task)
+
+    async def _call(self, call: ToolCall) -> ToolResult:
+        try:
+            connection = await self.connected()
+        except ServerUnavailable as problem:
+            return failure(call, f"{FAILED}{problem}")
+        if call.name not in self._names():
+            raise UnknownTool(call.name, self._names())
+        try:
+            async with asyncio.timeout(self._terms.timeout):
+                return decode_result(await self._ask(connection, call), call)
+        except TimeoutError:
+            return failure(call, f"{FAILED}it took longer than {self._terms.timeout:g} s")
+        except MCPError as problem:
+            return await self._failed(problem, connection, call)
+        except Exception as problem:
+            logger.exception("a call of %s failed", self._target.label)
+            return failure(call, f"{FAILED}{problem or type(problem).__name__}")
+
+    async def _ask(self, connection: _Connection, call: ToolCall) -> dict[str, Any]:
+        try:
+            answer = await connection.call(call.name, call.arguments)
+        except MCPError as problem:
+            if problem.code == INVALID_REQUEST and problem.message == FORGOTTEN and self._has_sessions:
+                await connection.close()
+            elif problem.code == HEADER_MISMATCH:
+                await connection.refresh()
+            else:
+                raise
+            answer = await (await self.connected()).call(call.name, call.arguments)
+        self._starts, self._not_before = 0, 0.0
+        return answer
+
+    async def _failed(self, problem: MCPError, connection: _Connection, call: ToolCall) -> ToolResult:
+        fate = await connection.fate() if problem.code == CONNECTION_CLOSED else None
+        if fate is not None:
+            ended = f"{self._target.label} ended during the call, which may have had effects"
+            return failure(call, f"{FAILED}{ended}{f' ({fate})' if fate else ''}")
+        self._starts, self._not_before = 0, 0.0
+        if problem.code == INVALID_PARAMS and problem.message.lower().startswith(UNKNOWN):
+            raise UnknownTool(call.name, [name for name in self._names() if name != call.name])
+        return failure(call, f"{FAILED}{problem.message}")
+
+    @property
+    def _has_sessions(self) -> bool:
+        return isinstance(self._target, Http)
+
+    def _names(self) -> list[str]:
+        return [tool.name for tool in self.tools or ()]

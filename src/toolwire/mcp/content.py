@@ -1,4 +1,4 @@
-"""MCP content blocks and results, and the parts and results of this package: both directions side by side.
+"""MCP's tools, content blocks and results, and those of this package: both directions side by side.
 
 Rules of this file:
 - Everything is plain JSON: nothing of the official package is needed to read or to write it.
@@ -7,6 +7,10 @@ Rules of this file:
 - A block that nobody knows becomes text, so that the model reads it; nothing makes a result unreadable.
 - A link is text: what it points to is for the server to read, and no address for a provider to fetch. Only a
   link that this package wrote for a part with a URL is such a part again.
+- The schema of a tool is passed on as it is; one that is not of an object is made one, since MCP takes no other.
+- What a listing says beside name, description and schema is kept in `metadata` under MCP's own names. Nothing
+  else is taken from there: how calls are run is for the one who runs them to say.
+- A tool that the server describes wrongly stays a tool, as far as it can be read.
 """
 
 import json
@@ -17,7 +21,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, ToolCall, ToolResult
+from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
 from toolwire.wire.media import split_data_url
 from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
 
@@ -28,6 +32,10 @@ NAMED = "toolwire://document/"
 KINDS: dict[str, type[Image | Document | Audio]] = {"image": Image, "audio": Audio, "document": Document}
 BESIDE = {"image": ("detail",), "audio": ("transcript",), "document": ("name",)}
 DEFAULTS = {"image": "image/png", "audio": "audio/wav", "document": "application/octet-stream"}
+BESIDE_TOOL = ("title", "annotations", "outputSchema", "icons", "execution", "_meta")
+SPELLINGS = {"outputSchema": ("outputSchema", "output_schema")}
+TEXT = "input"
+TAKES_TEXT = {"type": "object", "properties": {TEXT: {"type": "string"}}, "required": [TEXT]}
 
 
 def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
@@ -138,10 +146,10 @@ def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
                 media_type = rest.get("mimeType")
                 fields |= {"media_type": media_type} if isinstance(media_type, str) else {}
                 return KINDS[kind](url=uri, **fields)
-    said = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
+    names = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
     link = f"[resource {uri}]"
     return Text(
-        sayable(" ".join([link, *dict.fromkeys(said)])),
+        sayable(" ".join([link, *dict.fromkeys(names)])),
         opaque=Opaque(WIRE, {}, {"link": {"uri": uri, **rest}}),
     )
 
@@ -221,9 +229,9 @@ def _encode_resource(part: Image | Audio | Document, media_type: str, kept: dict
         return {"type": "text", "text": f"[document {part.file_id or 'without data'}]"}
     name = part.name if isinstance(part, Document) else None
     uri = kept.get("uri") or NAMED + quote(name or "", safe="")
-    said = {"text": text} if text is not None else {"blob": part.data}
+    body = {"text": text} if text is not None else {"blob": part.data}
     typed = {} if part.media_type is None and text is not None else {"mimeType": media_type}
-    resource = {"uri": uri, **typed, **said, **kept.get("resource", {})}
+    resource = {"uri": uri, **typed, **body, **kept.get("resource", {})}
     return _with({**kept, "resource": None}, {"type": "resource", "resource": resource})
 
 
@@ -248,3 +256,44 @@ def _read_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def decode_tool(listed: Any) -> Tool | None:
+    """Read one tool of a listing; None if it has no name."""
+    if not isinstance(listed, Mapping) or not isinstance(listed.get("name"), str):
+        return None
+    description, schema = listed.get("description"), listed.get("inputSchema")
+    return Tool(
+        listed["name"],
+        description if isinstance(description, str) else None,
+        schema if isinstance(schema, dict) else None,
+        {key: listed[key] for key in BESIDE_TOOL if listed.get(key) is not None},
+    )
+
+
+def encode_tool(tool: Tool) -> dict[str, Any]:
+    """Write one tool of a listing."""
+    listed: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        listed["description"] = tool.description
+    listed["inputSchema"] = schema_of(tool)
+    return listed | {key: value for key in BESIDE_TOOL if (value := beside(tool, key)) is not None}
+
+
+def beside(tool: Tool, key: str) -> Any:
+    """Give what the metadata of a tool says under one of MCP's names."""
+    values = (tool.metadata.get(spelling) for spelling in SPELLINGS.get(key, (key,)))
+    return next((value for value in values if value is not None), None)
+
+
+def schema_of(tool: Tool) -> dict[str, Any]:
+    """Give the schema of a tool's arguments; the text of a custom tool is an argument here."""
+    if tool.custom:
+        return TAKES_TEXT
+    schema = tool.parameters or {}
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+
+
+def bare(listed: dict[str, Any]) -> dict[str, Any]:
+    """Say only what cannot be wrong of a tool that MCP would not take as it is."""
+    return {key: listed[key] for key in ("name", "description") if key in listed} | {"inputSchema": {"type": "object"}}

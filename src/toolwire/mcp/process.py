@@ -75,11 +75,11 @@ class Child:
     def fate(self) -> str:
         """Say how it ended, as far as that is known."""
         code = None if self._transport is None else self._transport.get_returncode()
-        said = [self.reason] if self.reason else []
+        facts = [self.reason] if self.reason else []
         if code is not None:
-            said.append(f"killed by {_signal_name(-code)}" if code < 0 else f"exit code {code}")
+            facts.append(f"killed by {_signal_name(-code)}" if code < 0 else f"exit code {code}")
         last = self.words.strip().splitlines()[-3:]
-        return ", ".join(said) + (f"; it said: {' | '.join(last)}" if last else "")
+        return ", ".join(facts) + (f"; it said: {' | '.join(last)}" if last else "")
 
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -193,8 +193,8 @@ def _message_of(line: bytes) -> SessionMessage | None:
 def _mended(line: bytes) -> SessionMessage | None:
     """Read what is almost a message: half of a surrogate pair is mended, another answer becomes an error."""
     try:
-        given = json.loads(line)
-        text = sayable(json.dumps(given, ensure_ascii=False))
+        message = json.loads(line)
+        text = sayable(json.dumps(message, ensure_ascii=False))
         return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
     except (ValueError, RecursionError) as problem:
         number = _number_of(line)

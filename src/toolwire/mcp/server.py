@@ -1,22 +1,32 @@
-"""Any resolver as an MCP server, whatever carries its messages.
+"""Any resolver as an MCP server: over standard input and output, by streamable HTTP, or for a host to mount.
 
 Rules of this file:
 - A call runs as anywhere else: recipes, limits and errors are those of `execution`. What is not listed cannot
   be called.
 - The tools are listed anew for each request. One that the protocol does not take as it is says less there, so
   that it does not cost the others.
+- While it serves over standard output, nothing else writes there: what tools print goes to standard error.
+  Standard input is read in a thread that can be left behind, so that an interrupt ends the program.
+- HTTP is served to this machine only, to the hosts and origins that belong to it; beyond that, hosts must be
+  named. There is no authentication: a host that needs it mounts `server_of` behind its own.
+- An HTTP client has a session, so that it can cancel a call; newer ones need none, and cancel by leaving.
 """
 
 import asyncio
+import concurrent.futures
+import contextlib
 import logging
-from collections.abc import Collection
-from typing import Any
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from typing import Any, Literal
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.mcp.client import need_official
-from toolwire.mcp.content import encode_result, without_opaque
-from toolwire.mcp.listing import TEXT, bare, beside, encode_tool
-from toolwire.mcp.targets import own_version
+from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool, without_opaque
+from toolwire.mcp.targets import MAX_MESSAGE, need_official, own_version
 from toolwire.resolvers.execution import Limits, aexecute
 from toolwire.resolvers.protocol import check_resolver, tools_of
 from toolwire.resolvers.session import prepare
@@ -24,6 +34,12 @@ from toolwire.types import Tool, ToolCall, ToolResult
 
 logger = logging.getLogger("toolwire.mcp")
 FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+Transport = Literal["stdio", "http"]
+PATH = "/mcp"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PARTING = 2
+BACKLOG = 512
+AHEAD = 64
 
 
 class _Served:
@@ -139,3 +155,158 @@ def server_of(
     server.add_request_handler("tools/list", PaginatedRequestParams, served.list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, served.call_tool)
     return server
+
+
+def serve(resolver: Any, **options: Any) -> None:
+    """Serve a resolver until the client, or the user, ends it; see `aserve`."""
+
+    async def main() -> None:
+        if options.get("transport") == "http":
+            # Windows has no such handler, and neither has a loop outside of the main thread: it is a nicety.
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                stop = asyncio.current_task().cancel  # type: ignore[union-attr]
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+        await aserve(resolver, **options)
+
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(main())
+
+
+async def aserve(
+    resolver: Any,
+    *,
+    transport: Transport = "stdio",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    hosts: Collection[str] | None = None,
+    ready: Callable[[str], None] | None = None,
+    **options: Any,
+) -> None:
+    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`; all other options are for `server_of`.
+
+    Port 0 is any that is free; `ready` is told the URL. Beyond this machine, `hosts` are the names by which
+    clients reach it: `HOST:PORT`, or `HOST:*`.
+    """
+    server = server_of(resolver, **options)
+    match transport:
+        case "stdio":
+            await _serve_stdio(server)
+        case "http":
+            await _serve_http(server, host, port, hosts, ready)
+        case _:
+            raise InvalidField("transport", f"must be 'stdio' or 'http', not {transport!r}", path="mcp.serve")
+
+
+async def _serve_stdio(server: Any) -> None:
+    from mcp.server.stdio import stdio_server  # noqa: PLC0415 - the extra may be absent
+
+    with _own_input() as descriptor:
+        lines: Any = _Lines(descriptor)
+        async with stdio_server(stdin=lines) as (incoming, outgoing):
+            with contextlib.redirect_stdout(sys.stderr):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _own_input() -> Iterator[int]:
+    """Keep standard input for the protocol: what tools and their children read there is empty."""
+    kept = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    try:
+        yield kept
+    finally:
+        os.dup2(kept, 0)
+
+
+class _Lines:
+    """The lines of a descriptor; nobody has to wait for the thread that reads them."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(AHEAD)
+        threading.Thread(target=self._read, name="toolwire-mcp-input", daemon=True).start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            for line in _lines_of(self._descriptor):
+                self._put(line)
+            self._put(None)
+
+    def _put(self, line: bytes | None) -> None:
+        """Hand a line over; RuntimeError if nobody listens any more."""
+        work = self._queue.put(line)
+        try:
+            asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except (RuntimeError, concurrent.futures.CancelledError) as problem:
+            work.close()
+            raise RuntimeError from problem
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while (line := await self._queue.get()) is not None:
+            yield line
+
+
+def _lines_of(descriptor: int) -> Iterator[bytes]:
+    """Give lines until the end, or until one is too long."""
+    pieces: list[bytes] = []
+    while sum(map(len, pieces)) <= MAX_MESSAGE and (chunk := os.read(descriptor, 65536)):
+        first, *others = chunk.split(b"\n")
+        pieces.append(first)
+        for other in others:
+            yield b"".join(pieces)
+            pieces = [other]
+
+
+async def _serve_http(
+    server: Any, host: str, port: int, hosts: Collection[str] | None, ready: Callable[[str], None] | None
+) -> None:
+    import uvicorn  # noqa: PLC0415 - the extra may be absent
+
+    security = _security_of(host, hosts)
+    app = server.streamable_http_app(streamable_http_path=PATH, host=host, transport_security=security)
+    options: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": PARTING}
+    with contextlib.closing(_listen(host, port)) as listener:
+        web: Any = uvicorn.Server(uvicorn.Config(app, lifespan="on", **options))
+        web.capture_signals = contextlib.nullcontext
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        try:
+            if ready is not None:
+                ready(_url_of(listener))
+            await asyncio.shield(serving)
+        finally:
+            web.should_exit = True
+            await asyncio.wait([serving])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen; that the protocol is named lets answers leave without a delay."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
+
+
+def _url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+def _security_of(host: str, hosts: Collection[str] | None) -> Any:
+    """Say which hosts and origins are answered: a page that a browser shows must not reach the tools."""
+    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - the extra may be absent
+
+    if isinstance(hosts, str) or (hosts is None and host not in LOOPBACK):
+        raise InvalidField("hosts", "must list the names by which clients reach it, as HOST:PORT", path="mcp.serve")
+    names = [name for own in LOOPBACK for name in _with_ports(own)] if host in LOOPBACK else []
+    names += hosts or ()
+    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
+    return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
+
+
+def _with_ports(host: str) -> tuple[str, str]:
+    name = f"[{host}]" if ":" in host else host
+    return name, f"{name}:*"

@@ -1,9 +1,12 @@
 """Where an MCP server is: a command to start, or a URL."""
 
+import importlib.util
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
+
+from toolwire.errors import MissingExtra
 
 MAX_MESSAGE = 16 * 1024 * 1024
 
@@ -14,6 +17,16 @@ def own_version() -> str:
         return version("toolwire")
     except PackageNotFoundError:
         return "0"
+
+
+def need_official(purpose: str) -> None:
+    """Raise MissingExtra unless the official package is installed."""
+    try:
+        package = importlib.util.find_spec("mcp")
+    except ValueError:
+        package = None
+    if package is None:
+        raise MissingExtra("mcp", "mcp", purpose)
 
 
 class Stdio(Struct, frozen=True):

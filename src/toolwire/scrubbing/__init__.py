@@ -6,8 +6,7 @@ Rules of this package:
 - What cannot be looked through whole is replaced: scrubbing never raises, and never lets through in doubt.
 """
 
-from toolwire.scrubbing.forms import Known
-from toolwire.scrubbing.masks import HIDDEN, LONG, SHORTEST, UNREADABLE, mask
+from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, mask
 from toolwire.scrubbing.streamed import Scrubber
 from toolwire.scrubbing.values import scrub, scrub_text, secrets_of
 

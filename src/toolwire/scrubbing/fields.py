@@ -27,17 +27,15 @@ ENDS = (
     *("authtoken", "bearertoken", "sessiontoken", "clientsecret", "apisecret", "privatekey"),
 )
 HEADERS = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie"})
-# One of these, and a sign, is in each text that names a usual field.
-ROOTS = (
-    *("token", "secret", "pwd", "authorization", "cookie", "password", "passwd", "passphrase", "apikey"),
-    *("secretkey", "accesskey", "privatekey"),
+# One of these, and a sign, is in each text that names a usual field: the names that end with no other.
+ROOTS = tuple(
+    name for name in sorted({*EXACT, *ENDS}) if not any(name != end and name.endswith(end) for end in {*EXACT, *ENDS})
 )
 SIGNED = bytes.maketrans(b"=:", b"==")
 UNSIGNED = bytes(set(range(128)) - set(string.ascii_letters.encode() + string.digits.encode() + b"=:"))
 
 KEPT = 64  # names that are shorter are not read again
 
-Segment = tuple[str, ...]
 States = frozenset[tuple[int, int]]
 NOWHERE: States = frozenset()
 
@@ -69,17 +67,18 @@ class Fields:
 
     def __init__(self, declared: Collection[str]) -> None:
         self.names: dict[str, str] = {}
-        self.paths: list[tuple[tuple[Segment, ...], str]] = []
-        for field in declared:
-            segments = [tuple(map(_plain_piece, one.split("*"))) for one in str(field).split(".") if one]
-            label = str(field).rpartition(".")[2].replace("*", "")
-            if len(segments) > 1 or "*" in str(field):
-                self.paths.append((tuple(segments), label))
+        self.paths: list[tuple[list[re.Pattern[str]], str]] = []
+        ends: list[str] = []
+        for field in map(str, declared):
+            steps = [step for step in field.split(".") if step]
+            label = field.rpartition(".")[2].replace("*", "")
+            if len(steps) > 1 or "*" in field:
+                self.paths.append(([_pattern_of(step) for step in steps], label))
+                ends.append(plain(steps[-1].rpartition("*")[2]))
             else:
-                self.names[plain(str(field))] = label
+                self.names[plain(field)] = label
         self.labels = frozenset({*self.names.values(), *(label for _, label in self.paths)}) - {""}
-        last = [path[-1][-1] for path, _ in self.paths]
-        hints = [*ROOTS, *self.names, *last]
+        hints = [*ROOTS, *self.names, *ends]
         self.blind = any(not hint.isascii() or not hint.isalnum() or hint.isdigit() for hint in hints)
         self.hints = () if self.blind else tuple(hint.encode() + b"=" for hint in hints)
 
@@ -90,31 +89,31 @@ class Fields:
             return self.names[whole], NOWHERE
         if not self.paths and "." not in key:
             return None, NOWHERE
-        found = None
+        declared = None
         for step in key.split(".") if "." in key else (key,):
             name = plain(step)
-            found, states = self._step(states, name)
-            found = self.names.get(name) if found is None else found
-        return found, states
+            declared, states = self._step(states, name)
+            declared = self.names.get(name) if declared is None else declared
+        return declared, states
 
     def inside(self, states: States, index: int) -> tuple[str | None, States]:
         """Go into a list; a path may leave the index out."""
         if not self.paths:
             return None, NOWHERE
-        found, further = self._step(states, str(index))
-        return found, further | states
+        declared, further = self._step(states, str(index))
+        return declared, further | states
 
     def _step(self, states: States, name: str) -> tuple[str | None, States]:
-        further, found = set(), None
+        further, declared = set(), None
         for path, place in (*states, *((number, 0) for number in range(len(self.paths)))):
-            segments, label = self.paths[path]
-            if not _fits(segments[place], name):
+            steps, label = self.paths[path]
+            if not steps[place].fullmatch(name):
                 continue
-            if place + 1 == len(segments):
-                found = label if found is None else found
+            if place + 1 == len(steps):
+                declared = label if declared is None else declared
             else:
                 further.add((path, place + 1))
-        return found, frozenset(further)
+        return declared, frozenset(further)
 
     def hinted(self, text: str) -> bool:
         """Whether a text may name a sensitive field at all: quickly, and never wrongly no."""
@@ -132,21 +131,8 @@ def declared_as(*declared: str) -> Fields:
     return Fields(declared)
 
 
-def _plain_piece(piece: str) -> str:
-    return plain(piece) if piece else ""
-
-
-def _fits(pieces: Segment, name: str) -> bool:
-    """Whether a name fits a pattern whose pieces had `*` between them."""
-    if len(pieces) == 1:
-        return pieces[0] == name
-    first, last = pieces[0], pieces[-1]
-    if not (name.startswith(first) and name.endswith(last) and len(first) + len(last) <= len(name)):
-        return False
-    place, end = len(first), len(name) - len(last)
-    for piece in pieces[1:-1]:
-        found = name.find(piece, place, end)
-        if found < 0:
-            return False
-        place = found + len(piece)
-    return True
+def _pattern_of(step: str) -> re.Pattern[str]:
+    """Make the pattern of one step of a path; what stands between two `*` is looked for once, so it is linear."""
+    first, *others = (re.escape(plain(piece)) for piece in step.split("*"))
+    middle = "".join(f"(?>.*?{piece})" for piece in others[:-1])
+    return re.compile(first + middle + "".join(f".*{piece}" for piece in others[-1:]), re.DOTALL)

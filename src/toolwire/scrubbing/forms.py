@@ -1,15 +1,32 @@
-"""The forms in which a known secret reappears: as it is, escaped, encoded, or turned around."""
+"""What is known as a secret, the forms in which it reappears, and the mask that stands in its place.
+
+Rules of this file:
+- A secret reappears as it is, escaped, encoded, or turned around.
+- A mask is a fixed text, with a name where there is one, and never a part of the secret.
+"""
 
 import base64
 import html
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
-from toolwire.scrubbing.masks import LONG, SHORTEST
-
+HIDDEN = "[hidden]"
+UNREADABLE = "[hidden:unreadable]"
+# From here on a known secret is searched for everywhere; from the first on where it is named for a text.
+LONG = 8
+SHORTEST = 3
+MASK = re.compile(r"\[hidden(?::[^\]\n]{0,40})?\]")
+UNFIT = re.compile(r"[^\w -]+")
 MOST = 1000
 MOST_LEARNT, MOST_CHARACTERS = 256, 100_000
+
+
+def mask(name: str = "") -> str:
+    """Give what stands for a secret of this name."""
+    name = UNFIT.sub("", name)[:40].strip()
+    return f"[hidden:{name}]" if name else HIDDEN
 
 
 class TooMany(Exception):
@@ -22,8 +39,11 @@ def forms_of(secrets: Collection[str]) -> list[str]:
         return secrets.forms
     if len(secrets) > MOST:
         raise TooMany(f"{len(secrets)} secrets; at most {MOST} can be searched for")
-    found = {form for secret in secrets for form in _forms(secret)}
-    return sorted(found, key=lambda form: (-len(form), form))
+    return _longest_first({form for secret in secrets for form in _forms(secret)})
+
+
+def _longest_first(forms: set[str]) -> list[str]:
+    return sorted(forms, key=lambda form: (-len(form), form))
 
 
 class Known(Collection[str]):
@@ -58,8 +78,8 @@ class Known(Collection[str]):
     def forms(self) -> list[str]:
         """List every form of the secrets, the longest first."""
         if self._forms is None:
-            found = {*forms_of(self._given), *(form for forms in self._learnt.values() for form in forms)}
-            self._forms = sorted(found, key=lambda form: (-len(form), form))
+            learnt = {form for forms in self._learnt.values() for form in forms}
+            self._forms = _longest_first({*forms_of(self._given), *learnt})
         return self._forms
 
     def __contains__(self, secret: object) -> bool:

@@ -11,10 +11,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from toolwire.scrubbing.fields import Fields
-from toolwire.scrubbing.forms import forms_of
-from toolwire.scrubbing.keys import Span
-from toolwire.scrubbing.masks import mask
-from toolwire.scrubbing.texts import spans, without
+from toolwire.scrubbing.forms import forms_of, mask
+from toolwire.scrubbing.texts import Span, spans, without
 
 LONGEST_HELD = 16 * 1024
 LONGEST_KEY = 4096
@@ -48,9 +46,9 @@ class Scrubber:
         if len(self._text) - cut > LONGEST_HELD:
             last = hidden[-1] if hidden and hidden[-1][1] == len(self._text) else None
             if last is not None:
-                given = self._give(cut, hidden) + mask(last[2])
+                safe = self._give(cut, hidden) + mask(last[2])
                 self._text, self._shut = "", True
-                return given
+                return safe
             cut = _before(hidden, len(self._text) - LONGEST_KEY)
         return self._give(max(cut, self._given), hidden)
 
@@ -78,13 +76,13 @@ class Scrubber:
         return max(self._given, _before(hidden, cut))
 
     def _give(self, cut: int, hidden: Sequence[Span]) -> str:
-        given = self._given
+        begin = self._given
         clipped = [
-            (max(start, given) - given, min(end, cut) - given, name)
+            (max(start, begin) - begin, min(end, cut) - begin, name)
             for start, end, name in hidden
-            if min(end, cut) > max(start, given)
+            if min(end, cut) > max(start, begin)
         ]
-        shown = without(self._text[given:cut], clipped)
+        shown = without(self._text[begin:cut], clipped)
         dropped = max(0, cut - REMEMBERED)
         self._text, self._given = self._text[dropped:], cut - dropped
         self._looked = max(0, self._looked - dropped)

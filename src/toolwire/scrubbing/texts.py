@@ -4,24 +4,72 @@ Rules of this file:
 - A text is hidden where it looks like a key, where it is a form of a known secret, and where it is the value
   of a sensitive name: `name=value`, `"name": "value"`, in URLs, environments, logs and broken JSON.
 - A value that has no end is hidden to the end of the text.
+- A key is more than a word: it is long, and where words could look like it, it has a digit.
+- Every repetition is bounded, or cannot be read in two ways: the time is linear in the text.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
 from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, plain, usual
-from toolwire.scrubbing.keys import Span, keys_in
-from toolwire.scrubbing.masks import HIDDEN, MASK, mask
+from toolwire.scrubbing.forms import HIDDEN, MASK, mask
 
-NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
-LONGEST_NAME = 80
-SIGN = re.compile("[=:]")
-OPENING = re.compile(r"\s{0,8}(\\{0,80}[\"'])?")
+Span = tuple[int, int, str]
+
+_NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+_LONGEST_NAME = 80
+_SIGN = re.compile("[=:]")
+_OPENING = re.compile(r"\s{0,8}(\\{0,80}[\"'])?")
 # How a value ends that has no quotes: after `=`, and after a name in quotes.
-BARE = re.compile(r"[^\s&;,\"'<>]+")
-BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
-LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'][^\r\n\"']*)")
-BRACKET = re.compile(r"[\[\]{}]")
+_BARE = re.compile(r"[^\s&;,\"'<>]+")
+_BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
+_LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'][^\r\n\"']*)")
+_BRACKET = re.compile(r"[\[\]{}]")
+
+_WORD = "[A-Za-z0-9_-]"
+_APART = "[A-Za-z0-9]"
+_PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_BEARER = r"\s{1,8}((?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}|[A-Za-z0-9._~+/=-]{20,})"
+_USERINFO = r"([^\s/?#@:\"'<>]{0,256}:[^\s/?#\"'<>]{1,256}|[^\s/?#@:\"'<>]{16,256})@"
+
+
+def _key(start: str, rest: str, apart: str = "") -> tuple[str, str]:
+    """Write the pattern of a key that is hidden whole; nothing of `apart` may stand before it."""
+    return start, f"({start}(?<!{apart}{start}){rest})" if apart else f"({start}{rest})"
+
+
+def _long(*starts: str) -> list[tuple[str, str]]:
+    """Write the patterns of keys that have a start of their own, where a word may begin."""
+    return [_key(start, f"{_WORD}{{20,}}", _APART) for start in starts]
+
+
+# What keys are called; the plain letters that each begins with, for those are found fast; its pattern, of which
+# group 1 is hidden.
+_KINDS: dict[str, list[tuple[str, str]]] = {
+    "api key": [
+        _key("sk-", f"(?=[A-Za-z_-]{{0,64}}[0-9]){_WORD}{{16,}}", _APART),
+        _key("AIza", f"{_WORD}{{30,}}"),
+        *_long("gsk_", "xai-", "pplx-", "nvapi-", "hf_"),
+        *(_key(start, "(?:live|test)_[A-Za-z0-9]{10,}") for start in ("sk_", "rk_")),
+    ],
+    "access key": [_key(start, "[A-Z0-9]{16}(?![A-Za-z0-9])", _APART) for start in ("AKIA", "ASIA")],
+    "token": [
+        _key("gh", "[pousr]_[A-Za-z0-9]{20,}"),
+        _key("xox", "[abeoprs]-[A-Za-z0-9-]{10,}"),
+        _key("xapp-", "[A-Za-z0-9-]{10,}"),
+        *_long("github_pat_", "glpat-", "npm_"),
+        _key("ya29", rf"\.{_WORD}{{20,}}"),
+        _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _APART),
+        *((start, start + _BEARER) for start in ("Bearer", "bearer", "BEARER")),
+    ],
+    "jwt": [_key("eyJ", rf"{_WORD}{{8,}}\.{_WORD}{{4,}}\.{_WORD}*(?:\.{_WORD}*){{0,2}}", _WORD)],
+    "private key": [_key("-----BEGIN ", rf"{_PEM}.*?(?:-----END {_PEM}|\Z)")],
+    "userinfo": [("://", f"://{_USERINFO}")],
+}
+_PATTERNS = [(start, name, re.compile(pattern, re.DOTALL)) for name, keys in _KINDS.items() for start, pattern in keys]
+# No key is shorter, but in an address; and none is so short that it has none of these.
+SHORTEST_KEY, _PLAIN_KEY = 15, 20
+_SIGNS = re.compile(r"[-_:. ]")
 
 
 def spans(text: str, fields: Fields, forms: Sequence[str]) -> list[Span]:
@@ -50,6 +98,17 @@ def without(text: str, hidden: Sequence[Span]) -> str:
     return "".join([*pieces, text[place:]]) if pieces else text
 
 
+def keys_in(text: str) -> Iterator[Span]:
+    """Find what looks like a key: where it begins, where it ends, and what it is."""
+    size = len(text)
+    if (size < SHORTEST_KEY and "://" not in text) or (size < _PLAIN_KEY and not _SIGNS.search(text)):
+        return
+    for start, name, pattern in _PATTERNS:
+        if start in text:
+            for found in pattern.finditer(text):
+                yield found.start(1), found.end(1), name
+
+
 def _known(text: str, forms: Sequence[str]) -> Iterator[Span]:
     for form in forms:
         place = text.find(form) if len(form) <= len(text) else -1
@@ -62,13 +121,13 @@ def _known(text: str, forms: Sequence[str]) -> Iterator[Span]:
 def _named(text: str, fields: Fields) -> Iterator[Span]:
     """Find the values of sensitive names."""
     past = 0
-    for sign in SIGN.finditer(text):
+    for sign in _SIGN.finditer(text):
         at = sign.start()
         if at < past:
             continue
-        before = text[max(0, at - LONGEST_NAME) : at].rstrip(" \t")
+        before = text[max(0, at - _LONGEST_NAME) : at].rstrip(" \t")
         key = before.rstrip("\"'").rstrip("\\")
-        name = key[len(key.rstrip(NAMED)) :] if key.isascii() else _last_name(key)
+        name = key[len(key.rstrip(_NAMED)) :] if key.isascii() else _last_name(key)
         label, whole = fields.below(NOWHERE, name)[0] if name else None, True
         if label is None and name:
             label, whole = usual(plain(name)), False
@@ -93,13 +152,13 @@ def _last_name(key: str) -> str:
 
 def _line(text: str, at: int) -> tuple[int, int] | None:
     """Find the value of a header: the rest of its line, or of what is in quotes."""
-    found = LINE.match(text, at)
+    found = _LINE.match(text, at)
     return None if found is None or MASK.match(text, found.start(1)) else found.span(1)
 
 
 def _value(text: str, at: int, *, quoted: bool, whole: bool) -> tuple[int, int] | None:
     """Find the value that begins here; one in brackets is a value if it is to be hidden whole."""
-    opening = OPENING.match(text, at)
+    opening = _OPENING.match(text, at)
     start = opening.end() if opening is not None else at
     if MASK.match(text, start):
         return None
@@ -108,7 +167,7 @@ def _value(text: str, at: int, *, quoted: bool, whole: bool) -> tuple[int, int] 
         return (start, end) if end > start else None
     if text[start : start + 1] in ("{", "["):
         return (start, _bracketed(text, start)) if whole else None
-    bare = (BARE_IN_JSON if quoted else BARE).match(text, start)
+    bare = (_BARE_IN_JSON if quoted else _BARE).match(text, start)
     if bare is None or bare[0] in ("true", "false", "null", "None", "True", "False") or bare[0][0] == "=":
         return None
     return bare.span()
@@ -127,7 +186,7 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 def _bracketed(text: str, start: int) -> int:
     depth = 0
-    for bracket in BRACKET.finditer(text, start):
+    for bracket in _BRACKET.finditer(text, start):
         depth += 1 if bracket[0] in "[{" else -1
         if depth <= 0:
             return bracket.end()

@@ -14,10 +14,8 @@ from decimal import Decimal
 from typing import Any
 
 from toolwire.scrubbing.fields import NOWHERE, Fields, States, declared_as, plain, usual
-from toolwire.scrubbing.forms import Known, forms_of
-from toolwire.scrubbing.keys import SHORTEST_KEY, keys_in
-from toolwire.scrubbing.masks import HIDDEN, LONG, SHORTEST, UNREADABLE, mask
-from toolwire.scrubbing.texts import spans, without
+from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, mask
+from toolwire.scrubbing.texts import SHORTEST_KEY, keys_in, spans, without
 
 DEEPEST = 64
 MOST_NODES = 300_000
@@ -36,14 +34,27 @@ def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = (
     Secrets that are `Known` learn those of the value.
     """
     try:
-        walk = _ValueWalk(declared_as(*fields), forms_of(secrets))
-        clean = walk.value(value)
-        more = [secret for secret in walk.found if len(secret) >= LONG]
-        if more and isinstance(secrets, Known):
-            secrets.learn(more)
-        return _ValueWalk(walk.fields, forms_of(more)).value(clean) if more else clean
+        return _clean(value, fields, secrets, secrets if isinstance(secrets, Known) else None)
     except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
         return _replaced(value, secrets)
+
+
+def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
+    """Take known secrets, the values of sensitive names and what looks like a key out of a text."""
+    try:
+        return str(_clean(str(text), fields, secrets))
+    except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
+        return UNREADABLE
+
+
+def _clean(value: Any, fields: Collection[str], secrets: Collection[str], learning: Known | None = None) -> Any:
+    """Hide what is sensitive, then what stood in sensitive fields wherever else it stands."""
+    walk = _ValueWalk(declared_as(*fields), forms_of(secrets))
+    clean = walk.value(value)
+    more = [secret for secret in walk.found if len(secret) >= LONG]
+    if more and learning is not None:
+        learning.learn(more)
+    return _ValueWalk(walk.fields, forms_of(more)).value(clean) if more else clean
 
 
 def _replaced(value: Any, secrets: Collection[str]) -> Any:
@@ -53,17 +64,6 @@ def _replaced(value: Any, secrets: Collection[str]) -> Any:
     names = [name for name in value if type(name) is str and name.isidentifier() and len(name) < PLAIN_NAME]
     shown = [name for name in names if not any(secret in name for secret in secrets if secret)]
     return {name: UNREADABLE for name in shown if not any(keys_in(name))}
-
-
-def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
-    """Take known secrets, the values of sensitive names and what looks like a key out of a text."""
-    try:
-        walk = _ValueWalk(declared_as(*fields), forms_of(secrets))
-        clean = walk.text(str(text), 0)
-        more = [secret for secret in walk.found if len(secret) >= LONG]
-        return _ValueWalk(walk.fields, forms_of(more)).text(clean, 0) if more else clean
-    except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
-        return UNREADABLE
 
 
 def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
@@ -116,40 +116,37 @@ class _ValueWalk:
             return CIRCULAR
         self._above.add(id(value))
         try:
-            return self._nested(value, depth + 1, states)
+            match value:
+                case dict() | Mapping():
+                    return self._mapping(value, depth + 1, states)
+                case list() | tuple():
+                    return self._items(value, depth + 1, states)
+                case set() | frozenset():
+                    items = list(value)
+                    clean = self._items(items, depth + 1, states)
+                    return value if clean is items else clean
+            return self._object(value, depth + 1, states)
         finally:
             self._above.discard(id(value))
-
-    def _nested(self, value: Any, depth: int, states: States) -> Any:
-        match value:
-            case dict() | Mapping():
-                return self._mapping(value, depth, states)
-            case list() | tuple():
-                return self._items(value, depth, states)
-            case set() | frozenset():
-                items = list(value)
-                clean = self._items(items, depth, states)
-                return value if clean is items else clean
-        return self._object(value, depth, states)
 
     def _mapping(self, value: Mapping[Any, Any], depth: int, states: States) -> Any:
         clean: dict[Any, Any] = {}
         changed = False
         for key, inner in value.items():
-            said = str(key)
-            shown, name = self._key(said)
-            label, below = self.fields.below(states, said)
+            spelling = str(key)
+            shown, name = self._key(spelling)
+            label, below = self.fields.below(states, spelling)
             new = self._below(inner, depth, label, below, name)
-            changed = changed or new is not inner or shown is not said
-            clean[key if shown is said else _free(shown, clean)] = new
+            changed = changed or new is not inner or shown is not spelling
+            clean[key if shown is spelling else _free(shown, clean)] = new
         return clean if changed else value
 
-    def _key(self, said: str) -> tuple[str, str | None]:
+    def _key(self, spelling: str) -> tuple[str, str | None]:
         """Give how a key is shown, and what it names that is sensitive without being declared."""
-        known = self._keys.get(said)
+        known = self._keys.get(spelling)
         if known is None:
-            known = self._keys[said] = (self.text(said, DEEPEST), usual(plain(said)))
-        return said if known[0] == said else known[0], known[1]
+            known = self._keys[spelling] = (self.text(spelling, DEEPEST), usual(plain(spelling)))
+        return spelling if known[0] == spelling else known[0], known[1]
 
     def _items(self, value: Iterable[Any], depth: int, states: States) -> Any:
         clean, changed = [], False
@@ -193,21 +190,21 @@ class _ValueWalk:
                     waiting += [(inner, depth + 1) for inner in one]
 
     def _object(self, value: Any, depth: int, states: States) -> Any:
-        """Give an object as it is, if nothing that it says is sensitive; else what of it may be said."""
+        """Give an object as it is, if nothing that it says is sensitive; else what of it may be text."""
         names = getattr(type(value), "__struct_fields__", None) or getattr(value, "__dict__", None) or ()
         fields = {name: getattr(value, name) for name in names}
         clean = self._mapping(fields, depth, states) if fields else fields
         if clean is not fields:
             return clean
-        said = str(value)
-        shown = self.text(said, depth)
-        same = shown is said and self.text(repr(value), depth) == repr(value)
+        text = str(value)
+        shown = self.text(text, depth)
+        same = shown is text and self.text(repr(value), depth) == repr(value)
         return value if same else shown
 
     def _bytes(self, value: Any) -> Any:
-        said = bytes(value).decode(errors="surrogateescape")
-        clean = self.text(said, DEEPEST)
-        return value if clean is said else clean.encode(errors="surrogateescape")
+        text = bytes(value).decode(errors="surrogateescape")
+        clean = self.text(text, DEEPEST)
+        return value if clean is text else clean.encode(errors="surrogateescape")
 
     def text(self, text: str, depth: int) -> str:
         """Give a text without what is sensitive in it; JSON is read, and written anew if it has to be."""
@@ -218,14 +215,14 @@ class _ValueWalk:
             return text
         if depth < DEEPEST and self._is_json(text):
             try:
-                read = Pairs().read(text)
+                read, doubled = _read_json(text)
             except ValueError:
                 pass
             except RecursionError:
                 return TOO_DEEP
             else:
-                clean = self.value(read.value, depth + 1)
-                if clean is not read.value or read.doubled:
+                clean = self.value(read, depth + 1)
+                if clean is not read or doubled:
                     return json.dumps(clean, ensure_ascii=False)
         hidden = spans(text, self.fields, self.forms)
         for start, end, name in hidden:
@@ -240,22 +237,17 @@ class _ValueWalk:
         return "\\u" in text or "\\/" in text or self.fields.hinted(text)
 
 
-class Pairs:
-    """JSON as it is read: the value, and whether a name stood twice in an object: then a value is lost."""
+def _read_json(text: str) -> tuple[Any, bool]:
+    """Read JSON: the value, and whether a name stood twice in an object: then a value is lost."""
+    doubled = False
 
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.doubled = False
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal doubled
+        members = dict(pairs)
+        doubled = doubled or len(members) < len(pairs)
+        return members
 
-    def read(self, text: str) -> "Pairs":
-        """Read a text."""
-        self.value = json.loads(text, object_pairs_hook=self._pairs)
-        return self
-
-    def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        self.doubled = self.doubled or len(made) < len(pairs)
-        return made
+    return json.loads(text, object_pairs_hook=made), doubled
 
 
 def _is_mask(value: Any) -> bool:

@@ -180,25 +180,12 @@ READERS: dict[str, Callable[[Any, str], Iterator[ScriptStep]]] = {
 
 def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
     """Read a file, YAML or JSON: its turns, and how they are played."""
-    from toolwire.declarations.nodes import MAX_BYTES, Builder, Unreadable, read_text  # noqa: PLC0415 - only files
-    from toolwire.declarations.problems import START, Problems  # noqa: PLC0415 - need the readers
+    from toolwire.declarations import formats  # noqa: PLC0415 - only files need the readers
+    from toolwire.declarations.nodes import Problems  # noqa: PLC0415 - only files need the readers
 
-    file, problems = Path(path), Problems(os.fspath(path))
-    build, read = Builder(problems), _readers().get(file.suffix.lower())
-    if read is None:
-        problems.add(START, "", "must be called .yaml, .yml or .json, so that it is known how to read it")
-    else:
-        try:
-            with file.open("rb") as opened:
-                read(read_text(opened.read(MAX_BYTES + 1), problems), build)
-        except Unreadable:
-            pass
-        except OSError as problem:
-            problems.add(START, "", f"cannot be read: {problem.strerror or problem}", problem)
-    if build.root is None and not problems.found:
-        problems.add(START, "", "is empty; it must be a list of turns, or a map with `turns`")
-    problems.refuse()
-    root: Any = build.root
+    problems = Problems(os.fspath(path))
+    data = formats.read_file(Path(path), problems)
+    root: Any = formats.read_tree(data, problems, "a list of turns, or a map with `turns`")
     try:
         return read_scenario(root.plain())
     except InvalidField as problem:
@@ -209,12 +196,6 @@ def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dic
         problems.add(root.find(place), field, problem.reason, problem)
     problems.refuse()
     raise AssertionError
-
-
-def _readers() -> Mapping[str, Callable[[str, Any], None]]:
-    from toolwire.declarations import READERS as FORMATS  # noqa: PLC0415 - only files need the readers
-
-    return FORMATS
 
 
 def read_scenario(value: Any) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
