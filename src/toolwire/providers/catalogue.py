@@ -101,6 +101,7 @@ class ProviderTraits(Struct, frozen=True, forbid_unknown_fields=True):
     fine_grained_streaming: bool
     local: bool
     default_max_tokens: Annotated[int, Meta(ge=1024)] | None = None
+    default_model: Text | None = None
     words: dict[str, str] = {}
     as_of: str = ""
     source: str = ""

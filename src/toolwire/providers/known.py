@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
+from toolwire.encoding.families import family_of
 from toolwire.errors import InvalidField, UserError
 from toolwire.providers.catalogue import Model
 from toolwire.wire.transport import place_of
@@ -253,8 +254,6 @@ ALIASES = {
 
 
 LEAST_MAX_TOKENS = 1024
-# OpenAI's models that came before the first one that reasons, or beside it.
-BEFORE_REASONING = ("gpt-3.5", "gpt-4", "chatgpt-4")
 
 
 def named(name: str) -> Provider | None:
@@ -267,10 +266,12 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
         quirks["default_max_tokens"] = max(known.max_output, LEAST_MAX_TOKENS)
-    reasons = known.reasoning if known is not None else None
-    if reasons is None and (name or "").rpartition("/")[2].startswith(BEFORE_REASONING):
-        reasons = False
-    if reasons is False or (known is not None and reasons and "openai" in known.providers):
+    if known is not None and known.reasoning is not None:
+        reasons = None if known.reasoning and "openai" not in known.providers else known.reasoning
+    else:
+        family = family_of(name)
+        reasons = None if family.reasons_unasked is False else family.reasons
+    if reasons is not None:
         quirks["reasons"] = reasons
     return quirks
 
