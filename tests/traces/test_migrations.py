@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 from tests.traces.making import asked, engine_of, made, record
 from toolwire import traces
 from toolwire.errors import InvalidField, StoreFailed
-from toolwire.traces import Trace, guards, migrating
+from toolwire.traces import Trace, migrating
 from toolwire.traces.migrating import NEWEST, VERSIONS
 from toolwire.traces.tables import table
 
@@ -91,7 +91,7 @@ def test_t10_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch
         raise RuntimeError("interrupted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(guards, "create", fails)
+        patch.setattr(migrating, "create_guards", fails)
         with pytest.raises(RuntimeError, match="interrupted"):
             traces.open(store_url)
     engine = engine_of(store_url)

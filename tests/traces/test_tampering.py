@@ -15,7 +15,7 @@ from tests.traces.mutations import copied
 from toolwire import traces
 from toolwire.traces import Verification
 from toolwire.traces.chain import digester, next_ledger, row_hash
-from toolwire.traces.guards import create
+from toolwire.traces.tables import create_guards as create
 from toolwire.traces.tables import table
 
 ROWS = 12

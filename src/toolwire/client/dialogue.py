@@ -233,7 +233,7 @@ def _with_clearing(line: Upstream, turn: RunSetup, clearing: Any) -> tuple[Upstr
 def _recording(turn: RunSetup, line: Upstream, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
     from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
-    from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
+    from toolwire.traces.trace import Scope  # noqa: PLC0415 - the same
 
     return Recording(Scope.of(traces), line, turn.resolve, turn.terminal_tool)
 

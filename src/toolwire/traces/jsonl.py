@@ -12,15 +12,15 @@ from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from toolwire.errors import InvalidBody
 from toolwire.traces.chain import Verification
-from toolwire.traces.pages import Filters
 
 if TYPE_CHECKING:
+    from toolwire.traces.reading import Filters
     from toolwire.traces.store import Store
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr).encode
 
 
-def export(store: "Store", file: IO[str], **filters: Unpack[Filters]) -> int:
+def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
     """Write rows to a text file, all or those that are meant; give their number."""
     number = 0
     for row in store.rows(**filters):

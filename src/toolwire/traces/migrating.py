@@ -13,9 +13,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, select
 
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.traces import guards
 from toolwire.traces.databases import StoreLocation, reading, saying, writing
-from toolwire.traces.tables import version_table
+from toolwire.traces.tables import create_guards, version_table
 
 VERSIONS = ("0001",)
 NEWEST = VERSIONS[-1]
@@ -49,7 +48,7 @@ def _migrate(place: StoreLocation) -> None:
                 return
             _known(version)
             _upgrade(connection, place, stamp=version is None and _adoptable(connection, place))
-            guards.create(connection, place.table)
+            create_guards(connection, place.table)
 
 
 def _schema(place: StoreLocation) -> None:

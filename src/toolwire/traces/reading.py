@@ -2,26 +2,58 @@
 
 Rules of this file:
 - Every value that is asked for is a parameter of the statement, never a part of it.
+- A filter that is not given means any; the rows of a page are traces, in the order of their positions.
 - A page ends at a position and the next one begins after it: what is recorded meanwhile comes later.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, func, select
 
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces.chain import Check, Verification, write_anchor
 from toolwire.traces.databases import StoreLocation, reading
-from toolwire.traces.forms import key_form
-from toolwire.traces.pages import MOST, Filters, Page, Stats
-from toolwire.traces.rows import microseconds, trace_of
+from toolwire.traces.forms import key_form, microseconds, trace_of
 from toolwire.traces.trace import ENDINGS, LARGEST, RESULT_TYPES, Trace, opaque
 
 AT_ONCE = 1000
 NAMES = {"tenant": "tenant_id", "conversation": "conversation_id", "tool": "tool_name"}
 WORDS = {"result_type": RESULT_TYPES, "ending": ENDINGS}
+LIMIT = 100
+MOST = 10_000
+
+
+class Filters(TypedDict, total=False):
+    """Which traces are meant."""
+
+    tenant: Any
+    conversation: Any
+    tool: str | None
+    result_type: str | None
+    ending: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class Page(Struct, frozen=True):
+    """Some traces, and where the next page begins: `after=page.next`, None at the end."""
+
+    rows: tuple[Trace, ...]
+    next: int | None = None
+
+
+class Stats(Struct, frozen=True):
+    """Sums over the calls of one tool with one ending."""
+
+    tool_name: str
+    result_type: str
+    ending: str
+    calls: int
+    mean_ms: float
+    longest_ms: float
 
 
 def conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
