@@ -84,13 +84,13 @@ class Held:
 
     def __init__(self, store: Store) -> None:
         self.go = threading.Event()
-        self._commits, self.sizes = store._writer._commits, list[int]()
-        store._writer._commits = self
+        self._committer, self.sizes = store._writer._committer, list[int]()
+        store._writer._committer = self  # type: ignore[assignment]
 
     def commit(self, rows: Any, *, again: bool = False) -> Any:
         self.go.wait(30)
         self.sizes.append(len(rows))
-        return self._commits.commit(rows, again=again)
+        return self._committer.commit(rows, again=again)
 
 
 def test_a_full_queue_holds_back_who_records(store_url: str) -> None:

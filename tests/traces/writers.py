@@ -57,7 +57,7 @@ class Early:
 def early(url: str, acknowledged: str, name: str) -> None:
     """Wait to be killed, acknowledging too early."""
     store = traces.open(url, batch=20, patience=60)
-    store._writer._commits = Early(store._writer._commits)  # type: ignore[arg-type]
+    store._writer._committer = Early(store._writer._committer)  # type: ignore[assignment]
     told(store, Path(acknowledged), name)
 
 

@@ -141,11 +141,8 @@ class Check:
     def end(self) -> Verification:
         """Give what was found."""
         if self._anchor and self._anchor[0] > self._position:
-            self.say(
-                self._anchor[0],
-                "truncated",
-                f"the anchor is of position {self._anchor[0]}, the last row has position {self._position}",
-            )
+            words = f"the anchor is of position {self._anchor[0]}, the last row has position {self._position}"
+            self.say(self._anchor[0], "truncated", words)
         anchor = write_anchor(self._position, self._ledger) if self._position else None
         return Verification(tuple(self._problems), self._count, self._rows, anchor)
 

@@ -64,16 +64,12 @@ class Committer:
         query = select(columns.position, columns.ledger) if self._head else select(self._place.table)
         row = connection.execute(query.order_by(columns.position.desc()).limit(1)).mappings().first()
         head = Head(row["position"], row["ledger"]) if row else Head()
-        if self._head is None and row is not None:
-            self._recognise(dict(row))
+        if self._head is None and row and row_hash(dict(row), row["previous"], self._digest) != row["hash"]:
+            words = "the last row was written with another key, or was changed: verify the store"
+            raise StoreFailed(words, path="traces")
         if head != self._head or len(self._ends) > REMEMBERED:
             self._ends = {}
         return head
-
-    def _recognise(self, row: Mapping[str, Any]) -> None:
-        if row_hash(row, row["previous"], self._digest) != row["hash"]:
-            words = "the last row was written with another key, or was changed: verify the store"
-            raise StoreFailed(words, path="traces")
 
     def _chained(
         self, connection: Connection, rows: Sequence[dict[str, Any]], head: Head
@@ -85,13 +81,7 @@ class Committer:
             chain = (row["tenant_id"], row["conversation_id"])
             end = ends.get(chain) or self._ends[chain]
             position += 1
-            new = {
-                **row,
-                "position": position,
-                "sequence": end[0] + 1,
-                "inserted_at": now,
-                "previous": end[1],
-            }
+            new = {**row, "position": position, "sequence": end[0] + 1, "inserted_at": now, "previous": end[1]}
             new["hash"] = row_hash(new, end[1], self._digest)
             new["ledger"] = ledger = next_ledger(ledger, new["hash"], self._digest)
             ends[chain] = (end[0] + 1, new["hash"])

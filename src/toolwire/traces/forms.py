@@ -99,12 +99,7 @@ class _Writing:
         if kind is float:
             return value if value - value == 0 else f"$float:{value}"
         self.left -= 1
-        return self.inner(value)
-
-    def inner(self, value: Any) -> Any:
-        if isinstance(value, Mapping | list | tuple):
-            return self.nested(value)
-        return self.odd(value)
+        return self.nested(value) if isinstance(value, Mapping | list | tuple) else self.odd(value)
 
     def nested(self, value: Any) -> Any:
         if len(self.within) >= DEPTH or self.left < len(value):
@@ -215,21 +210,21 @@ def instant(value: int) -> datetime:
 
 def row_of(trace: Trace) -> dict[str, Any]:
     """Write a trace as the columns that it fills itself."""
-    row: dict[str, Any] = dict.fromkeys(TEXTS)
-    for name in KEYS:
-        row[name] = key_form(getattr(trace, name))
+    row: dict[str, Any] = {name: key_form(getattr(trace, name)) for name in KEYS}
     for name in TEXTS:
-        if (value := getattr(trace, name)) is not None:
-            row[name] = text_form(value)
-    row["arguments"] = json_form(trace.arguments)
-    row["result"] = json_form(trace.result)
-    row["losses"] = json_form(trace.losses)
-    row["result_type"] = trace.result_type
-    row["ending"] = trace.ending
-    row["duration_ms"] = trace.duration_ms + 0.0  # a database does not keep the sign of -0.0
-    row["iteration"] = trace.iteration
-    row["started_at"] = microseconds(trace.started_at)
-    return row
+        value = getattr(trace, name)
+        row[name] = None if value is None else text_form(value)
+    return {
+        **row,
+        "arguments": json_form(trace.arguments),
+        "result": json_form(trace.result),
+        "losses": json_form(trace.losses),
+        "result_type": trace.result_type,
+        "ending": trace.ending,
+        "duration_ms": trace.duration_ms + 0.0,  # a database does not keep the sign of -0.0
+        "iteration": trace.iteration,
+        "started_at": microseconds(trace.started_at),
+    }
 
 
 READ: dict[str, Callable[[Any], Any]] = {

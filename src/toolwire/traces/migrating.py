@@ -8,7 +8,6 @@ Rules of this file:
 
 import threading
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, select
 
@@ -92,7 +91,6 @@ def _upgrade(connection: Connection, place: StoreLocation, *, stamp: bool) -> No
         raise MissingExtra("Alembic", "traces", "to make or migrate a store of traces") from None
     config = Config()
     config.set_main_option("script_location", str(HERE).replace("%", "%%"))
-    attributes: dict[str, Any] = {"connection": connection, "place": place}
-    config.attributes.update(attributes)
+    config.attributes |= {"connection": connection, "place": place}
     with ALEMBIC:
         (command.stamp if stamp else command.upgrade)(config, "head")

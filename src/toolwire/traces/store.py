@@ -10,7 +10,6 @@ Rules of this file:
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
 from sqlalchemy import QueuePool
@@ -94,12 +93,7 @@ class Store:
         self._writer.resume()
 
     def traces(
-        self,
-        *,
-        after: int | None = None,
-        limit: int = LIMIT,
-        newest: bool = False,
-        **filters: Unpack[Filters],
+        self, *, after: int | None = None, limit: int = LIMIT, newest: bool = False, **filters: Unpack[Filters]
     ) -> Page:
         """Read a page of traces: by tenant, conversation, tool, result_type, ending, since and until."""
         return reading.page(self._place, filters, after=after, limit=limit, newest=newest)
@@ -139,17 +133,13 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
@@ -196,11 +186,7 @@ def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what
 def _row(trace: Recorded) -> Row:
     """Give the row of a trace; one that is still to be made is made by the store's thread."""
     if callable(trace):
-        return lambda: _row_now(trace())
-    return _row_now(trace)
-
-
-def _row_now(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
+        return lambda: row_of(trace())
     return row_of(trace if isinstance(trace, Trace) else Trace.new(trace))
 
 

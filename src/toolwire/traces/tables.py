@@ -20,6 +20,20 @@ from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, M
 from toolwire.errors import InvalidField
 
 NAME = "tool_traces"
+COLUMNS = (
+    ("id tenant_id conversation_id", Text, False),
+    ("sequence", BigInteger, False),
+    ("tool_name arguments result result_type ending", Text, False),
+    ("duration_ms", Double, False),
+    ("iteration", BigInteger, False),
+    ("call_id model provider dialect session sandbox approval", Text, True),
+    ("losses", Text, False),
+    ("repair", Text, True),
+    ("started_at", BigInteger, False),
+    ("request_digest response_digest", Text, True),
+    ("inserted_at", BigInteger, False),
+    ("previous hash ledger", Text, False),
+)
 NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
@@ -43,28 +57,7 @@ def _table(namespace: str | None, schemas: bool) -> Table:
         name,
         MetaData(schema=namespace if schemas else None),
         Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-        Column("id", Text, nullable=False),
-        Column("tenant_id", Text, nullable=False),
-        Column("conversation_id", Text, nullable=False),
-        Column("sequence", BigInteger, nullable=False),
-        Column("tool_name", Text, nullable=False),
-        Column("arguments", Text, nullable=False),
-        Column("result", Text, nullable=False),
-        Column("result_type", Text, nullable=False),
-        Column("ending", Text, nullable=False),
-        Column("duration_ms", Double, nullable=False),
-        Column("iteration", BigInteger, nullable=False),
-        *(Column(name, Text) for name in ("call_id", "model", "provider", "dialect", "session", "sandbox")),
-        Column("approval", Text),
-        Column("losses", Text, nullable=False),
-        Column("repair", Text),
-        Column("started_at", BigInteger, nullable=False),
-        Column("request_digest", Text),
-        Column("response_digest", Text),
-        Column("inserted_at", BigInteger, nullable=False),
-        Column("previous", Text, nullable=False),
-        Column("hash", Text, nullable=False),
-        Column("ledger", Text, nullable=False),
+        *(Column(name, kind, nullable=empty) for names, kind, empty in COLUMNS for name in names.split()),
     )
     Index(f"{name}_id", made.c.id, unique=True)
     Index(f"{name}_conversation", made.c.conversation_id, made.c.tenant_id, made.c.position)
@@ -118,8 +111,11 @@ POSTGRESQL_TRIGGERS = {
 
 def create_guards(connection: Connection, table: Table) -> None:
     """Make the guards of a table anew."""
-    making = {"sqlite": _sqlite, "postgresql": _postgresql}.get(connection.dialect.name, _none)
-    for statement in making(connection, table):
+    database = connection.dialect.name
+    if database not in ("sqlite", "postgresql"):
+        words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {database}"
+        raise InvalidField("engine", words, path="traces")
+    for statement in _sqlite(table) if database == "sqlite" else _postgresql(connection, table):
         connection.execute(text(statement.replace(":", r"\:")))
 
 
@@ -155,21 +151,12 @@ def _words(named: str) -> dict[str, str]:
     return {"table": named, "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
 
 
-def _none(connection: Connection, table: Table) -> list[str]:
-    words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {connection.dialect.name}"
-    raise InvalidField("engine", words, path="traces")
-
-
-def _sqlite(connection: Connection, table: Table) -> list[str]:
-    del connection
-    made = []
+def _sqlite(table: Table) -> list[str]:
+    statements = []
     for name, body in SQLITE.items():
-        trigger = f'"{table.name}_{name}"'
-        made += [
-            f"DROP TRIGGER IF EXISTS {trigger}",
-            f"CREATE TRIGGER {trigger} {body.format(**_words(_named(table)))}",
-        ]
-    return made
+        trigger, guard = f'"{table.name}_{name}"', body.format(**_words(_named(table)))
+        statements += [f"DROP TRIGGER IF EXISTS {trigger}", f"CREATE TRIGGER {trigger} {guard}"]
+    return statements
 
 
 def _postgresql(connection: Connection, table: Table) -> list[str]:

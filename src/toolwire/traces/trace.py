@@ -146,9 +146,7 @@ def _losses(value: Any) -> Any:
 
 
 CASTS: dict[str, Callable[[Any], Any]] = {
-    "id": opaque,
-    "tenant_id": opaque,
-    "conversation_id": opaque,
+    **dict.fromkeys(("id", "tenant_id", "conversation_id"), opaque),
     "arguments": lambda value: dict(value) if isinstance(value, Mapping) else value,
     "result": _map,
     "duration_ms": _number,
@@ -201,15 +199,12 @@ TESTS: dict[str, Test] = {
         lambda value: type(value) is float and value >= 0 and math.isfinite(value),
         "must be a number, 0 or more",
     ),
-    "iteration": COUNT,
     "losses": (
         lambda value: isinstance(value, tuple) and all(isinstance(loss, str) for loss in value),
         "must be a list of strings",
     ),
-    "started_at": INSTANT,
-    "position": COUNT,
-    "sequence": COUNT,
-    "inserted_at": INSTANT,
+    **dict.fromkeys(("started_at", "inserted_at"), INSTANT),
+    **dict.fromkeys(("iteration", "position", "sequence"), COUNT),
 }
 
 
