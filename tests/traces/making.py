@@ -32,7 +32,7 @@ def record(store: Store, number: int, **fields: Any) -> None:
     store.flush()
 
 
-def kept(store: Store, trace: Trace) -> Trace:
+def kept_by(store: Store, trace: Trace) -> Trace:
     """Record a trace, and give it as the store has it."""
     store.record(trace)
     store.flush()

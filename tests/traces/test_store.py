@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.traces.making import ATTRS, asked, kept, made, record
+from tests.traces.making import ATTRS, asked, kept_by, made, record
 from toolwire import traces
 from toolwire.errors import InvalidField, InvalidTrace, StoreFailed
 from toolwire.traces import Trace
@@ -82,12 +82,12 @@ VALUES = {
 def test_t11_any_value_is_kept(store: Store) -> None:
     for name, value in VALUES.items():
         trace = made(arguments=value, result={"content": value}, repair="a\x00\ud800")
-        assert content(kept(store, trace)) == content(trace), name
+        assert content(kept_by(store, trace)) == content(trace), name
     assert store.verify().ok
 
 
 def test_t11_not_a_number_is_no_null(store: Store) -> None:
-    assert math.isnan(kept(store, made(result={"a": math.nan})).result["a"])
+    assert math.isnan(kept_by(store, made(result={"a": math.nan})).result["a"])
     assert store.verify().ok
 
 
@@ -118,7 +118,7 @@ def wide() -> dict[str, Any]:
 
 def test_t11_what_json_cannot_say_is_marked(store: Store) -> None:
     for value in ({"a": Odd()}, {"a": {1, 2}}, {"a": object}, {Odd(): 1}, circle(), deep()):
-        assert kept(store, made(result=value))
+        assert kept_by(store, made(result=value))
     assert store.verify().ok
 
 
@@ -126,7 +126,7 @@ def test_t11_what_json_cannot_say_is_marked(store: Store) -> None:
 @pytest.mark.parametrize("size", [0, 1, 2**20, 50 * 2**20])
 def test_t11_results_of_any_size(store: Store, size: int) -> None:
     trace = made(result="é" * (size // 2))
-    assert kept(store, trace).result == trace.result
+    assert kept_by(store, trace).result == trace.result
     assert store.verify().ok
 
 

@@ -10,8 +10,7 @@ from typing import Any as _Any
 
 from toolwire.errors import InvalidTrace, StoreFailed
 from toolwire.errors import MissingExtra as _MissingExtra
-from toolwire.traces.chain import Problem, Verification, verify
-from toolwire.traces.jsonl import export, import_, rows_of
+from toolwire.traces.chain import Problem, Verification, export, import_, rows_of, verify
 from toolwire.traces.trace import ENDINGS, Trace
 
 if _TYPE_CHECKING:

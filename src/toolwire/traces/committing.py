@@ -140,7 +140,7 @@ def load(
         while batch := list(islice(given, LOADED_AT_ONCE)):
             for row in batch:
                 check.row(row)
-            if check.found:
+            if check.count:
                 break
             _insert(connection, place, batch)
         found = check.end()

@@ -165,22 +165,18 @@ def _value(form: Any) -> Any:
     return form
 
 
+_READERS: dict[str, Callable[[str], Any]] = {
+    "float": float,
+    "int": lambda digits: int(digits, 16 if "x" in digits else 10),
+    "bytes": base64.b64decode,
+    "null": lambda _: None,
+    "bool": lambda word: word == "true",
+}
+
+
 def _read(form: str) -> Any:
     kind, _, rest = form[1:].partition(":")
-    match kind:
-        case "text":
-            return text_of(form)
-        case "float":
-            return float(rest)
-        case "int":
-            return int(rest, 16 if "x" in rest else 10)
-        case "bytes":
-            return base64.b64decode(rest)
-        case "null":
-            return None
-        case "bool":
-            return rest == "true"
-    return form
+    return _READERS[kind](rest) if kind in _READERS else text_of(form)
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

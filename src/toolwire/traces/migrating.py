@@ -27,7 +27,6 @@ def prepare(place: StoreLocation, *, create: bool) -> None:
         version = _version(connection, place)
         if version == NEWEST:
             return
-        _known(version)
         made = _adoptable(connection, place) if version is None else False
     if made and not create:
         return
@@ -45,7 +44,6 @@ def _migrate(place: StoreLocation) -> None:
             version = _version(connection, place)
             if version == NEWEST:
                 return
-            _known(version)
             _upgrade(connection, place, stamp=version is None and _adoptable(connection, place))
             create_guards(connection, place.table)
 
@@ -58,17 +56,16 @@ def _schema(place: StoreLocation) -> None:
 
 
 def _version(connection: Connection, place: StoreLocation) -> str | None:
+    """Read the version of a store; None where there is none, and one that nobody knows here is refused."""
     name = version_table(place.namespace, schemas=place.table.schema is not None)
     if not inspect(connection).has_table(name, schema=place.table.schema):
         return None
     versions = Table(name, MetaData(schema=place.table.schema), Column("version_num", Text))
-    return connection.execute(select(versions.c.version_num)).scalar()
-
-
-def _known(version: str | None) -> None:
+    version = connection.execute(select(versions.c.version_num)).scalar()
     if version is not None and version not in VERSIONS:
         words = f"the store has version {version}, this toolwire knows {NEWEST}: it needs a newer toolwire"
         raise StoreFailed(words, path="traces")
+    return version
 
 
 def _adoptable(connection: Connection, place: StoreLocation) -> bool:

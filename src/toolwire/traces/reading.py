@@ -162,7 +162,8 @@ def stored(
         raw: Any = connection.connection.driver_connection
         bytes_too = any_bytes and place.database == "sqlite"
         if bytes_too:
-            raw.text_factory = _any_text
+            # Somebody may have changed the text: it need not be UTF-8.
+            raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         try:
             found = connection.execution_options(stream_results=True, yield_per=AT_ONCE).execute(query)
             for row in found.mappings():
@@ -170,11 +171,6 @@ def stored(
         finally:
             if bytes_too:
                 raw.text_factory = str
-
-
-def _any_text(data: bytes) -> str:
-    """Read text of SQLite that need not be UTF-8: somebody may have changed it."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 def verify(place: StoreLocation, *, key: bytes | str | None, anchor: str | None) -> Verification:

@@ -13,7 +13,6 @@ Rules of this file:
 
 import functools
 import re
-from typing import Any
 
 from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, MetaData, Table, Text, event, text
 
@@ -64,7 +63,7 @@ def _table(namespace: str | None, schemas: bool) -> Table:
     Index(f"{name}_tenant", made.c.tenant_id, made.c.position)
     Index(f"{name}_tool", made.c.tool_name, made.c.position)
     Index(f"{name}_time", made.c.started_at)
-    event.listen(made, "after_create", after_create)
+    event.listen(made, "after_create", lambda table, connection, **_: create_guards(connection, table))
     return made
 
 
@@ -117,11 +116,6 @@ def create_guards(connection: Connection, table: Table) -> None:
         raise InvalidField("engine", words, path="traces")
     for statement in _sqlite(table) if database == "sqlite" else _postgresql(connection, table):
         connection.execute(text(statement.replace(":", r"\:")))
-
-
-def after_create(target: Table, connection: Connection, **_: Any) -> None:
-    """Make the guards when SQLAlchemy has created the table."""
-    create_guards(connection, target)
 
 
 def grants(table: Table, role: str) -> list[str]:

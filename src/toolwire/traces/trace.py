@@ -100,15 +100,12 @@ def _given(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str
     """Merge what is given, later ones last, with each field in the form that a trace holds."""
     given: dict[str, Any] = {}
     for one in attrs:
-        match one:
-            case Trace():
-                given |= asdict(one)
-            case Mapping():
-                given |= {str(key): value for key, value in one.items()}
-            case None:
-                pass
-            case _:
-                raise InvalidTrace([InvalidField("attributes", "must be a map")])
+        if isinstance(one, Trace):
+            given |= asdict(one)
+        elif isinstance(one, Mapping):
+            given |= {str(key): value for key, value in one.items()}
+        elif one is not None:
+            raise InvalidTrace([InvalidField("attributes", "must be a map")])
     given |= fields
     known = {name: given[name] for name in Trace.__struct_fields__ if given.get(name) is not None}
     for name in CASTS.keys() & known.keys():

@@ -235,7 +235,8 @@ class Writer:
             late = self._committed(list(rows.values())) if rows else {}
             refused.update({places[index]: problem for index, problem in late.items()})
         except Exception as problem:  # noqa: BLE001 - whatever fails is said to all who wait
-            failure = problem if isinstance(problem, StoreFailed) else _failure(problem)
+            words = f"traces cannot be written: {words_of(problem)}"
+            failure = problem if isinstance(problem, StoreFailed) else StoreFailed(words, path="traces")
             self._troubled = True
             self._settle(batch, {}, failure)
         else:
@@ -306,10 +307,6 @@ def _made(batch: list[Item]) -> tuple[dict[int, dict[str, Any]], dict[int, UserE
 def _wake(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _failure(problem: Exception) -> StoreFailed:
-    return StoreFailed(f"traces cannot be written: {words_of(problem)}", path="traces")
 
 
 WRITERS: "weakref.WeakSet[Writer]" = weakref.WeakSet()
