@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from tests.traces.making import asked, change, made, record
+from tests.traces.making import Between, asked, change, made, record
 from tests.traces.test_writers import whole
 from toolwire import traces
 from toolwire.errors import StoreFailed
@@ -22,20 +22,19 @@ pytestmark = pytest.mark.slow  # it waits for locks, timeouts and lost connectio
 SECRET = "sentinel-4711"  # noqa: S105 - it is what must not be found
 
 
-class Failing:
+class Failing(Between):
     """A database that fails, for a while or for good; `after` commits first and fails then."""
 
     def __init__(self, store: Store, problem: Exception, times: int = 10**9, *, after: bool = False) -> None:
-        self._committer, self._problem, self._after = store._writer._committer, problem, after
-        self.left = times
-        store._writer._committer = self  # type: ignore[assignment]
+        super().__init__(store)
+        self._problem, self._after, self.left = problem, after, times
 
     def commit(self, rows: Any, *, again: bool = False) -> Any:
         if self.left == 0:
-            return self._committer.commit(rows, again=again)
+            return self.committer.commit(rows, again=again)
         self.left -= 1
         if self._after:
-            self._committer.commit(rows, again=again)
+            self.committer.commit(rows, again=again)
         raise self._problem
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-BUILT_IN = Path(__file__).with_name("families.json")
+_FILE = Path(__file__).with_name("families.json")
 # A longer name is nobody's, and is not kept.
 _LONGEST = 256
 _BEFORE = re.compile(r"(?:.*/)?(?:ft:)?(?:[a-z-]+\.)*")
@@ -92,7 +92,7 @@ def _family_of(model: str) -> Family:
 @cache
 def rows() -> tuple[FamilyRow, ...]:
     """Read the rows, once."""
-    return msgspec.json.decode(BUILT_IN.read_bytes(), type=tuple[FamilyRow, ...])
+    return msgspec.json.decode(_FILE.read_bytes(), type=tuple[FamilyRow, ...])
 
 
 def _number(version: str) -> tuple[int, int]:

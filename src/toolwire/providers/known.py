@@ -173,14 +173,14 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
         given, model = None, given
     match given:
         case None:
-            provider, model = _of_model(model)
+            prefix, slash, rest = (model or "").partition("/")
+            if not slash:
+                raise UnknownProvider(model)
+            provider, model = _preset(prefix), rest
         case Provider():
             provider = given
         case str():
-            preset = named(given)
-            if preset is None:
-                raise UnknownProvider(given)
-            provider = preset.placed()
+            provider = _preset(given)
         case Mapping():
             provider = _of_map(given)
         case (first, Mapping() as fields):
@@ -192,12 +192,11 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
     return provider, name or provider.default_model
 
 
-def _of_model(model: str | None) -> tuple[Provider, str | None]:
-    prefix, slash, rest = (model or "").partition("/")
-    preset = named(prefix) if slash else None
+def _preset(name: str) -> Provider:
+    preset = named(name)
     if preset is None:
-        raise UnknownProvider(prefix if slash else model)
-    return preset.placed(), rest
+        raise UnknownProvider(name)
+    return preset.placed()
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:

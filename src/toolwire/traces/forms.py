@@ -188,10 +188,7 @@ TEXTS = (
     *("request_digest", "response_digest"),
 )
 JSON = ("arguments", "result")
-CONTENT = (
-    *(*KEYS, *TEXTS, *JSON, "losses"),
-    *("result_type", "ending", "duration_ms", "iteration", "started_at"),
-)
+CONTENT = (*KEYS, *TEXTS, *JSON, "losses", "result_type", "ending", "duration_ms", "iteration", "started_at")
 
 
 def microseconds(instant: datetime) -> int:
