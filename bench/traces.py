@@ -20,7 +20,7 @@ from toolwire import ToolCall, ToolResult, traces
 from toolwire.client.exchange import Upstream
 from toolwire.client.tracing import Recording
 from toolwire.providers import provider_of
-from toolwire.traces.scope import Scope
+from toolwire.traces.trace import Scope
 from toolwire.work.ran import Ran
 
 TARGET = 50.0

@@ -1,11 +1,14 @@
 """The known providers, as the page for users lists them."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from toolwire.client.sync import Client
 from toolwire.providers import PROVIDERS, Provider, provider_of
+from toolwire.providers.known import PRESETS, Capabilities
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 NAMED = (
@@ -39,6 +42,14 @@ def test_the_page_lists_the_known_providers_as_they_are() -> None:
     assert sorted(PROVIDERS) == sorted(NAMED)
     assert listed() == {name: row_of(provider) for name, provider in PROVIDERS.items()}
     assert {name for name, provider in PROVIDERS.items() if provider.local} == LOCAL
+
+
+def test_every_preset_says_where_it_comes_from_and_nothing_that_a_provider_has_not() -> None:
+    for row in json.loads(PRESETS.read_bytes()):
+        assert re.search(r"https://", row["source"])
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", row["as_of"])
+        assert row.keys() <= {*Provider.__struct_fields__, "source", "as_of"}
+        assert row.get("capabilities", {}).keys() <= set(Capabilities.__struct_fields__)
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -32,9 +32,33 @@ def record(store: Store, number: int, **fields: Any) -> None:
     store.flush()
 
 
+class Between:
+    """Stands between a store and its database; `committer` is what stood there before."""
+
+    def __init__(self, store: Store) -> None:
+        self.committer: Any = store._writer._committer
+        store._writer._committer = self  # type: ignore[assignment]
+
+
+def kept_by(store: Store, trace: Trace) -> Trace:
+    """Record a trace, and give it as the store has it."""
+    store.record(trace)
+    store.flush()
+    found = store.get(trace.id)
+    assert found is not None
+    return found
+
+
 def engine_of(url: str) -> Engine:
     """Give an engine of one's own that keeps no connection."""
     return create_engine(url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+
+
+def change(url: str, *statements: str) -> None:
+    """Change a database behind the store's back."""
+    with engine_of(url).begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
 
 
 def asked(url: str, question: str) -> list[Any]:

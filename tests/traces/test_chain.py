@@ -13,8 +13,7 @@ from toolwire import traces
 from toolwire.errors import InvalidField
 from toolwire.traces import forms
 from toolwire.traces.chain import ZEROS, canonical, digester, next_ledger, row_hash
-from toolwire.traces.forms import json_form, json_of
-from toolwire.traces.rows import row_of
+from toolwire.traces.forms import json_form, json_of, row_of
 
 VECTORS: dict[str, Any] = json.loads(Path(__file__).with_name("chain_v1.json").read_text("utf-8"))
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from tests.traces.making import asked, engine_of, made, record
+from tests.traces.making import Between, asked, change, made, record
 from tests.traces.test_writers import whole
 from toolwire import traces
 from toolwire.errors import StoreFailed
@@ -22,20 +22,19 @@ pytestmark = pytest.mark.slow  # it waits for locks, timeouts and lost connectio
 SECRET = "sentinel-4711"  # noqa: S105 - it is what must not be found
 
 
-class Failing:
+class Failing(Between):
     """A database that fails, for a while or for good; `after` commits first and fails then."""
 
     def __init__(self, store: Store, problem: Exception, times: int = 10**9, *, after: bool = False) -> None:
-        self._commits, self._problem, self._after = store._writer._commits, problem, after
-        self.left = times
-        store._writer._commits = self
+        super().__init__(store)
+        self._problem, self._after, self.left = problem, after, times
 
     def commit(self, rows: Any, *, again: bool = False) -> Any:
         if self.left == 0:
-            return self._commits.commit(rows, again=again)
+            return self.committer.commit(rows, again=again)
         self.left -= 1
         if self._after:
-            self._commits.commit(rows, again=again)
+            self.committer.commit(rows, again=again)
         raise self._problem
 
 
@@ -227,10 +226,7 @@ def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_a_table_that_vanished_is_said(store_url: str) -> None:
     store = traces.open(store_url)
-    engine = engine_of(store_url)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE tool_traces")
-    engine.dispose()
+    change(store_url, "DROP TABLE tool_traces")
     with pytest.raises(StoreFailed, match="tool_traces"):
         store.record(made()).wait()
     with pytest.raises(StoreFailed, match="tool_traces"):

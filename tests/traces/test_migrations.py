@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, inspect
 from sqlalchemy.pool import NullPool
 
-from tests.traces.making import asked, engine_of, made, record
+from tests.traces.making import asked, change, engine_of, made, record
+from tests.traces.test_writers import run_all
 from toolwire import traces
 from toolwire.errors import InvalidField, StoreFailed
-from toolwire.traces import Trace, guards, migrating
+from toolwire.traces import Trace, migrating
 from toolwire.traces.migrating import NEWEST, VERSIONS
 from toolwire.traces.tables import table
 
@@ -44,14 +45,11 @@ def shape(url: str, namespace: str | None = None) -> Any:
 def test_t10_the_migrations_make_the_table_of_the_metadata(store_url: str) -> None:
     traces.open(store_url).close()
     migrated = shape(store_url)
-    engine = engine_of(store_url)
-    with engine.begin() as connection:
-        connection.execute(text("DROP TABLE tool_traces"))
-        connection.execute(text("DROP TABLE tool_traces_version"))
+    change(store_url, "DROP TABLE tool_traces", "DROP TABLE tool_traces_version")
+    with engine_of(store_url).begin() as connection:
         found: Any = Trace.metadata
         found.create_all(connection)
     assert shape(store_url) == migrated
-    engine.dispose()
 
 
 def test_t10_the_newest_version_is_the_last_that_is_known(store_url: str) -> None:
@@ -77,13 +75,10 @@ def test_t10_a_store_of_the_newest_version_is_opened_without_alembic(store_url: 
 
 def test_t10_a_newer_store_is_refused(store_url: str) -> None:
     traces.open(store_url).close()
-    engine = engine_of(store_url)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE tool_traces_version SET version_num = '9999'"))
+    change(store_url, "UPDATE tool_traces_version SET version_num = '9999'")
     for create in (True, False):
         with pytest.raises(StoreFailed, match=f"version 9999, this toolwire knows {NEWEST}"):
             traces.open(store_url, create=create)
-    engine.dispose()
 
 
 def test_t10_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,12 +86,10 @@ def test_t10_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch
         raise RuntimeError("interrupted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(guards, "create", fails)
+        patch.setattr(migrating, "create_guards", fails)
         with pytest.raises(RuntimeError, match="interrupted"):
             traces.open(store_url)
-    engine = engine_of(store_url)
-    assert inspect(engine).get_table_names() == []
-    engine.dispose()
+    assert inspect(engine_of(store_url)).get_table_names() == []
     with traces.open(store_url) as store:
         record(store, 2)
         assert store.verify().ok
@@ -106,18 +99,13 @@ def test_t10_guards_are_made_again(store_url: str) -> None:
     """A migration ends with the guards as they are now; the old chain still verifies."""
     with traces.open(store_url) as store:
         record(store, 3)
-    engine = engine_of(store_url)
-    with engine.begin() as connection:
-        connection.execute(text("DROP TABLE tool_traces_version"))
-        if engine.dialect.name == "postgresql":
-            connection.execute(text("DROP FUNCTION tool_traces_refuse() CASCADE"))
-        else:
-            connection.execute(text("DROP TRIGGER tool_traces_no_delete"))
-    with traces.open(store_url) as store, engine.connect() as connection:
+    in_server = store_url.startswith("postgresql")
+    guard = "FUNCTION tool_traces_refuse() CASCADE" if in_server else "TRIGGER tool_traces_no_delete"
+    change(store_url, "DROP TABLE tool_traces_version", f"DROP {guard}")
+    with traces.open(store_url) as store:
         assert store.verify().ok
         with pytest.raises(Exception, match="never changed"):
-            connection.execute(text("DELETE FROM tool_traces"))
-    engine.dispose()
+            change(store_url, "DELETE FROM tool_traces")
 
 
 def test_t10_many_open_a_new_store_at_once(store_url: str) -> None:
@@ -132,11 +120,7 @@ def test_t10_many_open_a_new_store_at_once(store_url: str) -> None:
         except Exception as problem:  # noqa: BLE001 - it is what is asserted on
             problems.append(problem)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all([threading.Thread(target=work) for _ in range(8)])
     assert problems == []
     with traces.open(store_url, create=False) as store:
         assert (store.count(), store.verify().ok) == (8, True)
@@ -156,12 +140,9 @@ def test_a_store_that_is_not_there_is_not_made_for_a_reader(store_url: str) -> N
 
 
 def test_another_table_of_that_name_is_refused(store_url: str) -> None:
-    engine = engine_of(store_url)
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE tool_traces (id TEXT, position INTEGER)"))
+    change(store_url, "CREATE TABLE tool_traces (id TEXT, position INTEGER)")
     with pytest.raises(StoreFailed, match="a table tool_traces already, without tenant_id"):
         traces.open(store_url)
-    engine.dispose()
 
 
 def test_r002_101_the_hosts_engine_and_tables(store_url: str) -> None:

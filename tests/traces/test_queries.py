@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
-from tests.traces.making import engine_of, made, record
+from tests.traces.making import change, made, record
 from toolwire import traces
 from toolwire.errors import InvalidField
 from toolwire.traces.store import Store
@@ -225,17 +224,11 @@ def million(url: str, rows: int) -> None:
     }
     values |= {"tenant_id": "'tenant ' || (i % 7)"}
     columns = ", ".join(values[name] for name in names)
-    engine = engine_of(url)
     guards = [f"DROP TRIGGER tool_traces_{name}" for name in ("no_update", "no_delete", "next")]
-    if engine.dialect.name == "postgresql":
+    if url.startswith("postgresql"):
         guards = ["ALTER TABLE tool_traces DISABLE TRIGGER ALL"]
-    with engine.begin() as connection:
-        for guard in guards:
-            connection.exec_driver_sql(guard)
-        numbers = NUMBERS[engine.dialect.name].format(rows)
-        into = f"INSERT INTO tool_traces ({', '.join(names)})"
-        connection.execute(text(f"{into} SELECT {columns} FROM {numbers}"))
-    engine.dispose()
+    numbers = NUMBERS[url.partition(":")[0]].format(rows)
+    change(url, *guards, f"INSERT INTO tool_traces ({', '.join(names)}) SELECT {columns} FROM {numbers}")
 
 
 @pytest.mark.slow
@@ -244,10 +237,7 @@ def test_a_conversation_of_a_million_rows_is_found_at_once(store_url: str, tally
     with traces.open(store_url) as store:
         million(store_url, rows)
         if store_url.startswith("postgresql"):
-            engine = engine_of(store_url)
-            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.exec_driver_sql("ANALYZE tool_traces")
-            engine.dispose()
+            change(store_url, "ANALYZE tool_traces")
         questions: dict[str, dict[str, Any]] = {
             "a conversation": {"conversation": "talk 77"},
             "a conversation of a tenant": {"conversation": "talk 77", "tenant": "tenant 5"},

@@ -189,7 +189,7 @@ def test_a_store_that_may_fail_lets_the_run_go_on(tmp_path: Path) -> None:
         raise OSError("the disk is full")
 
     with traces.open(f"sqlite:///{tmp_path / 'traces.db'}", failing="continue", patience=0.0) as store:
-        store._writer._commits.commit = broken  # type: ignore[method-assign]
+        store._writer._committer.commit = broken  # type: ignore[method-assign]
         with simulate([[TOKYO], ["Done."]]) as model:
             done = lead("sync", "openai", model.url, "Go", tools=[get_weather], traces=store).done
         assert (done.ending, store.lost) == ("answer", 1)

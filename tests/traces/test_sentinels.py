@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.client.faces import lead
+from tests.traces.making import made
 from tests.traces.placements import KEY, MARK, PLACES, VISIBLE, WORD, Case
 from tests.traces.postgres import Postgres
 from toolwire import Cancel, Context, Limits, Message, Tool, ToolCall, ToolResult, traces
@@ -313,16 +314,7 @@ def test_the_wire_and_the_history_have_the_secret(lab: Lab) -> None:
 def test_the_log_of_writes_is_looked_through_too(lab: Lab) -> None:
     """A control: the rows are there before SQLite has moved them into the file."""
     with traces.open(lab.url) as store:
-        store.record(
-            {
-                "tool_name": MARK,
-                "arguments": {},
-                "result": "",
-                "result_type": "ok",
-                "duration_ms": 1,
-                "iteration": 0,
-            }
-        ).wait()
+        store.record(made(tool_name=MARK)).wait()
         assert places_in({one.name: one.read_bytes() for one in lab.folder.glob("traces.db*")}) == ["traces.db-wal"]
 
 

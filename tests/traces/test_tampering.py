@@ -3,19 +3,19 @@
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from tests.traces.making import engine_of, made, record
+from tests.traces.making import change, engine_of, made, record
 from tests.traces.mutations import copied
 from toolwire import traces
 from toolwire.traces import Verification
 from toolwire.traces.chain import digester, next_ledger, row_hash
-from toolwire.traces.guards import create
+from toolwire.traces.tables import create_guards as create
 from toolwire.traces.tables import table
 
 ROWS = 12
@@ -101,18 +101,15 @@ SHORTENED = {
 
 
 @pytest.fixture
-def owned(store_url: str) -> Iterator[tuple[Engine, str]]:
+def owned(store_url: str) -> tuple[Engine, str]:
     """Give a database with traces and no guards, and its anchor."""
     with traces.open(store_url) as store:
         record(store, ROWS)
         anchor = store.anchor()
     engine = engine_of(store_url)
-    with engine.begin() as connection:
-        for statement in GUARDS[engine.dialect.name]:
-            connection.execute(text(statement))
+    change(store_url, *GUARDS[engine.dialect.name])
     assert anchor is not None
-    yield engine, anchor
-    engine.dispose()
+    return engine, anchor
 
 
 def rows_in(connection: Connection) -> list[dict[str, Any]]:
@@ -200,16 +197,13 @@ def test_t3_verify_of_a_store_names_the_row(store_url: str) -> None:
     with traces.open(store_url) as store:
         record(store, ROWS)
         engine = engine_of(store_url)
+        change(store_url, *GUARDS[engine.dialect.name], "UPDATE tool_traces SET result = '{}' WHERE position = 5")
         with engine.begin() as connection:
-            for statement in GUARDS[engine.dialect.name]:
-                connection.execute(text(statement))
-            connection.execute(text("UPDATE tool_traces SET result = '{}' WHERE position = 5"))
             create(connection, table(schemas=engine.dialect.name == "postgresql"))
         found = store.verify()
         assert [(problem.position, problem.kind) for problem in found.problems] == [(5, "changed")]
         assert str(found.problems[0]).startswith("5: the row is not as it was written")
         assert found.rows == ROWS
-        engine.dispose()
 
 
 def test_t3_a_restored_copy_is_found_by_an_anchor(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.traces.making import asked, made
+from tests.traces.making import Between, asked, made
 from toolwire import traces
 from toolwire.traces.store import Store
 
@@ -79,18 +79,17 @@ def test_t5_processes(store_url: str, tally: Counter[str]) -> None:
     tally["rows of processes, gapless"] += PROCESSES * ROWS
 
 
-class Held:
+class Held(Between):
     """A writer whose commits wait until they may go on."""
 
     def __init__(self, store: Store) -> None:
-        self.go = threading.Event()
-        self._commits, self.sizes = store._writer._commits, list[int]()
-        store._writer._commits = self
+        super().__init__(store)
+        self.go, self.sizes = threading.Event(), list[int]()
 
     def commit(self, rows: Any, *, again: bool = False) -> Any:
         self.go.wait(30)
         self.sizes.append(len(rows))
-        return self._commits.commit(rows, again=again)
+        return self.committer.commit(rows, again=again)
 
 
 def test_a_full_queue_holds_back_who_records(store_url: str) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 from sqlalchemy import create_engine
 
-from tests.traces.making import made
+from tests.traces.making import Between, made
 from toolwire import traces
 from toolwire.errors import StoreFailed
-from toolwire.traces import committing
 from toolwire.traces.store import Store
 
 
@@ -39,25 +38,23 @@ def victim(url: str, acknowledged: str, name: str) -> None:
     told(store, Path(acknowledged), name)
 
 
-class Early:
+class Early(Between):
     """The control: a writer that says a row is settled before it is committed."""
 
-    def __init__(self, committer: committing.Committer) -> None:
-        self._committer = committer
-        self._held: list[Any] = []
+    _held: tuple[Any, ...] = ()
 
     def commit(self, rows: Any, *, again: bool = False) -> Any:
-        self._held += rows
+        self._held += tuple(rows)
         if len(self._held) > 200:
-            held, self._held = self._held, []
-            return self._committer.commit(held, again=again)
+            held, self._held = self._held, ()
+            return self.committer.commit(held, again=again)
         return {}
 
 
 def early(url: str, acknowledged: str, name: str) -> None:
     """Wait to be killed, acknowledging too early."""
     store = traces.open(url, batch=20, patience=60)
-    store._writer._commits = Early(store._writer._commits)  # type: ignore[arg-type]
+    Early(store)
     told(store, Path(acknowledged), name)
 
 

@@ -236,7 +236,7 @@ def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[
 def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
     """Give what records the calls of a conversation."""
     from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
-    from toolwire.traces.scope import Scope  # noqa: PLC0415 - the same
+    from toolwire.traces.trace import Scope  # noqa: PLC0415 - the same
 
     return Recording(Scope.of(traces), upstream, setup.resolve, setup.terminal_tool)
 

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A name is a provider, a model of a provider (`anthropic/...`), or a model that the catalogue knows.
-- Without a name, the environment says it, and else it is the first of the defaults.
+- Without a name, the environment says it, and else it is the catalogue's first provider with its default model.
 - `ollama` is asked in the format of OpenAI, as its users know it.
 """
 
@@ -16,11 +16,6 @@ from toolwire.providers import PROVIDERS, UnknownProvider, catalogue, named
 from toolwire.types import FinishReason, Message, Response, Text, ToolCall, Usage
 
 ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")
-DEFAULTS = {
-    "openai": "gpt-4o",
-    "anthropic": "claude-sonnet-4-20250514",
-    "ollama": "qwen2.5-coder:32b",
-}
 SERVED_BY = {"ollama": "ollama-v1"}
 
 
@@ -75,10 +70,11 @@ class LLMFactory:
 
 def _meant(name: str | None) -> tuple[str, str | None]:
     """Say which provider and model a name means."""
-    said = name or next(filter(None, map(os.environ.get, ENVIRONMENT)), None) or next(iter(DEFAULTS))
+    said = name or next(filter(None, map(os.environ.get, ENVIRONMENT)), None) or catalogue.providers()[0].name
     provider, slash, model = said.partition("/")
     if named(said) is not None:
-        return SERVED_BY.get(said, said), DEFAULTS.get(said)
+        traits = catalogue.provider(said)
+        return SERVED_BY.get(said, said), traits.default_model if traits is not None else None
     if slash and named(provider) is not None:
         return SERVED_BY.get(provider, provider), model
     known = catalogue.model(said)

@@ -19,8 +19,7 @@ from toolwire.loop import AskModel, Done, LoopStep
 from toolwire.resolvers import Secrecy
 from toolwire.resolvers.functions.json_types import copied
 from toolwire.scrubbing import Known, scrub, secrets_of
-from toolwire.traces.scope import Scope
-from toolwire.traces.trace import Trace
+from toolwire.traces.trace import Scope, Trace
 from toolwire.types import Message, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallEnding, Ran

@@ -101,6 +101,7 @@ class ProviderTraits(Struct, frozen=True, forbid_unknown_fields=True):
     fine_grained_streaming: bool
     local: bool
     default_max_tokens: Annotated[int, Meta(ge=1024)] | None = None
+    default_model: Text | None = None
     words: dict[str, str] = {}
     as_of: str = ""
     source: str = ""
@@ -161,13 +162,14 @@ class Catalogue:
     def load(cls, given: str | Path | Mapping[str, Any] | None = None) -> Self:
         """Read a JSON file, or a map of the same shape; the built-in data when given none."""
         if isinstance(given, Mapping):
-            layers = _convert(given, _CatalogueFile, "catalogue").layers
+            layers = _read(given, _CatalogueFile, "catalogue").layers
         else:
-            layers = _read(BUILT_IN if given is None else Path(given)).layers
+            file = BUILT_IN if given is None else Path(given)
+            layers = _read(file.read_bytes(), _CatalogueFile, str(file)).layers
         return cls(
-            [_model_of(layer, entry) for layer in layers for entry in layer.models],
-            [_dated(entry, layer.as_of, layer.source) for layer in layers for entry in layer.providers],
-            [_dated(entry, layer.as_of, layer.source) for layer in layers for entry in layer.retirements],
+            [_dated(entry, layer) for layer in layers for entry in layer.models],
+            [_dated(entry, layer) for layer in layers for entry in layer.providers],
+            [_dated(entry, layer) for layer in layers for entry in layer.retirements],
         )
 
     def with_models(self, overrides: Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
@@ -185,7 +187,7 @@ class Catalogue:
         known = {"name": name} if base is None else msgspec.to_builtins(base) | {"as_of": "", "source": ""}
         if fields.get("name", name) not in (name, known["name"]):
             raise InvalidField("name", f"must be {known['name']!r}, as its key says", path=path)
-        entry = _model_of(layer, _convert(known | fields, Model, path))
+        entry = _dated(_read(known | fields, Model, path), layer)
         return entry if base is None else replace(entry, source=f"{entry.source}; otherwise {base.source}")
 
     def model(self, name: str | None, as_of: str | None = None) -> Model | None:
@@ -222,36 +224,30 @@ class Catalogue:
 
         `on` chooses the price of a day; without it the price is that of the entry's `as_of`.
         """
-        found = self._priced(model, overrides)
-        if found is None:
+        entry = model if isinstance(model, Model) else self.model(model)
+        if overrides:
+            known = self.with_models({model.name: model}) if isinstance(model, Model) else self
+            entry = known.with_models(overrides).model(model.name if isinstance(model, Model) else model)
+        if entry is None:
             return None
-        if found.price is None:
-            return 0.0 if found.local else None
-        price = found.price if on is None else found.price.on(on)
-        return None if price is None else _charge(usage, price)
-
-    def _priced(self, model: str | Model | None, overrides: Overrides | None) -> Model | None:
-        if not overrides:
-            return model if isinstance(model, Model) else self.model(model)
-        if isinstance(model, Model):
-            return self.with_models({model.name: model}).with_models(overrides).model(model.name)
-        return self.with_models(overrides).model(model)
+        if entry.price is None:
+            return 0.0 if entry.local else None
+        return _charge(usage, entry.price if on is None else entry.price.on(on))
 
     def hints(self, model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
         """Say what to mind when this model calls tools within this context; nothing when nothing is known."""
-        found = model if isinstance(model, Model) else self.model(model)
-        name = found.name if found else str(model)
-        traits = self.provider(name.partition("/")[0]) if found is None and "/" in name else None
-        hints = _model_hints(found) if found else []
-        local = found.local if found else traits is not None and traits.local
+        entry = model if isinstance(model, Model) else self.model(model)
+        name = entry.name if entry else str(model)
+        traits = self.provider(name.partition("/")[0]) if entry is None and "/" in name else None
+        hints = _model_hints(entry) if entry else []
+        local = entry.local if entry else traits is not None and traits.local
         if local and context_window is not None and context_window < CONTEXT_FOR_TOOLS:
             least = f"{CONTEXT_FOR_TOOLS // 1000}k"
             hints.insert(0, f"a context of {context_window} tokens is below {least}, too small for local tool use")
-        return (*hints, *self._retirement_hints(name))
-
-    def _retirement_hints(self, name: str) -> list[str]:
-        named = [end for end in self._retirements if name in (end.model, f"{end.provider}/{end.model}")]
-        return [f"{end.model} is to be shut down on {end.on} ({end.source}; {end.as_of})" for end in named]
+        for end in self._retirements:
+            if name in (end.model, f"{end.provider}/{end.model}"):
+                hints.append(f"{end.model} is to be shut down on {end.on} ({end.source}; {end.as_of})")
+        return tuple(hints)
 
 
 @cache
@@ -281,11 +277,7 @@ def providers(as_of: str | None = None) -> tuple[ProviderTraits, ...]:
 
 
 def cost(
-    usage: "Usage | None",
-    model: str | Model | None,
-    *,
-    overrides: Overrides | None = None,
-    on: date | None = None,
+    usage: "Usage | None", model: str | Model | None, *, overrides: Overrides | None = None, on: date | None = None
 ) -> float | None:
     """Price a usage in USD by the built-in catalogue; None when model, price or usage is unknown."""
     return built_in().cost(usage, model, overrides=overrides, on=on)
@@ -296,7 +288,9 @@ def hints(model: str | Model, context_window: int | None = None) -> tuple[str, .
     return built_in().hints(model, context_window)
 
 
-def _charge(usage: "Usage | None", price: Price) -> float | None:
+def _charge(usage: "Usage | None", price: Price | None) -> float | None:
+    if price is None:
+        return None
     if not (price.input or price.output or price.cache_read or price.cache_write):
         return 0.0
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
@@ -333,56 +327,37 @@ def _by_name(entries: Iterable[Model]) -> dict[str, Model]:
     return {alias: named[entry.name] for entry in listed for alias in entry.aliases} | named
 
 
-def _model_of(layer: Layer, entry: Model) -> Model:
-    dated = _dated(entry, layer.as_of, layer.source)
-    return replace(
-        dated,
-        third_party=entry.third_party or layer.third_party,
-        price=entry.price and _dated_price(entry.price, dated.as_of, dated.source),
-    )
-
-
-def _dated_price(price: Price, as_of: str, source: str) -> Price:
-    after = price.after and _dated_price(price.after, as_of, source)
-    return replace(_dated(price, as_of, source), after=after)
-
-
-def _dated(entry: Entry, as_of: str, source: str) -> Entry:
-    return replace(entry, as_of=entry.as_of or as_of, source=entry.source or source)
+def _dated(entry: Entry, around: Layer | Model | Price) -> Entry:
+    """Give an entry the date and the source of what is around it, where it has none of its own."""
+    entry = replace(entry, as_of=entry.as_of or around.as_of, source=entry.source or around.source)
+    if isinstance(entry, Model):
+        third_party = entry.third_party or (isinstance(around, Layer) and around.third_party)
+        return replace(entry, third_party=third_party, price=entry.price and _dated(entry.price, entry))
+    return replace(entry, after=_dated(entry.after, entry)) if isinstance(entry, Price) and entry.after else entry
 
 
 def _plain(given: Model | Mapping[str, Any], path: str) -> dict[str, Any]:
     if not isinstance(given, Model | Mapping):
         raise InvalidField("value", f"must be a Model or a map, not {type(given).__name__}", path=path)
-    fields = asdict(given) if isinstance(given, Model) else given
-    return {str(field): _plain_value(value, str(field), path) for field, value in fields.items()}
-
-
-def _plain_value(value: object, field: str, path: str) -> Any:
-    try:
-        return msgspec.to_builtins(value)
-    except TypeError as problem:
-        raise InvalidField(field, f"must be plain data: {problem}", path=path) from problem
+    plain = {}
+    for field, value in (asdict(given) if isinstance(given, Model) else given).items():
+        try:
+            plain[str(field)] = msgspec.to_builtins(value)
+        except TypeError as problem:
+            raise InvalidField(str(field), f"must be plain data: {problem}", path=path) from problem
+    return plain
 
 
 Kind = TypeVar("Kind", Model, _CatalogueFile)
 
 
-def _convert(given: Mapping[str, Any], kind: type[Kind], path: str) -> Kind:
+def _read(given: Mapping[str, Any] | bytes, kind: type[Kind], path: str) -> Kind:
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.json.decode(given, type=kind) if isinstance(given, bytes) else msgspec.convert(given, kind)
     except msgspec.ValidationError as problem:
         raise _invalid(problem, path) from problem
-
-
-def _read(file: Path) -> _CatalogueFile:
-    data = file.read_bytes()
-    try:
-        return msgspec.json.decode(data, type=_CatalogueFile)
-    except msgspec.ValidationError as problem:
-        raise _invalid(problem, str(file)) from problem
     except msgspec.DecodeError as problem:
-        raise InvalidField("catalogue", f"must be a JSON document: {problem}", path=str(file)) from problem
+        raise InvalidField("catalogue", f"must be a JSON document: {problem}", path=path) from problem
 
 
 def _invalid(problem: msgspec.ValidationError, path: str) -> InvalidField:

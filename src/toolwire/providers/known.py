@@ -1,6 +1,7 @@
 """Where a model is and who serves it: providers as data, and how one is named.
 
 Rules of this file:
+- The presets are the rows of `known.json`: the fields of a `Provider`, with their source and its date.
 - A provider is a value: nothing here opens a connection, asks on standard input, or fetches a model.
 - A key is what was given, else what `put_key` was told, else what the environment holds under the provider's
   names; it is in no repr and in no message. An address that the environment says is taken for a preset's own.
@@ -10,16 +11,22 @@ Rules of this file:
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
+from toolwire.encoding.families import family_of
 from toolwire.errors import InvalidField, UserError
 from toolwire.providers.catalogue import Model
 from toolwire.wire.transport import place_of
+
+PRESETS = Path(__file__).with_name("known.json")
+LEAST_MAX_TOKENS = 1024
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -85,19 +92,19 @@ class Provider(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str | None:
         """The key: the one that was given, else that of this process, else that of the environment."""
-        found = (os.environ.get(name) for name in self.env)
-        return self.api_key or _KEYS.get(self.name) or next((key for key in found if key), None)
+        keys = (self.api_key, _KEYS.get(self.name), *(os.environ.get(name) for name in self.env))
+        return next((key for key in keys if key), None)
 
     def placed(self) -> Self:
         """Give the provider where the environment says that it is."""
-        said = os.environ.get(self.base_url_env or "", "").strip()
-        if not said:
+        url = os.environ.get(self.base_url_env or "", "").strip()
+        if not url:
             return self
         own = urlsplit(self.base_url)
-        if "://" not in said:
-            said = f"{own.scheme}://{said if ':' in said or own.port is None else f'{said}:{own.port}'}"
-        path = urlsplit(said).path.rstrip("/")
-        return replace(self, base_url=said.rstrip("/") + ("" if path else own.path))
+        if "://" not in url:
+            url = f"{own.scheme}://{url if ':' in url or own.port is None else f'{url}:{own.port}'}"
+        path = urlsplit(url).path.rstrip("/")
+        return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
 
     def speaks(self) -> Any:
         """Give the dialect, tuned to this server."""
@@ -121,140 +128,19 @@ _KEYS: dict[str, str] = {}
 
 def put_key(provider: str, key: str | None) -> None:
     """Keep the key of a provider for this process, or forget it; a key that a client is given comes first."""
-    found = named(provider)
-    if found is None:
+    preset = named(provider)
+    if preset is None:
         raise UnknownProvider(provider)
     if key is None:
-        _KEYS.pop(found.name, None)
+        _KEYS.pop(preset.name, None)
     else:
-        _KEYS[found.name] = key
+        _KEYS[preset.name] = key
 
 
-def _compatible(name: str, base_url: str, env: str | None, **more: Any) -> Provider:
-    """Describe a server that speaks Chat Completions."""
-    return Provider(
-        name=name,
-        dialect="openai-chat",
-        base_url=base_url,
-        env=(env,) if env else (),
-        paths=(("/v1", ""),),
-        **more,
-    )
-
-
-OLD = Capabilities(developer_role=False)
-LOOSE = Capabilities(developer_role=False, tool_choice=False)
-BOTH = Capabilities(structured_output_with_tools=True)
 PROVIDERS: dict[str, Provider] = {
-    provider.name: provider
-    for provider in (
-        Provider(
-            name="openai",
-            dialect="openai-chat",
-            base_url="https://api.openai.com",
-            env=("OPENAI_API_KEY",),
-            base_url_env="OPENAI_BASE_URL",
-            capabilities=BOTH,
-        ),
-        Provider(
-            name="openai-responses",
-            dialect="openai-responses",
-            base_url="https://api.openai.com",
-            env=("OPENAI_API_KEY",),
-            base_url_env="OPENAI_BASE_URL",
-            capabilities=BOTH,
-        ),
-        Provider(
-            name="anthropic",
-            dialect="anthropic",
-            base_url="https://api.anthropic.com",
-            env=("ANTHROPIC_API_KEY",),
-            base_url_env="ANTHROPIC_BASE_URL",
-            headers={"anthropic-version": "2026-10-21"},
-            capabilities=Capabilities(structured_output_with_tools=True, clearing=True),
-        ),
-        Provider(
-            name="gemini",
-            dialect="gemini",
-            base_url="https://generativelanguage.googleapis.com",
-            auth="x-goog-api-key",
-            env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            base_url_env="GOOGLE_GEMINI_BASE_URL",
-            capabilities=BOTH,
-        ),
-        Provider(
-            name="ollama",
-            dialect="ollama",
-            base_url="http://localhost:11434",
-            env=("OLLAMA_API_KEY",),
-            base_url_env="OLLAMA_HOST",
-            capabilities=Capabilities(tool_choice=False),
-            local=True,
-        ),
-        _compatible(
-            "ollama-v1",
-            "http://localhost:11434/v1",
-            None,
-            base_url_env="OLLAMA_HOST",
-            api_key="ollama",
-            capabilities=LOOSE,
-            local=True,
-        ),
-        _compatible(
-            "azure",
-            "https://RESOURCE.openai.azure.com/openai/v1",
-            "AZURE_OPENAI_API_KEY",
-            auth="api-key",
-            base_url_env="AZURE_OPENAI_ENDPOINT",
-            capabilities=BOTH,
-        ),
-        _compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", capabilities=OLD),
-        _compatible(
-            "mistral",
-            "https://api.mistral.ai/v1",
-            "MISTRAL_API_KEY",
-            capabilities=OLD,
-            quirks={"max_tokens_key": "max_tokens"},
-        ),
-        _compatible(
-            "deepseek",
-            "https://api.deepseek.com",
-            "DEEPSEEK_API_KEY",
-            capabilities=Capabilities(developer_role=False, structured_output=False),
-            quirks={"reasoning_key": "reasoning_content", "max_tokens_key": "max_tokens"},
-        ),
-        _compatible(
-            "openrouter",
-            "https://openrouter.ai/api/v1",
-            "OPENROUTER_API_KEY",
-            quirks={"reasoning_key": "reasoning", "max_tokens_key": "max_tokens"},
-        ),
-        _compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", capabilities=OLD),
-        _compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", capabilities=OLD),
-        _compatible("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", capabilities=OLD),
-        _compatible("vllm", "http://localhost:8000/v1", "VLLM_API_KEY", capabilities=OLD, local=True),
-        _compatible(
-            "llama.cpp",
-            "http://localhost:8080/v1",
-            None,
-            capabilities=Capabilities(developer_role=False, named_choice=False),
-            quirks={"arguments_json": True},
-            local=True,
-        ),
-        _compatible("lmstudio", "http://localhost:1234/v1", None, capabilities=OLD, local=True),
-    )
+    preset.name: preset for preset in msgspec.json.decode(PRESETS.read_bytes(), type=list[Provider])
 }
-ALIASES = {
-    "responses": "openai-responses",
-    "google": "gemini",
-    "openai-chat": "openai",
-    "llamacpp": "llama.cpp",
-}
-
-
-LEAST_MAX_TOKENS = 1024
-# OpenAI's models that came before the first one that reasons, or beside it.
-BEFORE_REASONING = ("gpt-3.5", "gpt-4", "chatgpt-4")
+ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "openai", "llamacpp": "llama.cpp"}
 
 
 def named(name: str) -> Provider | None:
@@ -267,10 +153,12 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
         quirks["default_max_tokens"] = max(known.max_output, LEAST_MAX_TOKENS)
-    reasons = known.reasoning if known is not None else None
-    if reasons is None and (name or "").rpartition("/")[2].startswith(BEFORE_REASONING):
-        reasons = False
-    if reasons is False or (known is not None and reasons and "openai" in known.providers):
+    if known is not None and known.reasoning is not None:
+        reasons = None if known.reasoning and "openai" not in known.providers else known.reasoning
+    else:
+        family = family_of(name)
+        reasons = None if family.reasons_unasked is False else family.reasons
+    if reasons is not None:
         quirks["reasons"] = reasons
     return quirks
 
@@ -285,45 +173,42 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
         given, model = None, given
     match given:
         case None:
-            provider, model = _of_model(model)
+            prefix, slash, rest = (model or "").partition("/")
+            if not slash:
+                raise UnknownProvider(model)
+            provider, model = _preset(prefix), rest
         case Provider():
             provider = given
         case str():
-            found = named(given)
-            if found is None:
-                raise UnknownProvider(given)
-            provider = found.placed()
+            provider = _preset(given)
         case Mapping():
             provider = _of_map(given)
-        case (first, Mapping() as said):
-            return provider_of(first, model, **{**said, **options})
+        case (first, Mapping() as fields):
+            return provider_of(first, model, **{**fields, **options})
         case _:
             raise UnknownProvider(given)
-    if model is not None and model.startswith(f"{provider.name}/"):
-        model = model.removeprefix(f"{provider.name}/")
+    name = model.removeprefix(f"{provider.name}/") if model is not None else None
     provider = provider.with_options(**options) if options else provider
-    return provider, model or provider.default_model
+    return provider, name or provider.default_model
 
 
-def _of_model(model: str | None) -> tuple[Provider, str | None]:
-    prefix, slash, rest = (model or "").partition("/")
-    found = named(prefix) if slash else None
-    if found is None:
-        raise UnknownProvider(prefix if slash else model)
-    return found.placed(), rest
+def _preset(name: str) -> Provider:
+    preset = named(name)
+    if preset is None:
+        raise UnknownProvider(name)
+    return preset.placed()
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:
     fields = {str(key): value for key, value in given.items()}
     if "adapter" in fields:
         fields.setdefault("name", fields.pop("adapter"))
-    preset = named(str(fields.get("name", "")))
+    name = str(fields.pop("name", "custom"))
+    preset = named(name)
     if preset is not None:
-        return preset.placed().with_options(**{key: value for key, value in fields.items() if key != "name"})
-    missing = [key for key in ("dialect", "base_url") if key not in fields]
-    if missing:
-        raise InvalidField(missing[0], "must be said of a provider that is not among the known ones", path="provider")
-    made = Provider(
-        name=str(fields.pop("name", "custom")), dialect=fields.pop("dialect"), base_url=fields.pop("base_url")
-    )
-    return made.with_options(**fields)
+        return preset.placed().with_options(**fields)
+    for field in ("dialect", "base_url"):
+        if field not in fields:
+            raise InvalidField(field, "must be said of a provider that is not among the known ones", path="provider")
+    own = Provider(name=name, dialect=fields.pop("dialect"), base_url=fields.pop("base_url"))
+    return own.with_options(**fields)

@@ -1,18 +1,21 @@
-"""Traces: every tool call recorded so that nobody changes it in silence, in SQLite or PostgreSQL."""
+"""Traces: every tool call recorded so that nobody changes it in silence, in SQLite or PostgreSQL.
+
+Rules of this file:
+- What needs SQLAlchemy is loaded when it is first used; where it is not installed, the message says how to get it.
+"""
 
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from toolwire.errors import InvalidTrace, StoreFailed
-from toolwire.traces.chain import Problem, Verification, verify
-from toolwire.traces.jsonl import export, import_, rows_of
-from toolwire.traces.opening import open  # noqa: A004 - `traces.open` is the name that is meant
-from toolwire.traces.pages import Page, Stats
+from toolwire.errors import MissingExtra as _MissingExtra
+from toolwire.traces.chain import Problem, Verification, export, import_, rows_of, verify
 from toolwire.traces.trace import ENDINGS, Trace
 
 if _TYPE_CHECKING:
-    from toolwire.traces.store import Store
+    from toolwire.traces.reading import Page, Stats
+    from toolwire.traces.store import Store, open  # noqa: A004 - `traces.open` is the name that is meant
     from toolwire.traces.writer import Ticket
 
 __all__ = [
@@ -33,10 +36,15 @@ __all__ = [
     "verify",
 ]
 
-_LAZY = {"Store": "toolwire.traces.store", "Ticket": "toolwire.traces.writer"}
+_LAZY = {"Page": "reading", "Stats": "reading", "Store": "store", "Ticket": "writer", "open": "store"}
 
 
 def __getattr__(name: str) -> _Any:
-    if home := _LAZY.get(name):
-        return getattr(_importlib.import_module(home), name)
-    raise AttributeError(f"module 'toolwire.traces' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'toolwire.traces' has no attribute {name!r}")
+    try:
+        return getattr(_importlib.import_module(f"toolwire.traces.{_LAZY[name]}"), name)
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != "sqlalchemy":
+            raise
+        raise _MissingExtra("SQLAlchemy", "traces", "to keep traces") from None

@@ -1,4 +1,4 @@
-"""The chain that makes a change of any row show: pure functions over rows as they are stored.
+"""The chain that makes a change of any row show: functions over rows as they are stored, and as lines of JSON.
 
 Rules of this file:
 - `canonical(row)` is the one byte form of a row: a JSON object in UTF-8 with sorted keys and without spaces,
@@ -8,17 +8,24 @@ Rules of this file:
   rows up to its own.
 - H is SHA-256 in hexadecimal, or HMAC-SHA-256 with a key: then nobody without the key computes a new chain.
 - Verifying streams: it holds an entry for each conversation, and after a problem goes on from what is stored.
+- A line is one row with every column, in ASCII: no letter of it can be taken for the end of a line. So lines
+  verify as the store does.
+- Lines that are put into a store are a whole chain, from its first row on, and the store is empty.
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from msgspec import Struct
 
-from toolwire.errors import InvalidField
+from toolwire.errors import InvalidBody, InvalidField
+
+if TYPE_CHECKING:
+    from toolwire.traces.reading import Filters
+    from toolwire.traces.store import Store
 
 VERSION = 1
 ZEROS = "0" * 64
@@ -30,6 +37,7 @@ Row = Mapping[str, Any]
 _encode = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=lambda value: f"$other:{value!r}"
 ).encode
+_encode_line = json.JSONEncoder(separators=(",", ":"), default=repr).encode
 
 
 def canonical(row: Row) -> bytes:
@@ -106,13 +114,13 @@ def verify(rows: Iterable[Row], anchor: str | None = None, key: bytes | str | No
 
 
 class Check:
-    """A chain while it is read, row by row in the order of positions."""
+    """A chain while it is read, row by row in the order of positions; `count` is that of its problems by now."""
 
     def __init__(self, key: bytes | str | None = None, anchor: str | None = None) -> None:
         self._digest = digester(key)
         self._anchor = read_anchor(anchor) if anchor else None
         self._problems: list[Problem] = []
-        self._count = self._rows = self._position = 0
+        self.count = self._rows = self._position = 0
         self._ledger = ZEROS
         self._conversations: dict[Any, tuple[int, str]] = {}
 
@@ -129,25 +137,17 @@ class Check:
 
     def say(self, position: int | None, kind: str, words: str) -> None:
         """Note a problem."""
-        self._count += 1
+        self.count += 1
         if len(self._problems) < SHOWN:
             self._problems.append(Problem(position, kind, words))
-
-    @property
-    def found(self) -> int:
-        """How many problems were found by now."""
-        return self._count
 
     def end(self) -> Verification:
         """Give what was found."""
         if self._anchor and self._anchor[0] > self._position:
-            self.say(
-                self._anchor[0],
-                "truncated",
-                f"the anchor is of position {self._anchor[0]}, the last row has position {self._position}",
-            )
+            words = f"the anchor is of position {self._anchor[0]}, the last row has position {self._position}"
+            self.say(self._anchor[0], "truncated", words)
         anchor = write_anchor(self._position, self._ledger) if self._position else None
-        return Verification(tuple(self._problems), self._count, self._rows, anchor)
+        return Verification(tuple(self._problems), self.count, self._rows, anchor)
 
     def _place(self, position: int) -> bool:
         expected = self._position + 1
@@ -182,3 +182,29 @@ class Check:
         self._ledger = str(stored)
         if self._anchor and self._anchor[0] == position and self._anchor[1] != stored:
             self.say(position, "anchor", "the rows up to here are not those of the anchor")
+
+
+def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
+    """Write rows to a text file, all or those that are meant; give their number."""
+    number = 0
+    for row in store.rows(**filters):
+        file.write(_encode_line({name: value for name, value in row.items() if value is not None}) + "\n")
+        number += 1
+    return number
+
+
+def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
+    """Read lines back as rows."""
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            raise InvalidBody(f"is no JSON: {problem}", path=f"line {number}") from None
+        if not isinstance(row, dict):
+            raise InvalidBody("is no JSON object", path=f"line {number}")
+        yield row
+
+
+def import_(store: "Store", file: Iterable[str | bytes], anchor: str | None = None) -> Verification:
+    """Put an exported chain into an empty store; nothing is put in where it does not verify."""
+    return store.load(rows_of(file), anchor)

@@ -1,26 +1,30 @@
-"""Rows of traces put into the table: the next ones of the chain, a batch in one transaction.
+"""Rows of traces put into the table: the next ones of the chain, or a whole chain where there is none.
 
 Rules of this file:
 - The position, the sequence and the hashes are computed inside the transaction, from the rows before.
 - A batch that is tried again skips what is there already, by its id: an unknown outcome gives one row.
 - A store that was written with another key is not written to.
+- A whole chain is put into an empty store as it was: verified on the way, and committed where nothing is wrong.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection, func, select
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
-from toolwire.traces.chain import ZEROS, next_ledger, row_hash
-from toolwire.traces.databases import StoreLocation, writing
-from toolwire.traces.rows import CONTENT
+from toolwire.traces.chain import ZEROS, Check, Verification, next_ledger, row_hash
+from toolwire.traces.databases import StoreLocation, saying, writing
+from toolwire.traces.forms import CONTENT
 
 REMEMBERED = 10_000
 ASKED = 500
 FEW = 8
+LOADED_AT_ONCE = 1000
+PROBLEMS_SHOWN = 5
 
 Chain = tuple[str, str]
 
@@ -60,16 +64,12 @@ class Committer:
         query = select(columns.position, columns.ledger) if self._head else select(self._place.table)
         row = connection.execute(query.order_by(columns.position.desc()).limit(1)).mappings().first()
         head = Head(row["position"], row["ledger"]) if row else Head()
-        if self._head is None and row is not None:
-            self._recognise(dict(row))
+        if self._head is None and row and row_hash(dict(row), row["previous"], self._digest) != row["hash"]:
+            words = "the last row was written with another key, or was changed: verify the store"
+            raise StoreFailed(words, path="traces")
         if head != self._head or len(self._ends) > REMEMBERED:
             self._ends = {}
         return head
-
-    def _recognise(self, row: Mapping[str, Any]) -> None:
-        if row_hash(row, row["previous"], self._digest) != row["hash"]:
-            words = "the last row was written with another key, or was changed: verify the store"
-            raise StoreFailed(words, path="traces")
 
     def _chained(
         self, connection: Connection, rows: Sequence[dict[str, Any]], head: Head
@@ -81,13 +81,7 @@ class Committer:
             chain = (row["tenant_id"], row["conversation_id"])
             end = ends.get(chain) or self._ends[chain]
             position += 1
-            new = {
-                **row,
-                "position": position,
-                "sequence": end[0] + 1,
-                "inserted_at": now,
-                "previous": end[1],
-            }
+            new = {**row, "position": position, "sequence": end[0] + 1, "inserted_at": now, "previous": end[1]}
             new["hash"] = row_hash(new, end[1], self._digest)
             new["ledger"] = ledger = next_ledger(ledger, new["hash"], self._digest)
             ends[chain] = (end[0] + 1, new["hash"])
@@ -132,3 +126,30 @@ class Committer:
             if any(other[name] != row[name] for name in CONTENT):
                 refused[index] = InvalidField("id", "is the id of another trace", path="Trace")
         return refused, there
+
+
+def load(
+    place: StoreLocation, rows: Iterable[Mapping[str, Any]], *, key: bytes | str | None, anchor: str | None
+) -> Verification:
+    """Put rows into an empty store, or say why they are not taken."""
+    check = Check(key, anchor)
+    with saying("the traces cannot be put into the store"), writing(place) as connection:
+        if connection.execute(select(place.table.c.position).limit(1)).first():
+            raise StoreFailed("traces are put into an empty store only", path="traces")
+        given = iter(rows)
+        while batch := list(islice(given, LOADED_AT_ONCE)):
+            for row in batch:
+                check.row(row)
+            if check.count:
+                break
+            _insert(connection, place, batch)
+        found = check.end()
+        if not found.ok:
+            shown = "; ".join(map(str, found.problems[:PROBLEMS_SHOWN]))
+            raise StoreFailed(f"the traces are no whole chain: {shown}", path="traces")
+    return found
+
+
+def _insert(connection: Connection, place: StoreLocation, rows: list[Mapping[str, Any]]) -> None:
+    names = place.table.columns.keys()
+    connection.execute(place.table.insert(), [{name: row.get(name) for name in names} for row in rows])

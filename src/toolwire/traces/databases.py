@@ -74,15 +74,16 @@ def _engine(url: Any, *, create: bool, patience: float) -> Engine:
     except (ArgumentError, TypeError, ValueError):
         words = "must be like sqlite:///traces.db or postgresql://user@host/database"
         raise InvalidField("url", words, path="traces") from None
-    opening = {"sqlite": _sqlite, "postgresql": _postgresql, "postgres": _postgresql}
-    kind = parsed.drivername.split("+", maxsplit=1)[0]
-    if kind not in opening:
-        raise InvalidField("url", f"must be of sqlite or postgresql, not {kind}", path="traces")
-    return opening[kind](parsed, create=create, patience=patience)
+    match parsed.drivername.partition("+")[0]:
+        case "sqlite":
+            return _sqlite(parsed, create=create, patience=patience)
+        case "postgresql" | "postgres":
+            return _postgresql(parsed)
+        case kind:
+            raise InvalidField("url", f"must be of sqlite or postgresql, not {kind}", path="traces")
 
 
-def _postgresql(url: URL, *, create: bool, patience: float) -> Engine:
-    del create, patience
+def _postgresql(url: URL) -> Engine:
     try:
         return create_engine(url.set(drivername="postgresql+psycopg"), hide_parameters=True)
     except (ModuleNotFoundError, NoSuchModuleError):

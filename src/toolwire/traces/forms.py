@@ -1,4 +1,4 @@
-"""Any value as text that every database keeps exactly: canonical JSON, and declared forms of what JSON lacks.
+"""A trace as a row that every database keeps exactly: canonical JSON, and declared forms of what JSON lacks.
 
 Rules of this file:
 - JSON is written with sorted keys and without spaces; text stays as it is, floats are written by `repr`.
@@ -8,16 +8,22 @@ Rules of this file:
   shows itself; `$deep:` is where it was cut: too deep, too much, or a circle.
 - Text that itself begins so becomes `$text:`, so the forms of text, numbers and bytes can be read back.
 - A key of the database is short: a longer text becomes `$long:`, its sha256 and its beginning.
+- A row is a snapshot: what is changed in a map after it was recorded does not reach the store.
+- An instant is a whole number of microseconds since 1970, in UTC.
 """
 
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+
+from toolwire.errors import StoreFailed
+from toolwire.traces.trace import Trace
 
 DEPTH = 100
 VALUES = 1_000_000
@@ -93,12 +99,7 @@ class _Writing:
         if kind is float:
             return value if value - value == 0 else f"$float:{value}"
         self.left -= 1
-        return self.inner(value)
-
-    def inner(self, value: Any) -> Any:
-        if isinstance(value, Mapping | list | tuple):
-            return self.nested(value)
-        return self.odd(value)
+        return self.nested(value) if isinstance(value, Mapping | list | tuple) else self.odd(value)
 
     def nested(self, value: Any) -> Any:
         if len(self.within) >= DEPTH or self.left < len(value):
@@ -164,19 +165,76 @@ def _value(form: Any) -> Any:
     return form
 
 
+_READERS: dict[str, Callable[[str], Any]] = {
+    "float": float,
+    "int": lambda digits: int(digits, 16 if "x" in digits else 10),
+    "bytes": base64.b64decode,
+    "null": lambda _: None,
+    "bool": lambda word: word == "true",
+}
+
+
 def _read(form: str) -> Any:
     kind, _, rest = form[1:].partition(":")
-    match kind:
-        case "text":
-            return text_of(form)
-        case "float":
-            return float(rest)
-        case "int":
-            return int(rest, 16 if "x" in rest else 10)
-        case "bytes":
-            return base64.b64decode(rest)
-        case "null":
-            return None
-        case "bool":
-            return rest == "true"
-    return form
+    return _READERS[kind](rest) if kind in _READERS else text_of(form)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+KEYS = ("id", "tenant_id", "conversation_id", "tool_name")
+TEXTS = (
+    *("call_id", "model", "provider", "dialect", "session", "sandbox", "approval", "repair"),
+    *("request_digest", "response_digest"),
+)
+JSON = ("arguments", "result")
+CONTENT = (*KEYS, *TEXTS, *JSON, "losses", "result_type", "ending", "duration_ms", "iteration", "started_at")
+
+
+def microseconds(instant: datetime) -> int:
+    """Write an instant."""
+    return (instant - EPOCH) // MICROSECOND
+
+
+def instant(value: int) -> datetime:
+    """Read an instant."""
+    return EPOCH + value * MICROSECOND
+
+
+def row_of(trace: Trace) -> dict[str, Any]:
+    """Write a trace as the columns that it fills itself."""
+    row: dict[str, Any] = {name: key_form(getattr(trace, name)) for name in KEYS}
+    for name in TEXTS:
+        value = getattr(trace, name)
+        row[name] = None if value is None else text_form(value)
+    return {
+        **row,
+        "arguments": json_form(trace.arguments),
+        "result": json_form(trace.result),
+        "losses": json_form(trace.losses),
+        "result_type": trace.result_type,
+        "ending": trace.ending,
+        "duration_ms": trace.duration_ms + 0.0,  # a database does not keep the sign of -0.0
+        "iteration": trace.iteration,
+        "started_at": microseconds(trace.started_at),
+    }
+
+
+READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys((*KEYS, *TEXTS), text_of),
+    **dict.fromkeys(JSON, json_of),
+    "losses": lambda form: tuple(json_of(form)),
+    "started_at": instant,
+    "inserted_at": instant,
+}
+
+
+def trace_of(row: Mapping[str, Any]) -> Trace:
+    """Read a row as a trace."""
+    try:
+        return Trace(
+            **{name: READ[name](value) if name in READ else value for name, value in row.items() if value is not None}
+        )
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as problem:
+        words = f"the row at {row.get('position')} is not as it was written ({type(problem).__name__}): verify it"
+        raise StoreFailed(words, path="traces") from None

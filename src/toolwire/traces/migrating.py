@@ -8,14 +8,12 @@ Rules of this file:
 
 import threading
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, select
 
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.traces import guards
 from toolwire.traces.databases import StoreLocation, reading, saying, writing
-from toolwire.traces.tables import version_table
+from toolwire.traces.tables import create_guards, version_table
 
 VERSIONS = ("0001",)
 NEWEST = VERSIONS[-1]
@@ -29,7 +27,6 @@ def prepare(place: StoreLocation, *, create: bool) -> None:
         version = _version(connection, place)
         if version == NEWEST:
             return
-        _known(version)
         made = _adoptable(connection, place) if version is None else False
     if made and not create:
         return
@@ -47,9 +44,8 @@ def _migrate(place: StoreLocation) -> None:
             version = _version(connection, place)
             if version == NEWEST:
                 return
-            _known(version)
             _upgrade(connection, place, stamp=version is None and _adoptable(connection, place))
-            guards.create(connection, place.table)
+            create_guards(connection, place.table)
 
 
 def _schema(place: StoreLocation) -> None:
@@ -60,17 +56,16 @@ def _schema(place: StoreLocation) -> None:
 
 
 def _version(connection: Connection, place: StoreLocation) -> str | None:
+    """Read the version of a store; None where there is none, and one that nobody knows here is refused."""
     name = version_table(place.namespace, schemas=place.table.schema is not None)
     if not inspect(connection).has_table(name, schema=place.table.schema):
         return None
     versions = Table(name, MetaData(schema=place.table.schema), Column("version_num", Text))
-    return connection.execute(select(versions.c.version_num)).scalar()
-
-
-def _known(version: str | None) -> None:
+    version = connection.execute(select(versions.c.version_num)).scalar()
     if version is not None and version not in VERSIONS:
         words = f"the store has version {version}, this toolwire knows {NEWEST}: it needs a newer toolwire"
         raise StoreFailed(words, path="traces")
+    return version
 
 
 def _adoptable(connection: Connection, place: StoreLocation) -> bool:
@@ -93,7 +88,6 @@ def _upgrade(connection: Connection, place: StoreLocation, *, stamp: bool) -> No
         raise MissingExtra("Alembic", "traces", "to make or migrate a store of traces") from None
     config = Config()
     config.set_main_option("script_location", str(HERE).replace("%", "%%"))
-    attributes: dict[str, Any] = {"connection": connection, "place": place}
-    config.attributes.update(attributes)
+    config.attributes |= {"connection": connection, "place": place}
     with ALEMBIC:
         (command.stamp if stamp else command.upgrade)(config, "head")

@@ -2,26 +2,58 @@
 
 Rules of this file:
 - Every value that is asked for is a parameter of the statement, never a part of it.
+- A filter that is not given means any; the rows of a page are traces, in the order of their positions.
 - A page ends at a position and the next one begins after it: what is recorded meanwhile comes later.
 """
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, func, select
 
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces.chain import Check, Verification, write_anchor
 from toolwire.traces.databases import StoreLocation, reading
-from toolwire.traces.forms import key_form
-from toolwire.traces.pages import MOST, Filters, Page, Stats
-from toolwire.traces.rows import microseconds, trace_of
+from toolwire.traces.forms import key_form, microseconds, trace_of
 from toolwire.traces.trace import ENDINGS, LARGEST, RESULT_TYPES, Trace, opaque
 
 AT_ONCE = 1000
-NAMES = {"tenant": "tenant_id", "conversation": "conversation_id", "tool": "tool_name"}
 WORDS = {"result_type": RESULT_TYPES, "ending": ENDINGS}
+LIMIT = 100
+MOST = 10_000
+
+
+class Filters(TypedDict, total=False):
+    """Which traces are meant."""
+
+    tenant: Any
+    conversation: Any
+    tool: str | None
+    result_type: str | None
+    ending: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class Page(Struct, frozen=True):
+    """Some traces, and where the next page begins: `after=page.next`, None at the end."""
+
+    rows: tuple[Trace, ...]
+    next: int | None = None
+
+
+class Stats(Struct, frozen=True):
+    """Sums over the calls of one tool with one ending."""
+
+    tool_name: str
+    result_type: str
+    ending: str
+    calls: int
+    mean_ms: float
+    longest_ms: float
 
 
 def conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
@@ -29,24 +61,18 @@ def conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnE
     columns = place.table.c
     if unknown := filters.keys() - Filters.__annotations__.keys():
         raise InvalidField(min(unknown), "is no filter of traces", path="traces")
-    found = [
-        columns[column] == key_form(_text(name, filters[name]))
-        for name, column in NAMES.items()
+    return [
+        compare(columns[column], read(name, filters[name]))
+        for name, (column, compare, read) in CONDITIONS.items()
         if filters.get(name) is not None
     ]
-    found += [columns[name] == _word(name, filters[name]) for name in WORDS if filters.get(name) is not None]
-    if filters.get("since") is not None:
-        found.append(columns.started_at >= _instant("since", filters["since"]))
-    if filters.get("until") is not None:
-        found.append(columns.started_at < _instant("until", filters["until"]))
-    return found
 
 
 def _text(name: str, value: Any) -> str:
-    given = opaque(value)
-    if not isinstance(given, str):
+    text = opaque(value)
+    if not isinstance(text, str):
         raise InvalidField(name, "must be a string", path="traces")
-    return given
+    return key_form(text)
 
 
 def _word(name: str, value: Any) -> str:
@@ -59,6 +85,17 @@ def _instant(name: str, value: Any) -> int:
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidField(name, "must be a datetime with a time zone", path="traces")
     return microseconds(value)
+
+
+CONDITIONS: dict[str, tuple[str, Callable[[Any, Any], ColumnElement[bool]], Callable[[str, Any], Any]]] = {
+    "tenant": ("tenant_id", operator.eq, _text),
+    "conversation": ("conversation_id", operator.eq, _text),
+    "tool": ("tool_name", operator.eq, _text),
+    "result_type": ("result_type", operator.eq, _word),
+    "ending": ("ending", operator.eq, _word),
+    "since": ("started_at", operator.ge, _instant),
+    "until": ("started_at", operator.lt, _instant),
+}
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
@@ -85,7 +122,7 @@ def page(place: StoreLocation, filters: Filters, *, after: int | None, limit: in
 def one(place: StoreLocation, given: str) -> Trace | None:
     """Read the trace of an id."""
     with reading(place) as connection:
-        query = select(place.table).where(place.table.c.id == key_form(_text("id", given)))
+        query = select(place.table).where(place.table.c.id == _text("id", given))
         row = connection.execute(query).mappings().first()
     return trace_of(dict(row)) if row else None
 
@@ -125,7 +162,8 @@ def stored(
         raw: Any = connection.connection.driver_connection
         bytes_too = any_bytes and place.database == "sqlite"
         if bytes_too:
-            raw.text_factory = _any_text
+            # Somebody may have changed the text: it need not be UTF-8.
+            raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         try:
             found = connection.execution_options(stream_results=True, yield_per=AT_ONCE).execute(query)
             for row in found.mappings():
@@ -133,11 +171,6 @@ def stored(
         finally:
             if bytes_too:
                 raw.text_factory = str
-
-
-def _any_text(data: bytes) -> str:
-    """Read text of SQLite that need not be UTF-8: somebody may have changed it."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 def verify(place: StoreLocation, *, key: bytes | str | None, anchor: str | None) -> Verification:

@@ -4,25 +4,26 @@ Rules of this file:
 - Recording takes microseconds: the database is written to by the store's own thread.
 - A store that fails says so to whoever records, flushes or closes; with `failing="continue"` it is logged and
   counted instead, and a ticket says it in both.
+- This file and all that it needs of SQLAlchemy is loaded when a store is opened.
 """
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self, Unpack
+from functools import partial
+from typing import Any, Literal, Self, Unpack
 
 from sqlalchemy import QueuePool
 
 from toolwire.errors import InvalidField, StoreFailed
-from toolwire.traces import guards, loading, reading
+from toolwire.traces import reading
 from toolwire.traces.chain import Verification, digester
-from toolwire.traces.committing import Committer
+from toolwire.traces.committing import Committer, load
 from toolwire.traces.databases import StoreLocation, place
+from toolwire.traces.forms import row_of
 from toolwire.traces.migrating import prepare
-from toolwire.traces.pages import LIMIT, Filters, Page, Stats
-from toolwire.traces.rows import row_of
-from toolwire.traces.scope import Scope
-from toolwire.traces.trace import Trace
+from toolwire.traces.reading import LIMIT, Filters, Page, Stats
+from toolwire.traces.tables import grants
+from toolwire.traces.trace import Scope, Trace
 from toolwire.traces.writer import Row, Ticket, Writer
 
 Recorded = Trace | Mapping[str, Any] | Callable[[], Trace]
@@ -92,12 +93,7 @@ class Store:
         self._writer.resume()
 
     def traces(
-        self,
-        *,
-        after: int | None = None,
-        limit: int = LIMIT,
-        newest: bool = False,
-        **filters: Unpack[Filters],
+        self, *, after: int | None = None, limit: int = LIMIT, newest: bool = False, **filters: Unpack[Filters]
     ) -> Page:
         """Read a page of traces: by tenant, conversation, tool, result_type, ending, since and until."""
         return reading.page(self._place, filters, after=after, limit=limit, newest=newest)
@@ -120,7 +116,7 @@ class Store:
 
     def load(self, rows: Iterable[Mapping[str, Any]], anchor: str | None = None) -> Verification:
         """Put a whole chain of rows into this store, which must be empty."""
-        return loading.load(self._place, rows, key=self._key, anchor=anchor)
+        return load(self._place, rows, key=self._key, anchor=anchor)
 
     def verify(self, anchor: str | None = None) -> Verification:
         """Find what was changed, removed, inserted, moved or put in another order since it was recorded."""
@@ -132,66 +128,65 @@ class Store:
 
     def grants(self, role: str) -> list[str]:
         """List what lets a role of PostgreSQL record and read, and nothing else."""
-        return guards.grants(self._place.table, role)
+        return grants(self._place.table, role)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
-def opened(
-    url: Any,
+def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what a store can be told
+    url: Any = None,
     *,
-    engine: Any,
-    namespace: str | None,
-    create: bool,
-    key: bytes | str | None,
-    **writing: Any,
+    engine: Any = None,
+    namespace: str | None = None,
+    key: bytes | str | None = None,
+    failing: Literal["stop", "continue"] = "stop",
+    create: bool = True,
+    batch: int = 500,
+    queue: int = 10_000,
+    patience: float = 10.0,
 ) -> Store:
-    """Open a store: `traces.open`, with all that it imports."""
+    """Open a store of traces.
+
+    `url` is sqlite:///traces.db or postgresql://user@host/database; `engine` is the host's own of SQLAlchemy.
+    `namespace` is a schema on PostgreSQL, the beginning of the table's name on SQLite. With a `key`, nobody
+    without it can compute a chain. `failing` says whether a store that fails stops what is recorded, or is
+    logged and counted. `create` makes the table or brings it to the newest version. A commit has `batch`
+    traces at most; `queue` may wait for theirs; what may pass is tried again for `patience` seconds.
+    """
     digest = digester(key)
-    failing = writing.pop("failing")
     if failing not in POLICIES:
         raise InvalidField("failing", f"must be one of {', '.join(POLICIES)}", path="traces")
-    for name in ("batch", "queue"):
-        if type(writing[name]) is not int or writing[name] < 1:
+    for name, number in (("batch", batch), ("queue", queue)):
+        if type(number) is not int or number < 1:
             raise InvalidField(name, "must be a whole number, 1 or more", path="traces")
-    found = place(url, engine, namespace, create=create, patience=writing["patience"])
+    location = place(url, engine, namespace, create=create, patience=patience)
     try:
-        prepare(found, create=create)
+        prepare(location, create=create)
     except BaseException:
-        found.close()
+        location.close()
         raise
+    committer, stops = Committer(location, digest), failing == "stop"
+    forked = partial(_forked, location)
     writer = Writer(
-        Committer(found, digest),
-        close=found.close,
-        forked=lambda: _forked(found),
-        stops=failing == "stop",
-        **writing,
+        committer, close=location.close, forked=forked, stops=stops, batch=batch, queue=queue, patience=patience
     )
-    return Store(found, writer, key)
+    return Store(location, writer, key)
 
 
 def _row(trace: Recorded) -> Row:
     """Give the row of a trace; one that is still to be made is made by the store's thread."""
     if callable(trace):
-        return lambda: _row_now(trace())
-    return _row_now(trace)
-
-
-def _row_now(trace: Trace | Mapping[str, Any]) -> dict[str, Any]:
+        return lambda: row_of(trace())
     return row_of(trace if isinstance(trace, Trace) else Trace.new(trace))
 
 

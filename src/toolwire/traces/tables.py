@@ -1,21 +1,38 @@
-"""The table of traces as SQLAlchemy knows it; `Trace.metadata` is its MetaData.
+"""The table of traces as SQLAlchemy knows it, and its guards: what the database itself refuses.
 
 Rules of this file:
+- `Trace.metadata` is the MetaData of the table. Whoever creates the table creates its guards.
 - A namespace is a schema on PostgreSQL, and the beginning of the table's name on SQLite.
 - Values of arguments, result and losses are canonical JSON in text: what is hashed is what is stored.
 - Instants are whole microseconds since 1970, UTC.
-- Creating the table creates its guards, whoever creates it.
+- No UPDATE, no DELETE, no TRUNCATE. An INSERT is the next position, the next of its conversation after its
+  last hash, and has a new id: so REPLACE, upserts and INSERT OR IGNORE have nothing to take hold of.
+- On PostgreSQL guards fire in every replication role, and `grants` gives a role INSERT and SELECT, no more.
+- Who owns the database can drop guards; what is changed then is found by the chain.
 """
 
 import functools
 import re
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Table, Text, event
+from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, MetaData, Table, Text, event, text
 
 from toolwire.errors import InvalidField
-from toolwire.traces import guards
 
 NAME = "tool_traces"
+COLUMNS = (
+    ("id tenant_id conversation_id", Text, False),
+    ("sequence", BigInteger, False),
+    ("tool_name arguments result result_type ending", Text, False),
+    ("duration_ms", Double, False),
+    ("iteration", BigInteger, False),
+    ("call_id model provider dialect session sandbox approval", Text, True),
+    ("losses", Text, False),
+    ("repair", Text, True),
+    ("started_at", BigInteger, False),
+    ("request_digest response_digest", Text, True),
+    ("inserted_at", BigInteger, False),
+    ("previous hash ledger", Text, False),
+)
 NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
@@ -39,33 +56,120 @@ def _table(namespace: str | None, schemas: bool) -> Table:
         name,
         MetaData(schema=namespace if schemas else None),
         Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-        Column("id", Text, nullable=False),
-        Column("tenant_id", Text, nullable=False),
-        Column("conversation_id", Text, nullable=False),
-        Column("sequence", BigInteger, nullable=False),
-        Column("tool_name", Text, nullable=False),
-        Column("arguments", Text, nullable=False),
-        Column("result", Text, nullable=False),
-        Column("result_type", Text, nullable=False),
-        Column("ending", Text, nullable=False),
-        Column("duration_ms", Double, nullable=False),
-        Column("iteration", BigInteger, nullable=False),
-        *(Column(name, Text) for name in ("call_id", "model", "provider", "dialect", "session", "sandbox")),
-        Column("approval", Text),
-        Column("losses", Text, nullable=False),
-        Column("repair", Text),
-        Column("started_at", BigInteger, nullable=False),
-        Column("request_digest", Text),
-        Column("response_digest", Text),
-        Column("inserted_at", BigInteger, nullable=False),
-        Column("previous", Text, nullable=False),
-        Column("hash", Text, nullable=False),
-        Column("ledger", Text, nullable=False),
+        *(Column(name, kind, nullable=empty) for names, kind, empty in COLUMNS for name in names.split()),
     )
     Index(f"{name}_id", made.c.id, unique=True)
     Index(f"{name}_conversation", made.c.conversation_id, made.c.tenant_id, made.c.position)
     Index(f"{name}_tenant", made.c.tenant_id, made.c.position)
     Index(f"{name}_tool", made.c.tool_name, made.c.position)
     Index(f"{name}_time", made.c.started_at)
-    event.listen(made, "after_create", guards.after_create)
+    event.listen(made, "after_create", lambda table, connection, **_: create_guards(connection, table))
+    return made
+
+
+REFUSED = "traces are never changed"
+NEXT = "a trace is the next row of its store and of its conversation, or it is refused"
+ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+
+SQLITE = {
+    "no_update": "BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, '{refused}'); END",
+    "no_delete": "BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, '{refused}'); END",
+    "next": """BEFORE INSERT ON {table} WHEN
+ NEW.position IS NOT (SELECT coalesce(max(position), 0) + 1 FROM {table})
+ OR EXISTS (SELECT 1 FROM {table} WHERE id = NEW.id)
+ OR NEW.sequence IS NOT coalesce((SELECT sequence FROM {table} WHERE conversation_id = NEW.conversation_id
+  AND tenant_id = NEW.tenant_id ORDER BY position DESC LIMIT 1), 0) + 1
+ OR NEW.previous IS NOT coalesce((SELECT hash FROM {table} WHERE conversation_id = NEW.conversation_id
+  AND tenant_id = NEW.tenant_id ORDER BY position DESC LIMIT 1), '{zeros}')
+ BEGIN SELECT RAISE(ABORT, '{next}'); END""",
+}
+
+POSTGRESQL_FUNCTIONS = {
+    "refuse": "BEGIN RAISE EXCEPTION '{refused}' USING ERRCODE = 'insufficient_privilege'; END",
+    "next": """DECLARE last record;
+BEGIN
+ IF NEW.position IS DISTINCT FROM (SELECT coalesce(max(position), 0) + 1 FROM {table})
+  OR EXISTS (SELECT 1 FROM {table} WHERE id = NEW.id) THEN
+  RAISE EXCEPTION '{next}' USING ERRCODE = 'unique_violation';
+ END IF;
+ SELECT sequence, hash INTO last FROM {table} WHERE conversation_id = NEW.conversation_id
+  AND tenant_id = NEW.tenant_id ORDER BY position DESC LIMIT 1;
+ IF NEW.sequence IS DISTINCT FROM coalesce(last.sequence, 0) + 1
+  OR NEW.previous IS DISTINCT FROM coalesce(last.hash, '{zeros}') THEN
+  RAISE EXCEPTION '{next}' USING ERRCODE = 'unique_violation';
+ END IF;
+ RETURN NEW;
+END""",
+}
+POSTGRESQL_TRIGGERS = {
+    "no_change": "BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {refuse}()",
+    "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
+    "next": "BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {follow}()",
+}
+
+
+def create_guards(connection: Connection, table: Table) -> None:
+    """Make the guards of a table anew."""
+    database = connection.dialect.name
+    if database not in ("sqlite", "postgresql"):
+        words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {database}"
+        raise InvalidField("engine", words, path="traces")
+    for statement in _sqlite(table) if database == "sqlite" else _postgresql(connection, table):
+        connection.execute(text(statement.replace(":", r"\:")))
+
+
+def grants(table: Table, role: str) -> list[str]:
+    """List what lets a role of PostgreSQL record and read, and nothing else."""
+    if not (isinstance(role, str) and ROLE.fullmatch(role)):
+        raise InvalidField("role", "must be the plain name of a role", path="traces")
+    named = _named(table)
+    version = _quoted(table, f"{table.name}_version")
+    schema = [f'GRANT USAGE ON SCHEMA "{table.schema}" TO "{role}"'] if table.schema else []
+    return [
+        f'REVOKE ALL ON {named} FROM PUBLIC, "{role}"',
+        *schema,
+        f'GRANT SELECT, INSERT ON {named} TO "{role}"',
+        f'GRANT SELECT ON {version} TO "{role}"',
+    ]
+
+
+def _quoted(table: Table, name: str) -> str:
+    return f'"{table.schema}"."{name}"' if table.schema else f'"{name}"'
+
+
+def _named(table: Table) -> str:
+    return _quoted(table, table.name)
+
+
+def _words(named: str) -> dict[str, str]:
+    return {"table": named, "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
+
+
+def _sqlite(table: Table) -> list[str]:
+    statements = []
+    for name, body in SQLITE.items():
+        trigger, guard = f'"{table.name}_{name}"', body.format(**_words(_named(table)))
+        statements += [f"DROP TRIGGER IF EXISTS {trigger}", f"CREATE TRIGGER {trigger} {guard}"]
+    return statements
+
+
+def _postgresql(connection: Connection, table: Table) -> list[str]:
+    """Name the table with its schema: a temporary table of that name would be found first."""
+    question = text("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:named)")
+    schema = connection.execute(question, {"named": _named(table)}).scalar_one()
+    named = f'{schema}."{table.name}"'
+    functions = {name: f'{schema}."{table.name}_{name}"' for name in POSTGRESQL_FUNCTIONS}
+    made = [
+        f"CREATE OR REPLACE FUNCTION {functions[name]}() RETURNS trigger LANGUAGE plpgsql"
+        f" SET search_path = pg_catalog, pg_temp AS $guard$ {body.format(**_words(named))} $guard$"
+        for name, body in POSTGRESQL_FUNCTIONS.items()
+    ]
+    words = {"table": named, "refuse": functions["refuse"], "follow": functions["next"]}
+    for name, body in POSTGRESQL_TRIGGERS.items():
+        trigger = f'"{table.name}_{name}"'
+        made += [
+            f"DROP TRIGGER IF EXISTS {trigger} ON {named}",
+            f"CREATE TRIGGER {trigger} {body.format(**words)}",
+            f"ALTER TABLE {named} ENABLE ALWAYS TRIGGER {trigger}",
+        ]
     return made

@@ -1,4 +1,4 @@
-"""The record of one tool call: what was called, by whom, with what, and what came of it.
+"""The record of one tool call: what was called, by whom, with what, and what came of it; and whose calls are recorded.
 
 Rules of this file:
 - A trace is frozen, and one that is there is valid: it can be recorded in any store.
@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Literal, Self
 from msgspec import Struct, field
 from msgspec.structs import asdict, force_setattr
 
-from toolwire.errors import InvalidField, InvalidTrace, MissingFields, UserError
+from toolwire.errors import InvalidField, InvalidTrace, MissingFields, StoreFailed, UserError
+from toolwire.scrubbing import scrub_text
 from toolwire.types import Loss
 
 Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
@@ -99,15 +100,12 @@ def _given(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str
     """Merge what is given, later ones last, with each field in the form that a trace holds."""
     given: dict[str, Any] = {}
     for one in attrs:
-        match one:
-            case Trace():
-                given |= asdict(one)
-            case Mapping():
-                given |= {str(key): value for key, value in one.items()}
-            case None:
-                pass
-            case _:
-                raise InvalidTrace([InvalidField("attributes", "must be a map")])
+        if isinstance(one, Trace):
+            given |= asdict(one)
+        elif isinstance(one, Mapping):
+            given |= {str(key): value for key, value in one.items()}
+        elif one is not None:
+            raise InvalidTrace([InvalidField("attributes", "must be a map")])
     given |= fields
     known = {name: given[name] for name in Trace.__struct_fields__ if given.get(name) is not None}
     for name in CASTS.keys() & known.keys():
@@ -145,9 +143,7 @@ def _losses(value: Any) -> Any:
 
 
 CASTS: dict[str, Callable[[Any], Any]] = {
-    "id": opaque,
-    "tenant_id": opaque,
-    "conversation_id": opaque,
+    **dict.fromkeys(("id", "tenant_id", "conversation_id"), opaque),
     "arguments": lambda value: dict(value) if isinstance(value, Mapping) else value,
     "result": _map,
     "duration_ms": _number,
@@ -200,13 +196,47 @@ TESTS: dict[str, Test] = {
         lambda value: type(value) is float and value >= 0 and math.isfinite(value),
         "must be a number, 0 or more",
     ),
-    "iteration": COUNT,
     "losses": (
         lambda value: isinstance(value, tuple) and all(isinstance(loss, str) for loss in value),
         "must be a list of strings",
     ),
-    "started_at": INSTANT,
-    "position": COUNT,
-    "sequence": COUNT,
-    "inserted_at": INSTANT,
+    **dict.fromkeys(("started_at", "inserted_at"), INSTANT),
+    **dict.fromkeys(("iteration", "position", "sequence"), COUNT),
 }
+
+
+class Scope(Struct, frozen=True):
+    """A store for the traces of one conversation."""
+
+    store: Any
+    tenant_id: str = ""
+    conversation_id: str = ""
+    session: str | None = None
+
+    @classmethod
+    def of(cls, given: Any, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None) -> Self:
+        """Read what was given as `traces`: a scope, or a store; a conversation without an id gets one."""
+        if isinstance(given, cls):
+            return given
+        if not callable(getattr(given, "record", None)):
+            raise InvalidField("traces", "must be a store that `traces.open` gave, or its `of(...)`")
+        for name, said in (("tenant_id", tenant_id), ("conversation_id", conversation_id)):
+            if isinstance(said, str) and scrub_text(said) != said:
+                raise InvalidField(name, "looks like a key, and would be in each row: give a name", path="traces")
+        conversation = uuid.uuid4() if conversation_id is None else conversation_id
+        return cls(given, opaque(tenant_id) or "", opaque(conversation), session)
+
+    def check(self) -> None:
+        """Raise why nothing is recorded any more."""
+        if self.store.failed is not None:
+            raise StoreFailed(str(self.store.failed))
+
+    def trace(self, started: float | None = None, **fields: Any) -> Trace:
+        """Make a trace of this conversation; `started` is Unix time."""
+        begun = datetime.now(UTC) if started is None else datetime.fromtimestamp(started, UTC)
+        return Trace(
+            tenant_id=self.tenant_id,
+            conversation_id=self.conversation_id,
+            started_at=begun,
+            **{"session": self.session, **fields},
+        )

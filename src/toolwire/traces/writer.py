@@ -17,13 +17,14 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
 from toolwire.errors import StoreFailed, UserError
+from toolwire.traces.committing import Committer
 from toolwire.traces.databases import passes, words_of
 
 LOG = logging.getLogger("toolwire.traces")
@@ -33,14 +34,6 @@ EXIT_SECONDS = 30.0
 
 Row = dict[str, Any] | Callable[[], dict[str, Any]]
 Item = tuple[int, Row]
-
-
-class Commits(Protocol):
-    """What puts rows into the table."""
-
-    def commit(self, rows: Sequence[dict[str, Any]], *, again: bool = False) -> dict[int, UserError]:
-        """Commit rows; what is refused of them comes back by its index."""
-        ...
 
 
 class Ticket:
@@ -72,7 +65,7 @@ class Writer:
 
     def __init__(
         self,
-        commits: Commits,
+        committer: Committer,
         *,
         close: Callable[[], None],
         forked: Callable[[], StoreFailed | None],
@@ -81,7 +74,7 @@ class Writer:
         queue: int,
         patience: float,
     ) -> None:
-        self._commits, self.release, self._forked = commits, close, forked
+        self._committer, self.release, self._forked = committer, close, forked
         self._stops, self._batch, self._bound, self._patience = stops, batch, queue, patience
         self.last = self.settled = 0
         self.lost = 0
@@ -168,8 +161,7 @@ class Writer:
 
     def problem(self, number: int) -> Exception | None:
         """Say why a row was lost."""
-        found = (problem for first, last, problem in self._losses if first <= number <= last)
-        return next(found, None)
+        return next((problem for first, last, problem in self._losses if first <= number <= last), None)
 
     def _say_failed(self) -> None:
         if self.failed is not None:
@@ -243,7 +235,8 @@ class Writer:
             late = self._committed(list(rows.values())) if rows else {}
             refused.update({places[index]: problem for index, problem in late.items()})
         except Exception as problem:  # noqa: BLE001 - whatever fails is said to all who wait
-            failure = problem if isinstance(problem, StoreFailed) else _failure(problem)
+            words = f"traces cannot be written: {words_of(problem)}"
+            failure = problem if isinstance(problem, StoreFailed) else StoreFailed(words, path="traces")
             self._troubled = True
             self._settle(batch, {}, failure)
         else:
@@ -257,7 +250,7 @@ class Writer:
         while True:
             try:
                 with self.quiet:
-                    return self._commits.commit(rows, again=tries > 0)
+                    return self._committer.commit(rows, again=tries > 0)
             except Exception as problem:
                 tries += 1
                 doubled = isinstance(problem, IntegrityError) and tries < 3
@@ -314,10 +307,6 @@ def _made(batch: list[Item]) -> tuple[dict[int, dict[str, Any]], dict[int, UserE
 def _wake(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _failure(problem: Exception) -> StoreFailed:
-    return StoreFailed(f"traces cannot be written: {words_of(problem)}", path="traces")
 
 
 WRITERS: "weakref.WeakSet[Writer]" = weakref.WeakSet()

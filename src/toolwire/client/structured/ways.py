@@ -9,14 +9,13 @@ Rules of this file:
 """
 
 import json
-import re
-from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.client.structured.wanted import WantedForm
+from toolwire.encoding.families import family_of
 from toolwire.errors import InvalidField
 from toolwire.loop.steps import ANSWER
 from toolwire.text_tagged.requests import add_words
@@ -36,16 +35,6 @@ Your final answer is one JSON object and nothing else: no words before or after 
 JSON Schema:
 
 {schema}"""
-
-# Models that came before their provider could hold an answer to a schema.
-_CHAT = r"gpt-3\.5.*|gpt-4(?:-.*)?|o1-(?:mini|preview).*"
-BEFORE: Mapping[str, str] = {
-    "anthropic": r"claude-(?:[1-3]|instant).*|claude-(?:opus|sonnet|haiku)-4(?:-0|[-@]20\d{6})?",
-    "openai-chat": _CHAT,
-    "openai-responses": _CHAT,
-}
-# Models that are held to a schema only where no tool is declared.
-WITHOUT_TOOLS: Mapping[str, str] = {"gemini": r"gemini-[12](?:\D.*)?"}
 
 
 class Way(Struct, frozen=True):
@@ -84,18 +73,14 @@ def way_of(provider: Served, wanted: WantedForm, request: Request, kind: Kind | 
 
 def _offers(provider: Served, way: Way, request: Request) -> bool:
     """Whether the server has a way for this model, beside the tools of the request."""
-    can, model = provider.capabilities, (request.model or "").rpartition("/")[2]
+    can, family = provider.capabilities, family_of(request.model)
     if way.kind == "tool":
         # A server that keeps the conversation would wait for the result of the call.
         return can.native_tool_calls and can.tool_choice and request.provider_state is None
-    if not can.structured_output or _named(model, BEFORE.get(provider.dialect)):
+    if not can.structured_output or family.structured_output is False:
         return False
     beside = can.native_tool_calls and can.structured_output_with_tools
-    return not request.tools or (beside and not _named(model, WITHOUT_TOOLS.get(provider.dialect)))
-
-
-def _named(model: str, pattern: str | None) -> bool:
-    return pattern is not None and re.fullmatch(pattern, model) is not None
+    return not request.tools or (beside and family.structured_output_with_tools is not False)
 
 
 def _says(provider: Served, way: Way, wanted: WantedForm, request: Request) -> bool:

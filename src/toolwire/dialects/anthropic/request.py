@@ -14,14 +14,13 @@ from toolwire.dialects.anthropic.messages import (
 )
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import (
-    always_thinks,
     decode_choice,
     decode_tools,
     encode_choice,
     encode_tools,
-    finds_budget,
     mode_of_thinking,
 )
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.encoding.placeholders import BEGINNING
 from toolwire.encoding.repair import begin, is_begun, repair
@@ -187,18 +186,18 @@ def _decode_thinking(value: Any) -> Understood | None:
 
 
 def _encode_thinking(request: Request, ledger: Ledger) -> Any:
-    mine = made_by(request.opaque, DIALECT)
+    mine, family = made_by(request.opaque, DIALECT), family_of(request.model)
     mode, budget, display = mode_of_thinking(request), request.thinking_budget, request.thinking_display
     if mode is None:
         return ABSENT
-    if mode == "disabled" and not mine and always_thinks(request):
+    if mode == "disabled" and not mine and family.always_thinks:
         field = "thinking" if request.thinking is not None else "thinking_budget"
         ledger.lose(field, "thinking", f"{request.model} always thinks")
         return ABSENT
     if request.thinking is None and budget is not None and budget <= 0:
         budget = None
     body: dict[str, Any] = {"type": mode}
-    if mode == "enabled" and not mine and (budget is None or finds_budget(request)):
+    if mode == "enabled" and not mine and (budget is None or family.thinking_budget is False):
         body["type"] = mode = "adaptive"
     if budget is not None and (mode == "enabled" or mine):
         body["budget_tokens"] = budget if mine else max(budget, LEAST_BUDGET)
@@ -244,7 +243,7 @@ def _effort(request: Request, ledger: Ledger) -> str | None:
     effort = request.effort
     if effort is None or (effort == "none" and mode_of_thinking(request) == "disabled"):
         return None
-    if effort == "none" and always_thinks(request):
+    if effort == "none" and family_of(request.model).always_thinks:
         ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated")
         return "low"
     if effort not in EFFORTS:

@@ -1,18 +1,15 @@
 """Tool declarations and the choice among them, in Messages."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, finish, take_cache
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-ALWAYS_THINKING = ("claude-opus-5-5", "claude-fable-5", "claude-mythos-5")
-WITHOUT_BUDGETS = (4, 7)
-_VERSION = re.compile(r"claude-[a-z]+-([0-9]{1,2})(?:-([0-9]))?(?![0-9])")
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
@@ -139,19 +136,8 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     return body
 
 
-def always_thinks(request: Request) -> bool:
-    """Whether thinking cannot be turned off in the request's model."""
-    return (request.model or "").rpartition("/")[2].startswith(ALWAYS_THINKING)
-
-
-def finds_budget(request: Request) -> bool:
-    """Whether the request's model finds out itself how much to think, and takes no budget."""
-    said = _VERSION.search(request.model or "")
-    return said is not None and (int(said[1]), int(said[2] or 0)) >= WITHOUT_BUDGETS
-
-
 def _thinks(request: Request) -> bool:
-    return mode_of_thinking(request) in {"enabled", "adaptive"} or always_thinks(request)
+    return mode_of_thinking(request) in {"enabled", "adaptive"} or bool(family_of(request.model).always_thinks)
 
 
 def mode_of_thinking(request: Request) -> str | None:
@@ -163,6 +149,6 @@ def mode_of_thinking(request: Request) -> str | None:
         return "disabled" if budget == 0 else "adaptive" if budget < 0 else "enabled"
     if request.thinking_display is not None:
         return "adaptive"
-    if request.effort == "none" and not always_thinks(request) and not made_by(request.opaque, DIALECT):
+    if request.effort == "none" and not family_of(request.model).always_thinks and not made_by(request.opaque, DIALECT):
         return "disabled"
     return None

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
 from toolwire.encoding.marks import Wire
 from toolwire.types import (
@@ -31,8 +32,6 @@ DIALECT = "gemini"
 GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")
 WIRE = Wire(DIALECT, names=GRAMMAR)
 SIGNATURE = "thoughtSignature"
-NEWEST_MEDIA = 3
-_GENERATION = re.compile(r"gemini-([0-9]{1,3})")
 
 KINDS = frozenset(
     {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"}
@@ -62,10 +61,9 @@ class Conversation(Ledger):
     def __init__(self, quirks: Quirks = PLAIN, model: str | None = None, *, answers: bool = False) -> None:
         super().__init__(WIRE, quirks)
         self.answers = answers
-        generation = generation_of(model)
-        newest = generation is not None and generation >= NEWEST_MEDIA
-        self.media_in_results = generation is None or newest
-        self.skips_signatures = newest and quirks.skip_signature
+        family = family_of(model)
+        self.media_in_results = family.media_in_results is not False
+        self.skips_signatures = bool(family.signed_calls) and quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self.named: dict[str | None, str | list[str]] = {}
@@ -80,14 +78,6 @@ class Conversation(Ledger):
         if len(names) > 1:
             self.named[call_id] = names[1:]
         return names[0]
-
-
-def generation_of(model: str | None) -> int | None:
-    """Read the generation in a model's name; None where it says none."""
-    if model is None or "gemini-" not in model:
-        return None
-    found = _GENERATION.match(model.rpartition("/")[2])
-    return None if found is None else int(found[1])
 
 
 def read_keys(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -6,6 +6,7 @@ Rules of this file:
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from toolwire.dialects.gemini.messages import decode_messages, encode_content, encode_messages, encode_parts
@@ -14,7 +15,6 @@ from toolwire.dialects.gemini.parts import (
     WIRE,
     Conversation,
     close,
-    generation_of,
     left_of,
     read_keys,
     take_system,
@@ -30,6 +30,7 @@ from toolwire.dialects.gemini.tools import (
     encode_tools,
     take_output,
 )
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.encoding.placeholders import BEGINNING
 from toolwire.encoding.repair import begin, is_begun, repair
@@ -232,12 +233,10 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     return flat
 
 
-LEVELS = frozenset({"minimal", "low", "medium", "high", "xhigh"})
-NEAREST = {"none": "minimal", "max": "xhigh"}
-NEAREST_OF_NEWER = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+LEVELS = ("minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", *LEVELS, "max")
 MOST = 24576
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": MOST, "xhigh": MOST, "max": MOST}
-WITH_LEVELS, WITH_FEWER_LEVELS = 3, 4
 
 
 def _decode_level(value: Any) -> Understood | None:
@@ -247,16 +246,15 @@ def _decode_level(value: Any) -> Understood | None:
 
 def _encode_level(request: Request, ledger: Ledger) -> Any:
     """Write how hard to think, for models that take a level."""
-    generation = generation_of(request.model) or WITH_LEVELS
+    levels = family_of(request.model).efforts
     said = "level" in form_of(request.opaque, DIALECT)
-    if generation < WITH_LEVELS and not said:
+    if levels == () and not said:
         return ABSENT
     off = request.effort is None and request.thinking == "disabled" and request.thinking_budget is None
     effort = "none" if off else request.effort
     if effort is None:
         return ABSENT
-    nearest = {} if said else NEAREST_OF_NEWER if generation >= WITH_FEWER_LEVELS else NEAREST
-    level = nearest.get(effort, effort)
+    level = effort if said else _nearest(effort, levels or LEVELS)
     field = "thinking" if off else "effort"
     if level not in LEVELS:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
@@ -266,12 +264,20 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
     return level.upper()
 
 
+def _nearest(effort: str, levels: Sequence[str]) -> str:
+    """Find the level that is nearest to an effort; an effort that nobody knows stays as it is."""
+    if effort not in EFFORTS:
+        return effort
+    least, most = EFFORTS.index(levels[0]), EFFORTS.index(levels[-1])
+    return EFFORTS[min(max(EFFORTS.index(effort), least), most)]
+
+
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
     """Write how much to think, for models that take a number."""
-    generation, budget = generation_of(request.model) or WITH_LEVELS, request.thinking_budget
-    if generation < WITH_LEVELS and "level" not in form_of(request.opaque, DIALECT):
+    family, budget = family_of(request.model), request.thinking_budget
+    if family.efforts == () and "level" not in form_of(request.opaque, DIALECT):
         return _say_all_in_budget(request, ledger)
-    levelled = request.effort is not None or generation >= WITH_FEWER_LEVELS
+    levelled = request.effort is not None or family.thinking_budget is False
     if budget is not None and levelled and not made_by(request.opaque, DIALECT):
         ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
         return ABSENT

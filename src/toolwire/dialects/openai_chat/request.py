@@ -14,6 +14,7 @@ from toolwire.dialects.openai_chat.tools import (
     encode_choice,
     encode_tools,
 )
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import (
@@ -34,8 +35,6 @@ from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/chat/completions"
 NAMES = Grammar(WORDS, 64)
-REASONING_ELSEWHERE = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
-ALWAYS_REASONING = ("gpt-5.6", "gpt-6")
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
 
@@ -97,12 +96,12 @@ def _settle_effort(request: Request, tools: dict[str, Any], ledger: Ledger) -> R
     """Have a request from elsewhere not reason where its model takes no functions here while it does."""
     if not tools or request.effort == "none" or made_by(request.opaque, DIALECT):
         return request
-    name = (request.model or "").rpartition("/")[2]
-    only = f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses"
-    if request.effort is not None and name.startswith(REASONING_ELSEWHERE):
-        raise UnsayableRequest(only, path="effort")
-    if request.effort is not None or not name.startswith(ALWAYS_REASONING):
+    family = family_of(request.model)
+    if family.functions_while_reasoning is not False or (request.effort is None and family.reasons_unasked is False):
         return request
+    only = f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses"
+    if request.effort is not None:
+        raise UnsayableRequest(only, path="effort")
     ledger.lose("effort", "effort", only, "defaulted")
     return replace(request, effort="none")
 

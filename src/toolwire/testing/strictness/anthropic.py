@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.testing.strictness.anthropic_thinking import (
     blocks_of,
     check_thinking,
-    is_newer,
     merged,
-    version_of,
 )
 from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.shapes import Words, check_object, dotted, objects, twice
@@ -19,8 +18,6 @@ NEWEST = "2026-10-21"
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}", re.ASCII)
 ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 MOST_MARKS = 4
-NO_PREFILL = (4, 6)
-MID_SYSTEM = (4, 8)
 SAMPLING = ("temperature", "top_p", "top_k")
 _KINDS = {
     "string": "string",
@@ -116,7 +113,7 @@ def check_fields(asked: Asked) -> Iterator[Rejection]:
         fields = fields | BETA
     yield from check_object(body, fields, ("model", "max_tokens", "messages"), WORDS)
     for key in SAMPLING:
-        if key in body and is_newer(asked.model):
+        if key in body and family_of(asked.model).sampling is False:
             yield Rejection(f"`{key}` is deprecated for this model.")
     if not 0 <= body.get("temperature", 0) <= 1:
         yield Rejection("temperature: range: 0..1")
@@ -149,8 +146,8 @@ def check_messages(asked: Asked) -> Iterator[Rejection]:
 
 def _check_system(asked: Asked, place: int) -> Iterator[Rejection]:
     """Check that a system message stands where one may stand: after the user, before the assistant."""
-    messages, known = asked.body["messages"], version_of(asked.model)
-    if known is None or known[1] < MID_SYSTEM:
+    messages = asked.body["messages"]
+    if not family_of(asked.model).system_messages:
         yield Rejection(f"messages.{place}.role: role 'system' is not supported on this model")
     before = messages[place - 1].get("role") if place and type(messages[place - 1]) is dict else None
     after = messages[place + 1] if place + 1 < len(messages) else {"role": "assistant"}
@@ -263,10 +260,10 @@ def _dangling(place: int, names: list[str]) -> Rejection:
 
 def check_end(asked: Asked) -> Iterator[Rejection]:
     """Check how the conversation ends: newer models do not go on writing an answer that was begun."""
-    last, known = asked.body["messages"][-1], version_of(asked.model)
+    last = asked.body["messages"][-1]
     if last["role"] != "assistant":
         return
-    if known is not None and known[1] >= NO_PREFILL:
+    if family_of(asked.model).prefill is False:
         text = "This model does not support assistant message prefill. "
         yield Rejection(f"{text}The conversation must end with a user message.")
     blocks = blocks_of(last["content"])

@@ -3,46 +3,18 @@
 Rules of this file:
 - A signature binds the words of a thought. On newer models it also binds all that stood before: the system
   prompt, the tools and every earlier block, whatever the spelling and the cache marks.
-- Which model wants what is read from its name.
+- Which model wants what, `encoding/families.json` says.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.testing.sealing import digest, is_token, seal
 from toolwire.testing.strictness.asked import Asked, Rejection
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 LEAST_BUDGET = 1024
-_VERSION = re.compile(
-    r"claude-(?P<family>opus|sonnet|haiku|fable|mythos)-(?P<major>[0-9]{1,2})(?:-(?P<minor>[0-9]))?(?![0-9])"
-)
-_BINDING = {"opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5), "fable": (5, 1), "mythos": (5, 1)}
-_ALWAYS = {"opus": (5, 5), "fable": (5, 0), "mythos": (5, 0)}
-NEWER = (4, 7)
-
-
-def version_of(model: str) -> tuple[str, tuple[int, int]] | None:
-    """Read the family and the version of a model from its name."""
-    found = _VERSION.search(model)
-    return None if found is None else (found["family"], (int(found["major"]), int(found["minor"] or 0)))
-
-
-def _reaches(model: str, table: dict[str, tuple[int, int]]) -> bool:
-    known = version_of(model)
-    return known is not None and known[0] in table and known[1] >= table[known[0]]
-
-
-def is_newer(model: str) -> bool:
-    """Whether a model takes neither sampling parameters nor a budget for thinking."""
-    known = version_of(model)
-    return known is not None and known[1] >= NEWER
-
-
-def thinks_always(model: str) -> bool:
-    """Whether thinking cannot be turned off."""
-    return _reaches(model, _ALWAYS)
 
 
 def blocks_of(content: Any) -> list[Any]:
@@ -80,7 +52,7 @@ def prefix_of(asked: Asked, place: int | None, before: list[Any]) -> str:
 
     Without a place, it is a thought of the answer, which follows all messages.
     """
-    if not asked.judged or not _reaches(asked.model, _BINDING):
+    if not asked.judged or not family_of(asked.model).thoughts_bound:
         return ""
     body = asked.body
     turns = merged(body["messages"][:place])
@@ -114,7 +86,7 @@ def _check_thought(
     at, given = f"messages.{place}.content.{step}", block["signature"]
     if given in asked.memory.signatures or given == seal(block["thinking"], prefix_of(asked, place, before)):
         return
-    if _reaches(asked.model, _BINDING) and is_seal_of_some(given):
+    if family_of(asked.model).thoughts_bound and is_seal_of_some(given):
         text = "Invalid signature in thinking block. The block is bound to a different conversation"
         yield Rejection(f"{at}: {text}")
     yield Rejection(f"{at}: Invalid `signature` in `thinking` block")
@@ -150,12 +122,14 @@ def _check_setting(asked: Asked) -> Iterator[Rejection]:
     setting = asked.body.get("thinking") or {}
     kind = setting.get("type")
     budget: Any = setting.get("budget_tokens")
+    family = family_of(asked.model)
+    adaptive_only = family.thinking_budget is False
     known = ("adaptive", "enabled", "disabled", "between_tools")
     if setting and kind not in known:
         text = f"thinking: Input tag '{kind}' found using 'type' does not match any of the expected tags: "
         yield Rejection(text + ", ".join(f"'{word}'" for word in known))
     if kind == "enabled":
-        if is_newer(asked.model):
+        if adaptive_only:
             text = '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
             yield Rejection(f'{text}"output_config.effort" to control thinking behavior.')
         if type(budget) is not int:
@@ -165,9 +139,9 @@ def _check_setting(asked: Asked) -> Iterator[Rejection]:
             yield Rejection(text)
         if budget >= asked.body["max_tokens"]:
             yield Rejection("`max_tokens` must be greater than `thinking.budget_tokens`.")
-    if kind == "disabled" and thinks_always(asked.model):
+    if kind == "disabled" and family.always_thinks:
         yield Rejection('"thinking.type.disabled" is not supported for this model.')
     forced = (asked.body.get("tool_choice") or {}).get("type") in ("any", "tool")
-    thinks = kind == "enabled" or (kind == "adaptive" and is_newer(asked.model))
-    if forced and (thinks or thinks_always(asked.model)):
+    thinks = kind == "enabled" or (kind == "adaptive" and adaptive_only)
+    if forced and (thinks or family.always_thinks):
         yield Rejection("Thinking may not be enabled when tool_choice forces tool use.")

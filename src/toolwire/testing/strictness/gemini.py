@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.testing.sealing import is_token
 from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.shapes import Words, bracketed, check_object, fits, objects, twice
@@ -12,10 +13,8 @@ from toolwire.testing.strictness.shapes import Words, bracketed, check_object, f
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 SKIPS = frozenset((*_SKIPS, *(base64.b64encode(word.encode()).decode() for word in _SKIPS)))
-SIGNS_FROM = 3
 MOST_DECLARATIONS = 512
 DOCUMENTS = "https://ai.google.dev/gemini-api/docs/thought-signatures"
-_GENERATION = re.compile(r"gemini-([0-9]{1,3})")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _SNAKE = re.compile(r"_([a-z])")
 _TYPES = {"string": "TYPE_STRING", "number": "TYPE_FLOAT", "integer": "TYPE_INT32", "boolean": "TYPE_BOOL"}
@@ -125,12 +124,6 @@ def _turns(asked: Asked) -> list[tuple[list[Any], list[Any]]]:
     return turns
 
 
-def signs(model: str) -> bool:
-    """Whether a model signs its calls, and wants its signatures back."""
-    found = _GENERATION.match(model.rpartition("/")[2])
-    return found is not None and int(found[1]) >= SIGNS_FROM
-
-
 def check_fields(asked: Asked) -> Iterator[Rejection]:
     """Check which fields there are, and their kinds."""
     body = camel(asked.body)
@@ -233,7 +226,7 @@ def check_signatures(asked: Asked) -> Iterator[Rejection]:
             given = part.get("thoughtSignature")
             if given is not None and not (given in SKIPS or is_token(given) or given in asked.memory.signatures):
                 yield Rejection("Corrupted thought signature.")
-        if place > begin and calls and signs(asked.model) and not calls[0].get("thoughtSignature"):
+        if place > begin and calls and family_of(asked.model).signed_calls and not calls[0].get("thoughtSignature"):
             text = (
                 "Function call is missing a thought_signature in functionCall parts. This is required for "
                 "tools to work correctly, and missing thought_signature may lead to degraded model "

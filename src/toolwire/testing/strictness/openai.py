@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.testing.strictness.asked import Rejection
 from toolwire.testing.strictness.shapes import Words, bracketed, fits, kind_of, objects, twice
 
@@ -11,8 +12,6 @@ NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 PATTERN = "^[a-zA-Z0-9_-]+$"
 MOST_TOOLS = 128
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_REASONING = re.compile(r"(?:o[1-9]|gpt-(?P<major>[5-9])(?:\.(?P<minor>[0-9]{1,2}))?(?!-chat))(?![0-9.])")
-_QUIET = (5, 1), (5, 6)
 _ARTICLES = {"integer": "an integer", "object": "an object", "array": "an array", "number": "a decimal"}
 
 
@@ -79,22 +78,6 @@ def bounds(path: str, value: Any, least: float, most: float | None = None) -> It
 
 
 WORDS = Words(missing, unknown, wrong, bracketed)
-
-
-def reasons(model: str) -> bool:
-    """Whether a model's name is that of one which can reason."""
-    return _REASONING.match(model) is not None
-
-
-def version_of(model: str) -> tuple[int, int]:
-    """Read the version of a model that can reason; (0, 0) where its name has none."""
-    found = _REASONING.match(model)
-    return (0, 0) if found is None or not found["major"] else (int(found["major"]), int(found["minor"] or 0))
-
-
-def reasons_unasked(model: str) -> bool:
-    """Whether a model reasons where the request says nothing of it; some versions do not."""
-    return reasons(model) and not _QUIET[0] <= version_of(model) < _QUIET[1]
 
 
 def check_name(path: str, name: str, limit: int) -> Iterator[Rejection]:
@@ -184,7 +167,8 @@ def check_sampling(body: dict[str, Any], model: str, effort: Any) -> Iterator[Re
     yield from bounds("top_p", body.get("top_p"), 0, 1)
     if effort is not None and effort not in EFFORTS:
         yield invalid("reasoning_effort", effort, EFFORTS)
-    if effort == "none" or not reasons(model) or (effort is None and not reasons_unasked(model)):
+    family = family_of(model)
+    if effort == "none" or not family.reasons or (effort is None and family.reasons_unasked is False):
         return
     for key in ("temperature", "top_p"):
         if body.get(key) not in (None, 1):

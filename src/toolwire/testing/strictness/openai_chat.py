@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.openai import (
     MOST_TOOLS,
@@ -14,10 +15,8 @@ from toolwire.testing.strictness.openai import (
     check_sampling,
     invalid,
     missing,
-    reasons,
     says_json,
     too_long,
-    version_of,
     wrong,
 )
 from toolwire.testing.strictness.shapes import check_object, fits
@@ -56,7 +55,6 @@ MESSAGE = {
     "annotations": "array|null",
 }
 # What many compatible servers answer, and their clients send back.
-ELSEWHERE, ALWAYS_ELSEWHERE = (5, 4), (5, 6)
 EXTRA = dict.fromkeys(("reasoning_content", "reasoning", "reasoning_details"), "string|array|null")
 PARTS = {
     "user": ("text", "image_url", "input_audio", "file"),
@@ -229,7 +227,7 @@ def check_settings(asked: Asked) -> Iterator[Rejection]:
     if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
         text = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
         yield Rejection(text, "max_tokens", "invalid_parameter_combination")
-    if reasons(model) and body.get("max_tokens") is not None:
+    if family_of(model).reasons and body.get("max_tokens") is not None:
         text = "Unsupported parameter: 'max_tokens' is not supported with this model. "
         yield Rejection(f"{text}Use 'max_completion_tokens' instead.", "max_tokens", "unsupported_parameter")
     if body.get("tools") and effort != "none" and _wants_responses(model, effort):
@@ -240,8 +238,8 @@ def check_settings(asked: Asked) -> Iterator[Rejection]:
 
 def _wants_responses(model: str, effort: Any) -> bool:
     """Whether a model runs no functions on this wire while it reasons; some only where an effort is given."""
-    version = version_of(model)
-    return version >= ALWAYS_ELSEWHERE or (version >= ELSEWHERE and effort is not None)
+    family = family_of(model)
+    return family.functions_while_reasoning is False and (effort is not None or family.reasons_unasked is not False)
 
 
 def check_format(asked: Asked) -> Iterator[Rejection]:

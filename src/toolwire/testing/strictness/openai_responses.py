@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from toolwire.encoding.families import family_of
 from toolwire.testing.sealing import is_token
 from toolwire.testing.strictness.asked import Asked, Check, Rejection
 from toolwire.testing.strictness.openai import (
@@ -15,7 +16,6 @@ from toolwire.testing.strictness.openai import (
     check_sampling,
     invalid,
     missing,
-    reasons,
     says_json,
     too_long,
     wrong,
@@ -263,7 +263,7 @@ def check_settings(asked: Asked) -> Iterator[Rejection]:
     reasoning = body.get("reasoning") or {}
     yield from bounds("max_output_tokens", body.get("max_output_tokens"), LEAST_TOKENS)
     yield from check_sampling(body, asked.model, reasoning.get("effort"))
-    if reasoning and asked.model.startswith("gpt-4") and not reasons(asked.model):
+    if reasoning and family_of(asked.model).reasons is False:
         text = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
         yield Rejection(text, "reasoning.effort", "unsupported_parameter")
     form = (body.get("text") or {}).get("format")
