@@ -22,11 +22,13 @@ Sink = Callable[[str], None]
 Attributes = list[tuple[str, str | None]]
 SKIPPED = frozenset({"script", "style", "template"})
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-BLOCKS = frozenset(
+# How many line breaks stand around an element that is not a part of a line.
+BREAKS = dict.fromkeys("br caption dd dt hr legend li option select tbody tfoot thead tr".split(), 1) | dict.fromkeys(
     "address article aside blockquote body center details dialog dir div dl fieldset figcaption figure "
     "footer form header hgroup html main menu nav ol p pre search section summary table title ul".split()
+    + list(HEADINGS),
+    2,
 )
-LINES = frozenset("br caption dd dt hr legend li option select tbody tfoot thead tr".split())
 SPACE = re.compile(r"[ \t\n\r\f]+")
 TAG = re.compile(r"<[a-zA-Z/!?]")
 LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
@@ -114,17 +116,49 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:
         """Begin an element."""
-        if tag in SKIPPED:
-            self.skipping += 1
-        elif not self.skipping:
-            self._begin(tag, dict(attrs))
+        self.skipping += tag in SKIPPED
+        if self.skipping:
+            return
+        attributes = {name: value or "" for name, value in attrs}
+        self._break(self._breaks_around(tag), HEADINGS.get(tag, ""))
+        match tag:
+            case "code" | "kbd" | "samp":
+                self._begin_code(attributes.get("class", ""))
+            case "ul" | "ol":
+                self.lists.append(1 if tag == "ol" else None)
+                del self.lists[:-DEEPEST_LIST]
+            case "li":
+                self.before = self._bullet()
+            case "pre":
+                self.exact += 1
+                self.before = "```\n"
+            case "td" | "th" if self.begun and not self.lines:
+                self._write(" | ")
+            case "hr":
+                self._mark("---")
+                self._break(1)
+            case "img" if attributes.get("alt"):
+                self._mark(f"![{SPACE.sub(' ', attributes['alt'])}]")
+            case "a":
+                self._end_link()
+                self._begin_link(attributes)
 
     def handle_endtag(self, tag: str) -> None:
         """End an element."""
-        if tag in SKIPPED:
-            self.skipping = max(self.skipping - 1, 0)
-        elif not self.skipping:
-            self._end(tag)
+        if self.skipping or tag in SKIPPED:
+            self.skipping = max(self.skipping - (tag in SKIPPED), 0)
+            return
+        match tag:
+            case "ul" | "ol":
+                del self.lists[-1:]
+            case "pre" if self.exact:
+                self._end_code()
+            case "a":
+                self._end_link()
+            case "code" | "kbd" | "samp" if self.coding and not self.exact:
+                self.coding -= 1
+                self._write("`")
+        self._break(self._breaks_around(tag))
 
     def handle_data(self, data: str) -> None:
         """Write text; space is as good as one blank, but in code that stands by itself."""
@@ -139,48 +173,9 @@ class _Reader(HTMLParser):
             self._mark(words.strip(" "))
             self.spaced = words.endswith(" ")
 
-    def _begin(self, tag: str, given: dict[str, str | None]) -> None:
-        self._break(self._lines_around(tag), HEADINGS.get(tag, ""))
-        match tag:
-            case "code" | "kbd" | "samp":
-                self._begin_code(given.get("class") or "")
-            case "ul" | "ol":
-                self.lists.append(1 if tag == "ol" else None)
-                del self.lists[:-DEEPEST_LIST]
-            case "li":
-                self.before = self._bullet()
-            case "pre":
-                self.exact += 1
-                self.before = "```\n"
-            case "td" | "th" if self.begun and not self.lines:
-                self._write(" | ")
-            case "hr":
-                self._mark("---")
-                self._break(1)
-            case "img" if given.get("alt"):
-                self._mark(f"![{SPACE.sub(' ', given['alt'] or '')}]")
-            case "a":
-                self._end_link()
-                self._begin_link(given)
-
-    def _end(self, tag: str) -> None:
-        match tag:
-            case "ul" | "ol":
-                del self.lists[-1:]
-            case "pre" if self.exact:
-                self._end_code()
-            case "a":
-                self._end_link()
-            case "code" | "kbd" | "samp" if self.coding and not self.exact:
-                self.coding -= 1
-                self._write("`")
-        self._break(self._lines_around(tag))
-
-    def _lines_around(self, tag: str) -> int:
+    def _breaks_around(self, tag: str) -> int:
         """Say how far an element stands from the text around it: 0 if it is a part of a line."""
-        if tag in LINES or (tag in ("ul", "ol") and self.lists):
-            return 1
-        return 2 if tag in BLOCKS or tag in HEADINGS else 0
+        return 1 if tag in ("ul", "ol") and self.lists else BREAKS.get(tag, 0)
 
     def _bullet(self) -> str:
         indent = "  " * (len(self.lists) - 1)
@@ -203,9 +198,9 @@ class _Reader(HTMLParser):
             self.sink("```" if self.at_line else "\n```")
         self.before = "" if not self.exact else self.before
 
-    def _begin_link(self, given: dict[str, str | None]) -> None:
-        self.link = _absolute(self.address, given.get("href") or "")
-        self.label = SPACE.sub(" ", given.get("aria-label") or given.get("title") or "").strip()
+    def _begin_link(self, attributes: dict[str, str]) -> None:
+        self.link = _absolute(self.address, attributes.get("href", ""))
+        self.label = SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
         self.opening = bool(self.link)
 
     def _end_link(self) -> None:
