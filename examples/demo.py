@@ -22,7 +22,7 @@ from toolwire.cli.interrupts import Interrupts
 from toolwire.cli.screen import Screen
 from toolwire.client.httpx import HttpxTransport
 from toolwire.client.sync import Client
-from toolwire.codetools.environment import PATH
+from toolwire.codetools.sandbox import PATH
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.testing import simulate
 from toolwire.testing.expecting import words_of

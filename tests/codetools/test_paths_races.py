@@ -13,7 +13,7 @@ import pytest
 
 from tests.codetools.folders import KEPT, Project, other_process, said_by, sized
 from toolwire.codetools import editing, paths, reading, writing
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.paths import PathRefused
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ import pytest
 from tests.codetools.folders import Project, as_nobody
 from toolwire.codetools import replacing, writing
 from toolwire.codetools.definitions import FILE_BYTES, WRITE_BYTES
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.paths import PathRefused
 
 ROOT = os.geteuid() == 0
 

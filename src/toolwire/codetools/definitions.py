@@ -55,12 +55,7 @@ def _flag(description: str, *, default: bool = False) -> Schema:
 
 
 def _tool(name: str, description: str, required: list[str], /, *, writes: bool = False, **properties: Schema) -> Tool:
-    parameters = {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Tool(name, description, parameters, {"writes": True} if writes else {"parallel": True})
 
 
@@ -194,11 +189,7 @@ TOOLS = (
         "Addresses of private networks are refused.",
         ["url"],
         url=_text("The address, with http:// or https://."),
-        headers={
-            "type": "object",
-            "description": "Headers to send.",
-            "additionalProperties": {"type": "string"},
-        },
+        headers={"type": "object", "description": "Headers to send.", "additionalProperties": {"type": "string"}},
         timeout={
             "type": "number",
             "description": f"Seconds for all of it, at most {MAX_HTTP_SECONDS}.",

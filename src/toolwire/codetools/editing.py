@@ -31,8 +31,7 @@ from toolwire.codetools.journal import Change, commit, recover
 from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.matching import CRLF, LF, Unmatched, edit
 from toolwire.codetools.nearest import hint
-from toolwire.codetools.paths import ProjectPath
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import PathRefused, ProjectPath, saying
 from toolwire.codetools.replacing import sweep
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.writing import changing, other_names, put

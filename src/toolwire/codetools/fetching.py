@@ -216,11 +216,7 @@ async def _connected(target: FetchTarget, addresses: list[str], network: Network
 
 
 async def _asked(
-    target: FetchTarget,
-    headers: Headers,
-    stream: "_Metered",
-    limit: int,
-    wanted: Callable[[Headers], bool],
+    target: FetchTarget, headers: Headers, stream: "_Metered", limit: int, wanted: Callable[[Headers], bool]
 ) -> "tuple[int, Headers, Unpacking | None]":
     """Send a request on a connection of its own, and read the answer."""
     url = httpcore2.URL(

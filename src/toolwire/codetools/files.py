@@ -20,8 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.paths import READ, ProjectPath, Workspace, real_parts
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import READ, PathRefused, ProjectPath, Workspace, real_parts, saying
 from toolwire.codetools.spelling import shown
 
 CHUNK = 256 * 1024
@@ -39,6 +38,18 @@ class Seen(Struct, frozen=True):
 
     signature: tuple[int, ...]
     content: int | None
+
+
+class Desk:
+    """What the tools of one resolver share: the workspace, the options, and what was read so far.
+
+    `seen` says what the content of each file was when a tool gave or wrote it last, by its place.
+    """
+
+    def __init__(self, workspace: Workspace, options: dict[str, Any]) -> None:
+        self.workspace = workspace
+        self.options = options
+        self.seen: dict[Any, Seen] = {}
 
 
 class Standing(Struct, frozen=True):

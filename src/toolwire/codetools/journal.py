@@ -21,8 +21,7 @@ from msgspec import Struct
 from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.files import Standing, file_place, read_all
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.paths import READ, ProjectPath, Workspace
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import READ, PathRefused, ProjectPath, Workspace, saying
 from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 

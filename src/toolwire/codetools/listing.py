@@ -20,9 +20,8 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
 from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
-from toolwire.codetools.paths import FOLDER, ProjectPath, Workspace, kind_of
+from toolwire.codetools.paths import FOLDER, REASONS, PathRefused, ProjectPath, Workspace, kind_of, saying
 from toolwire.codetools.patterns import glob_test
-from toolwire.codetools.refusals import REASONS, PathRefused, saying
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
 from toolwire.errors import ToolError
@@ -153,10 +152,7 @@ def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str
         lines = [_label(item, fd) for item in items[:limit]]
     if len(items) > limit or not is_all:
         total = f"{len(items):,}" if is_all else f"more than {len(items):,}"
-        lines += [
-            "",
-            f"[{len(lines)} of {total} entries. Give a higher limit, or find files by name with glob.]",
-        ]
+        lines += ["", f"[{len(lines)} of {total} entries. Give a higher limit, or find files by name with glob.]"]
     return "\n".join(lines)
 
 
@@ -279,11 +275,7 @@ def _branches(node: _ShownFolder, indent: str) -> list[tuple[str, str, _ShownFol
         rows.append(("(cannot be read)" if node.hidden < 0 else f"... {node.hidden:,} more", None))
     last = len(rows) - 1
     made = [
-        (
-            f"{indent}{'└── ' if place == last else '├── '}{label}",
-            indent + ("    " if place == last else "│   "),
-            inner,
-        )
+        (f"{indent}{'└── ' if place == last else '├── '}{label}", indent + ("    " if place == last else "│   "), inner)
         for place, (label, inner) in enumerate(rows)
     ]
     return made[::-1]

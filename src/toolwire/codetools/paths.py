@@ -23,9 +23,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.codetools.refusals import PathRefused, refusal, saying
-from toolwire.codetools.spelling import ESCAPED, any_of, folded, meant
-from toolwire.errors import InvalidField
+from toolwire.codetools.spelling import ESCAPED, any_of, folded, meant, shown
+from toolwire.errors import InvalidField, ToolError
 
 MAX_PATH = 4096
 MAX_PARTS = 256
@@ -46,6 +45,47 @@ SPECIAL = {
     stat.S_ISBLK: "a device",
     stat.S_ISLNK: "a symbolic link",
 }
+
+
+class PathRefused(ToolError):
+    """A path that cannot be used; `code` says why in one word."""
+
+    def __init__(self, code: str, given: str, reason: str) -> None:
+        super().__init__(f"{shown(given)}: {reason}")
+        self.code = code
+
+
+REASONS: dict[int, tuple[str, str]] = {
+    errno.ENOENT: ("not_found", "there is no such file or folder"),
+    errno.ENOTDIR: ("not_a_folder", "a part of the path is no folder"),
+    errno.EISDIR: ("not_regular_file", "it is a folder"),
+    errno.EACCES: ("no_permission", "permission denied"),
+    errno.EPERM: ("no_permission", "permission denied"),
+    errno.EROFS: ("no_permission", "the file system is read-only"),
+    errno.ELOOP: ("link_loop", "its symbolic links go around in a circle, or it is one itself"),
+    errno.ENAMETOOLONG: ("invalid_path", "a name in it is too long"),
+    errno.EXDEV: ("outside_root", "it leads out of the project folder"),
+    errno.EEXIST: ("stale", "something is there by now: read it first"),
+    errno.ENXIO: ("not_regular_file", "it is no regular file"),
+    errno.ENOSPC: ("no_space", "no space is left on the disk"),
+    errno.EDQUOT: ("no_space", "the disk quota is used up"),
+    errno.EFBIG: ("no_space", "the file would be too large"),
+}
+
+
+def refusal(problem: OSError, given: str) -> PathRefused:
+    """Say what the system said of a path, without the host's own paths."""
+    code, reason = REASONS.get(problem.errno or 0, ("io_error", os.strerror(problem.errno or errno.EIO)))
+    return PathRefused(code, given, reason)
+
+
+@contextlib.contextmanager
+def saying(given: str) -> Iterator[None]:
+    """Turn what the system says of a path into a refusal."""
+    try:
+        yield
+    except OSError as problem:
+        raise refusal(problem, given) from None
 
 
 class ProjectPath(Struct, frozen=True):
@@ -232,10 +272,7 @@ class Workspace:
 
     def _make_folders(self, place: ProjectPath, made: contextlib.ExitStack) -> None:
         for count in range(1, len(place.parts)):
-            above, name = (
-                ProjectPath(place.root, place.parts[: count - 1], place.given),
-                place.parts[count - 1],
-            )
+            above, name = (ProjectPath(place.root, place.parts[: count - 1], place.given), place.parts[count - 1])
             with folder_of(place.root, above.parts) as fd, contextlib.suppress(FileExistsError):
                 self._check_real(fd, above, writes=True)
                 os.mkdir(name, 0o755, dir_fd=fd)

@@ -18,8 +18,7 @@ from typing import Any, NoReturn
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
 from toolwire.codetools.files import BOM, file_place, key_of, missing, read_all, remember, sized
 from toolwire.codetools.lines import Beyond, LineWindow, Read, window
-from toolwire.codetools.paths import ProjectPath
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import PathRefused, ProjectPath, saying
 from toolwire.types import Image
 
 HEAD = 8192

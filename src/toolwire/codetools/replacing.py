@@ -20,8 +20,7 @@ from collections.abc import Iterator
 
 from toolwire.codetools.files import STALE, Standing, read_all
 from toolwire.codetools.locks import identity
-from toolwire.codetools.paths import READ
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import READ, PathRefused, saying
 
 TEMPORARY = re.compile(r"\.toolwire-([0-9]+)-[0-9a-f]{16}\.tmp")
 OLD = 3600.0

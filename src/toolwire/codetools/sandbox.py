@@ -5,6 +5,8 @@ Rules of this file:
 - In the sandbox a command sees the programs of the system, a few files of /etc, its own /proc, /dev and /tmp,
   and the project folder. It writes to the project folder and to /tmp, which is its own and goes with it.
 - Its /proc is read-only: root may change settings of the whole machine there, in a sandbox as well.
+- The variables of a command are made from nothing, so that no key of the host is among them: what it gets more
+  is given by option, by name. The PATH is fixed: what a project holds is never found before what the system has.
 - No folder is lent as a descriptor: through one, a command could walk out. What was mounted is checked.
 - The first process of it is a shell that waits for the command; when it ends, the kernel ends the rest.
 """
@@ -14,15 +16,18 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolwire.codetools import environment, overseer
+from toolwire.codetools import overseer
+from toolwire.codetools.marks import MARK, new_mark
 from toolwire.codetools.masks import Mask, masks_of, placeholders, real_path
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import Launch
 from toolwire.errors import ToolError
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 BUBBLEWRAP, NONE, REFUSED = "bubblewrap", "none", "refused"
 LEVELS = ("auto", BUBBLEWRAP, NONE)
 PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
@@ -46,10 +51,7 @@ FIRST = (
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 CHOOSE = 'or choose sandbox="none", which lets commands do all that this user may do'
 ADVICE = (
-    (
-        "uid map",
-        "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)",
-    ),
+    ("uid map", "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
     ("No permissions to create", "the system has no user namespaces for users: see user.max_user_namespaces"),
     ("Creating new namespace", "the system, or the container around, allows no new namespaces"),
     ("mount proc", "the container around this allows no /proc of its own (Docker: systempaths=unconfined)"),
@@ -95,17 +97,7 @@ def features(path: str, changed: int) -> frozenset[str]:
 def trial(path: str, changed: int) -> str:
     """Make a sandbox once, to see whether that works here; give what it said if not."""
     del changed
-    argv = [
-        path,
-        *ISOLATION,
-        "--unshare-net",
-        *_system({}),
-        *_own(sized=False),
-        "--",
-        "/bin/sh",
-        "-c",
-        "exit 0",
-    ]
+    argv = [path, *ISOLATION, "--unshare-net", *_system({}), *_own(sized=False), "--", "/bin/sh", "-c", "exit 0"]
     done = subprocess.run(  # noqa: S603 - it has an absolute path
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False, env={}
     )
@@ -148,12 +140,10 @@ def _bare(workspace: Workspace, options: dict[str, Any], command: str) -> Launch
     if not sys.executable:
         raise ToolError('sandbox="none" needs the Python program, and it is not known where that is')
     real_path(workspace.cwd)
-    variables = environment.variables(options.get("environment"), *environment.who())
-    shell = [environment.shell(), "--noprofile", "--norc", "-c", command, "bash"]
+    variables = _variables(options.get("environment"), *_who())
+    shell = [_shell(), "--noprofile", "--norc", "-c", command, "bash"]
     return Launch(
-        [sys.executable, "-I", "-S", overseer.__file__, *shell],
-        variables,
-        f"/proc/self/fd/{workspace.cwd.fd}",
+        [sys.executable, "-I", "-S", overseer.__file__, *shell], variables, f"/proc/self/fd/{workspace.cwd.fd}"
     )
 
 
@@ -186,9 +176,9 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
         *(word for path in sorted(roots, key=len) for word in ("--bind", path, path)),
         *(word for mask in masks for word in _covered(mask)),
         *("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", real_path(workspace.cwd)),
-        *("--", "/bin/sh", "-c", FIRST, environment.shell(), command),
+        *("--", "/bin/sh", "-c", FIRST, _shell(), command),
     ]
-    variables = environment.variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
+    variables = _variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
     return Launch(argv, variables, lent=tuple(lent), info=info, verify=verify)
 
 
@@ -257,3 +247,48 @@ def _is_same(path: str, fd: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except OSError:
         return False
+
+
+def _variables(given: Any, home: str, user: str) -> dict[str, str]:
+    """Give the variables of a command."""
+    own = {
+        "PATH": PATH,
+        "HOME": home,
+        "USER": user,
+        "LOGNAME": user,
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox it is private; without one it is what it is
+    }
+    return own | _checked_variables({} if given is None else given) | {MARK: new_mark()}
+
+
+def _checked_variables(given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise ToolError("the option `environment` must map names of variables to text")
+    for name, value in given.items():
+        if not (isinstance(name, str) and isinstance(value, str)) or not name or "=" in name:
+            raise ToolError("the option `environment` must map names of variables to text")
+        if "\0" in name + value:
+            raise ToolError("the option `environment` holds a NUL")
+    return dict(given)
+
+
+def _who() -> tuple[str, str]:
+    """Give the home folder and the name of the one who runs this, as the system knows them."""
+    import pwd  # noqa: PLC0415 - only where commands run
+
+    try:
+        entry = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return "/", "user"
+    return entry.pw_dir, entry.pw_name
+
+
+def _shell() -> str:
+    """Give the absolute path of bash."""
+    for path in SHELLS:
+        if os.access(path, os.X_OK):
+            return path
+    raise ToolError(f"bash is not installed here: there is none of {', '.join(SHELLS)}")

@@ -8,6 +8,7 @@ Rules of this file:
 """
 
 import asyncio
+import codecs
 import contextlib
 import os
 import re
@@ -18,15 +19,13 @@ from contextlib import closing
 from typing import Any
 
 from toolwire.codetools import ripgrep
-from toolwire.codetools.definitions import GREP_MATCHES, SEARCH_SECONDS
-from toolwire.codetools.fallback import MARKS, Binary, FileReading, fitting, may_fit, opened
-from toolwire.codetools.hits import TIME_IS_UP, Gathering, Query, Report, RipgrepHit, SearchStop
+from toolwire.codetools.definitions import GREP_MATCHES, LINE_CHARACTERS, SEARCH_SECONDS
+from toolwire.codetools.fallback import BLOCK, KEPT, MARKS, Binary, FileReading, fitting, lines_of, may_fit, opened
+from toolwire.codetools.hits import TIME_IS_UP, FoundLine, Gathering, Query, Report, RipgrepHit, SearchStop
 from toolwire.codetools.ignoring import Below, levels_above
-from toolwire.codetools.paths import ProjectPath, Workspace, folder_of
+from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, folder_of
 from toolwire.codetools.patterns import name_test
-from toolwire.codetools.refusals import PathRefused
-from toolwire.codetools.regexes import LinePattern, checked
-from toolwire.codetools.rereading import read_again
+from toolwire.codetools.regexes import LONGEST, LinePattern, checked
 from toolwire.codetools.walking import FolderWalk, notices
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
@@ -195,7 +194,7 @@ class Search:
             os.close(fd)
 
     def _give(self, fd: int, place: ProjectPath, records: list[RipgrepHit]) -> None:
-        found = read_again(fd, records)
+        found = _read_again(fd, records)
         if found is None:
             self._report.changed += 1
         else:
@@ -274,3 +273,36 @@ class Search:
     def _name(self, place: ProjectPath) -> str:
         """Give the path to show: from the project folder, or the whole one where it is in another root."""
         return place.path if place.root is self._workspace.cwd else f"{place.root.path}/{place.path}"
+
+
+def _read_again(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
+    """Read the lines that ripgrep found; None if they are not what it found any more."""
+    mark = os.pread(fd, 3, 0)
+    if mark[:2] in MARKS:
+        return _by_number(fd, records)
+    shift = len(codecs.BOM_UTF8) if mark == codecs.BOM_UTF8 else 0
+    found = []
+    for record in records:
+        data = os.pread(fd, 4 * LINE_CHARACTERS + 8, record.offset + shift)
+        line = data.partition(b"\n")[0]
+        if not line.startswith(record.start):
+            return None
+        found.append(FoundLine(record.number, line.decode(errors="replace"), record.hit))
+    return found
+
+
+def _by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
+    wanted = {record.number: record for record in records}
+    found = []
+    number = 0
+    for block in FileReading(BLOCK, LONGEST, stops_at_nul=False).blocks(fd):
+        for text in lines_of(block):
+            number += 1
+            record = wanted.get(number)
+            if record is not None:
+                if not text[:KEPT].encode(errors="replace").startswith(record.start[:32]):
+                    return None
+                found.append(FoundLine(number, text[:KEPT], record.hit))
+        if len(found) == len(wanted):
+            break
+    return found

@@ -31,8 +31,7 @@ from toolwire.codetools.files import (
 )
 from toolwire.codetools.locks import locked
 from toolwire.codetools.matching import CRLF, LF, ends_in_crlf
-from toolwire.codetools.paths import ProjectPath
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import PathRefused, ProjectPath, saying
 from toolwire.codetools.replacing import replace, sweep
 from toolwire.codetools.spelling import shown
 
@@ -53,14 +52,7 @@ def changing(desk: Any, place: ProjectPath, *, make: bool = False) -> Iterator[t
 
 
 def put(
-    desk: Any,
-    place: ProjectPath,
-    folder: int,
-    name: str,
-    data: bytes,
-    found: Standing | None,
-    *,
-    seen: bool = True,
+    desk: Any, place: ProjectPath, folder: int, name: str, data: bytes, found: Standing | None, *, seen: bool = True
 ) -> None:
     """Put a file with this content there, and note that it was seen, if it was."""
     if found is not None:
