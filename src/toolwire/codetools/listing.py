@@ -309,8 +309,8 @@ def file_info(desk: Any, path: str) -> str:
     if kind == "file":
         rows["mime"] = _mime(workspace, place)
     if kind == "link":
-        with workspace.open_parent(place) as (fd, name):
-            rows["target"] = _target(name, fd)
+        with workspace.open_parent(place) as spot:
+            rows["target"] = _target(spot.name, spot.folder)
         rows["leads to"] = _leads_to(place)
     return "\n".join(f"{name}: {value}" for name, value in rows.items())
 

@@ -105,6 +105,19 @@ class ProjectPath(Struct, frozen=True):
         return ProjectPath(self.root, (*self.parts, name), f"{self.given.rstrip('/')}/{name}")
 
 
+class FileSpot(Struct, frozen=True):
+    """Where a file is, or would be: its open folder, its name in it, and the place that was asked for."""
+
+    place: ProjectPath
+    folder: int
+    name: str
+
+    @property
+    def given(self) -> str:
+        """The path that was asked for."""
+        return self.place.given
+
+
 class Root:
     """A folder that paths are confined to, open as long as this is."""
 
@@ -254,8 +267,8 @@ class Workspace:
             os.close(fd)
 
     @contextlib.contextmanager
-    def open_parent(self, place: ProjectPath, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the folder that holds a place, and give it with the name there.
+    def open_parent(self, place: ProjectPath, *, make: bool = False) -> Iterator[FileSpot]:
+        """Open the folder that holds a place.
 
         Missing folders may be made; where what follows fails, those that are empty still are taken away.
         """
@@ -268,7 +281,7 @@ class Workspace:
                 fd = place.root.open(place.parts[:-1], FOLDER)
             made.callback(os.close, fd)
             self._check_real(fd, ProjectPath(place.root, place.parts[:-1], place.given), writes=True)
-            yield fd, place.parts[-1]
+            yield FileSpot(place, fd, place.parts[-1])
 
     def _make_folders(self, place: ProjectPath, made: contextlib.ExitStack) -> None:
         for count in range(1, len(place.parts)):
@@ -285,8 +298,8 @@ class Workspace:
         if not place.parts:
             with saying(place.given):
                 return os.fstat(place.root.fd)
-        with self.open_parent(place) as (fd, name), saying(place.given):
-            return os.stat(name, dir_fd=fd, follow_symlinks=False)
+        with self.open_parent(place) as spot, saying(place.given):
+            return os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
 
 
 def _take_away(name: str, folder: int, failed: type[BaseException] | None, *_: object) -> None:

@@ -50,14 +50,14 @@ def _write(desk: Any, *, path: str, content: str, overwrite: bool = True) -> str
     with _opened(desk, place) as found:
         if found is not None and not overwrite:
             raise PathRefused("exists", path, "it is there already")
-        return diff((path, None if found is None else content_of(found.fd, place), data))
+        return diff((path, None if found is None else content_of(found), data))
 
 
 def _append(desk: Any, *, path: str, content: str) -> str:
     place = file_place(desk.workspace, path, writes=True)
     added = encoded(content, "content", place, WRITE_BYTES)
     with _opened(desk, place) as found:
-        before = None if found is None else content_of(found.fd, place)
+        before = None if found is None else content_of(found)
     return diff((path, before, added if before is None else before + as_its_lines(added, before)))
 
 
@@ -79,7 +79,7 @@ def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[Change]:
         with _opened(desk, place) as found:
             if found is None:
                 raise missing(desk.workspace, place)
-            yield place.given, content_of(found.fd, place), edited(desk, place, found, edits)[0]
+            yield place.given, content_of(found), edited(desk, found, edits)[0]
 
 
 @contextlib.contextmanager
@@ -87,13 +87,13 @@ def _opened(desk: Any, place: ProjectPath) -> Iterator[Standing | None]:
     """Open a file, if it is there and its folder is."""
     with contextlib.ExitStack() as held:
         try:
-            folder, name = held.enter_context(desk.workspace.open_parent(place))
+            spot = held.enter_context(desk.workspace.open_parent(place))
         except PathRefused as problem:
             if problem.code != "not_found":
                 raise
             yield None
             return
-        yield held.enter_context(standing(desk.workspace, place, folder, name))
+        yield held.enter_context(standing(desk.workspace, spot))
 
 
 def diff(change: Change) -> str:

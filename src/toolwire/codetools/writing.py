@@ -11,11 +11,11 @@ Rules of this file:
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from toolwire.codetools.definitions import FILE_BYTES, WRITE_BYTES
 from toolwire.codetools.files import (
     BOM,
+    Desk,
     Standing,
     check_text,
     check_unchanged,
@@ -31,7 +31,7 @@ from toolwire.codetools.files import (
 )
 from toolwire.codetools.locks import locked
 from toolwire.codetools.matching import CRLF, LF, ends_in_crlf
-from toolwire.codetools.paths import PathRefused, ProjectPath, saying
+from toolwire.codetools.paths import FileSpot, PathRefused, ProjectPath, saying
 from toolwire.codetools.replacing import replace, sweep
 from toolwire.codetools.spelling import shown
 
@@ -39,63 +39,61 @@ HEAD = 8192
 
 
 @contextlib.contextmanager
-def changing(desk: Any, place: ProjectPath, *, make: bool = False) -> Iterator[tuple[int, str, Standing | None]]:
+def changing(desk: Desk, place: ProjectPath, *, make: bool = False) -> Iterator[tuple[FileSpot, Standing | None]]:
     """Lock the folder of a file that is to be changed, and open both."""
     with (
         saying(place.given),
-        desk.workspace.open_parent(place, make=make) as (folder, name),
-        locked([folder], place.given) as alone,
+        desk.workspace.open_parent(place, make=make) as spot,
+        locked([spot.folder], place.given) as alone,
     ):
-        sweep(folder, alone=alone)
-        with standing(desk.workspace, place, folder, name) as found:
-            yield folder, name, found
+        sweep(spot.folder, alone=alone)
+        with standing(desk.workspace, spot) as found:
+            yield spot, found
 
 
-def put(
-    desk: Any, place: ProjectPath, folder: int, name: str, data: bytes, found: Standing | None, *, seen: bool = True
-) -> None:
+def put(desk: Desk, spot: FileSpot, data: bytes, found: Standing | None, *, seen: bool = True) -> None:
     """Put a file with this content there, and note that it was seen, if it was."""
     if found is not None:
-        check_writable(found, place, folder, name)
-    fd = replace(folder, name, data, found, place.given)
+        check_writable(found)
+    fd = replace(spot, data, found)
     with contextlib.suppress(OSError, PathRefused):
         if seen:
-            remember(desk.seen, key_of(fd, place), fd, data)
+            remember(desk.seen, key_of(fd, spot.place), fd, data)
     os.close(fd)
 
 
-def write_file(desk: Any, *, path: str, content: str, overwrite: bool = True) -> str:
+def write_file(desk: Desk, *, path: str, content: str, overwrite: bool = True) -> str:
     """Write a whole file."""
     place = file_place(desk.workspace, path, writes=True)
     data = encoded(content, "content", place, WRITE_BYTES)
-    with changing(desk, place, make=True) as (folder, name, found):
+    with changing(desk, place, make=True) as (spot, found):
         if found is not None and not overwrite:
             raise PathRefused("exists", path, "it is there already: set overwrite to replace it, or edit it")
         notices = []
         if found is not None:
-            check_unchanged(desk.seen, found, place)
+            check_unchanged(desk.seen, found)
             notices = [*_lost(found, data), *other_names(found)]
-        put(desk, place, folder, name, data, found)
+        put(desk, spot, data, found)
     was = "a new file" if found is None else f"it had {sized(found.status.st_size)}"
     return "\n".join([f"Wrote {sized(len(data))} to {shown(path)} ({was}).", *notices])
 
 
-def append_to_file(desk: Any, *, path: str, content: str) -> str:
+def append_to_file(desk: Desk, *, path: str, content: str) -> str:
     """Add to the end of a file, or make it."""
     place = file_place(desk.workspace, path, writes=True)
     added = encoded(content, "content", place, WRITE_BYTES)
-    with changing(desk, place, make=True) as (folder, name, found):
+    with changing(desk, place, make=True) as (spot, found):
         if found is None:
-            put(desk, place, folder, name, added, None)
+            put(desk, spot, added, None)
             return f"Made {shown(path)} with {sized(len(added))}."
-        data = content_of(found.fd, place)
+        data = content_of(found)
         check_text(data, place)
         seen = is_unchanged(desk.seen, found, data)
         added = as_its_lines(added, data)
         if len(data) + len(added) > FILE_BYTES:
             reason = f"it would have more than {sized(FILE_BYTES)}: use a command of the shell (cat >>)"
             raise PathRefused("too_large", path, reason)
-        put(desk, place, folder, name, data + added, found, seen=seen)
+        put(desk, spot, data + added, found, seen=seen)
     notices = [*_continued(data, added), *other_names(found)]
     now = f"which now has {sized(len(data) + len(added))}"
     return "\n".join([f"Added {sized(len(added))} to {shown(path)}, {now}.", *notices])
