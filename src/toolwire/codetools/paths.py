@@ -223,6 +223,15 @@ class Workspace:
             fd = place.root.open(place.parts, READ)
         return self.checked(fd, place)
 
+    @contextlib.contextmanager
+    def reading(self, place: ProjectPath) -> Iterator[int]:
+        """Open a regular file, to read it here."""
+        fd = self.open_file(place)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
     def checked(self, fd: int, place: ProjectPath) -> int:
         """Give the descriptor of a regular file that may be read under each of its names; else close it."""
         try:

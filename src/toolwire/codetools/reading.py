@@ -70,14 +70,10 @@ def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LI
     if offset < 1 or limit < 1:
         raise PathRefused("invalid", path, "offset and limit are at least 1")
     try:
-        fd = desk.workspace.open_file(place)
+        with desk.workspace.reading(place) as fd, saying(path):
+            return _read(desk, place, fd, int(min(offset, MOST)), int(min(limit, READ_LINES)))
     except PathRefused as problem:
         raise (missing(desk.workspace, place) if problem.code == "not_found" else problem) from None
-    with saying(path):
-        try:
-            return _read(desk, place, fd, int(min(offset, MOST)), int(min(limit, READ_LINES)))
-        finally:
-            os.close(fd)
 
 
 def _read(desk: Any, place: ProjectPath, fd: int, offset: int, limit: int) -> str | Image:
