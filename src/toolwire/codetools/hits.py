@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import shown, spelled
 
 CUT = " [cut]"
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -192,10 +192,5 @@ def clipped(text: str) -> str:
     """Bound a line, and make it one line."""
     text = text.removesuffix("\r")
     short = text[:LINE_CHARACTERS]
-    short = _UNSAYABLE.sub(_spelled, short)
+    short = _UNSAYABLE.sub(spelled, short)
     return short + CUT if len(text) > LINE_CHARACTERS else short
-
-
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return rf"\x{code:02x}" if code < 0x100 else rf"\u{code:04x}"

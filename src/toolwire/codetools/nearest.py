@@ -10,6 +10,9 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from os.path import commonprefix
 
 SHOWN_LINES = 12
 SHOWN_CHARACTERS = 300
@@ -34,6 +37,10 @@ _NUMBERS = re.compile(r"^ *[0-9]+ ?(?:\t|: ?|\| ?)", re.MULTILINE)
 _ESCAPES = (("\\r\\n", "\n"), ("\\n", "\n"), ("\\t", "\t"), ('\\"', '"'), ("\\'", "'"), ("\\\\", "\\"))
 
 
+def _same(text: str) -> str:
+    return text
+
+
 def _unmarked(text: str) -> str:
     return text.translate(LOOK_ALIKES)
 
@@ -50,33 +57,22 @@ def _plain(text: str) -> str:
     return _solid(unicodedata.normalize("NFKC", _unmarked(text)).casefold())
 
 
-def _same(text: str) -> str:
-    return text
-
-
 def _unescaped(text: str) -> str:
     for escape, meant in _ESCAPES:
         text = text.replace(escape, meant)
     return text
 
 
-def _unnumbered(text: str) -> str:
-    return _NUMBERS.sub("", text)
-
-
-def _ended(text: str) -> str:
-    return text.strip("\n")
-
-
+# In what a text differs that is only nearly there, and how the file and `oldText` are loosened to find it.
 LOOSENINGS: tuple[tuple[str, Loosen, Loosen], ...] = (
-    ("in line breaks at its ends", _same, _ended),
+    ("in line breaks at its ends", _same, lambda text: text.strip("\n")),
     ("in white space (spaces, tabs)", _solid, _solid),
     ("in quotes, dashes or spaces that look alike", _unmarked, _unmarked),
     ("in the form of its letters (NFC or NFD of Unicode)", _composed, _composed),
     ("in capital and small letters", str.casefold, str.casefold),
     (r"in escapes (oldText has \n or \t where the file has the character)", _same, _unescaped),
-    ("in line numbers, which are not in the file", _same, _unnumbered),
-    ("in more than one way", _plain, lambda text: _plain(_ended(text))),
+    ("in line numbers, which are not in the file", _same, partial(_NUMBERS.sub, "")),
+    ("in more than one way", _plain, lambda text: _plain(text.strip("\n"))),
 )
 
 
@@ -112,16 +108,11 @@ def _difference(found: list[str], olds: list[str], first: int) -> list[str]:
         partly = (place == 0 and line.endswith(old)) or (place == last and line.startswith(old))
         if line == old or partly or (last == 0 and old in line):
             continue
-        at = _first_difference(line, old)
+        at = len(commonprefix((line, old)))  # noqa: RUF071 - it is characters that are compared
         begin = max(0, at - AROUND // 2)
         pair = (ascii(one[begin : begin + AROUND]) for one in (line, old))
         return [f"In line {first + place + 1} the file has {next(pair)}, oldText has {next(pair)}."]
     return []
-
-
-def _first_difference(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _similar(lines: list[str], olds: list[str]) -> int | None:
@@ -133,24 +124,13 @@ def _similar(lines: list[str], olds: list[str]) -> int | None:
     for anchor in anchors:
         if len(wanted[anchor]) < LEAST_ANCHOR:
             continue
-        for place in _all_of(bare, wanted[anchor]):
+        same = (place for place, line in enumerate(bare) if line == wanted[anchor])
+        for place in islice(same, CANDIDATES):
             score = _score(bare, wanted, place - anchor)
             best = max(best or (0, 0), (score, anchor - place))
     if best is not None:
         return -best[1]
     return _alike(bare, wanted, anchors[0]) if len(wanted[anchors[0]]) >= LEAST_ANCHOR else None
-
-
-def _all_of(bare: list[str], wanted: str) -> list[int]:
-    found: list[int] = []
-    place = -1
-    while len(found) < CANDIDATES and wanted in bare:
-        try:
-            place = bare.index(wanted, place + 1)
-        except ValueError:
-            break
-        found.append(place)
-    return found
 
 
 def _score(bare: list[str], wanted: list[str], start: int) -> int:

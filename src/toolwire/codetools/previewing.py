@@ -122,19 +122,15 @@ def _differences(before: list[str], after: list[str]) -> list[list[tuple[str, in
     if len(before) + len(after) > COMPARED:
         return [[*_marked("-", before, 0), *_marked("+", after, 0)]] if before != after else []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    return [
-        [line for opcode in group for line in _of_opcode(opcode, before, after)]
-        for group in matcher.get_grouped_opcodes(AROUND)
-    ]
-
-
-def _of_opcode(opcode: Any, before: list[str], after: list[str]) -> Iterator[tuple[str, int, str]]:
-    kind, old, old_end, new, new_end = opcode
-    if kind == "equal":
-        yield from _marked(" ", after[new:new_end], new)
-        return
-    yield from _marked("-", before[old:old_end], old)
-    yield from _marked("+", after[new:new_end], new)
+    groups: list[list[tuple[str, int, str]]] = []
+    for opcodes in matcher.get_grouped_opcodes(AROUND):
+        groups.append([])
+        for kind, old, old_end, new, new_end in opcodes:
+            if kind == "equal":
+                groups[-1] += _marked(" ", after[new:new_end], new)
+            else:
+                groups[-1] += [*_marked("-", before[old:old_end], old), *_marked("+", after[new:new_end], new)]
+    return groups
 
 
 def _marked(mark: str, lines: Iterable[str], first: int) -> Iterator[tuple[str, int, str]]:
