@@ -24,8 +24,8 @@ from toolwire.work.waiting import Emit, Work
 
 FUNCTIONS = {
     "read_file": "reading",
-    "write_file": "writing",
-    "append_to_file": "writing",
+    "write_file": "editing",
+    "append_to_file": "editing",
     "edit_file": "editing",
     "multi_edit": "editing",
     "bash": "shell",

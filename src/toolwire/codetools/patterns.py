@@ -42,6 +42,9 @@ POSIX = {
 }
 
 
+PIECES = {"stars": "[^/]*", "star": "[^/]*", "open": "(?:", "comma": "|", "close": ")"}
+
+
 class Token(Struct):
     """A piece of a pattern: a character, or what stands for something, with its regular expression."""
 
@@ -121,18 +124,7 @@ def _is_edge(token: Token | None, brace: str) -> bool:
 
 
 def _piece(token: Token) -> str:
-    match token.kind:
-        case "stars" | "star":
-            return "[^/]*"
-        case "open":
-            return "(?:"
-        case "comma":
-            return "|"
-        case "close":
-            return ")"
-        case "regex":
-            return token.text
-    return escaped(token.text)
+    return token.text if token.kind == "regex" else PIECES.get(token.kind) or escaped(token.text)
 
 
 def escaped(text: str) -> str:
@@ -165,8 +157,9 @@ def _tokens(pattern: str, *, strict: bool) -> Iterator[Token]:
 
 
 def _kind(letter: str, *, strict: bool) -> str:
-    kinds = {"?": "regex", "/": "/"} if strict else {"?": "regex", "/": "/", "{": "{", ",": ",", "}": "}"}
-    return kinds.get(letter, "text")
+    if letter == "?":
+        return "regex"
+    return letter if letter in ("/" if strict else "/{,}") else "text"
 
 
 def _pair(tokens: list[Token]) -> None:

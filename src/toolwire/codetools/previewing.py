@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from toolwire.codetools.definitions import WRITE_BYTES
-from toolwire.codetools.editing import EditRequest, edited, wanted_of
+from toolwire.codetools.editing import EditRequest, as_its_lines, edited, wanted_of
 from toolwire.codetools.files import Standing, content_of, encoded, file_place, missing, standing
 from toolwire.codetools.paths import PathRefused, ProjectPath
 from toolwire.codetools.spelling import shown
-from toolwire.codetools.writing import as_its_lines
 from toolwire.errors import ToolError
 
 AROUND = 3

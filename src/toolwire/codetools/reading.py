@@ -12,7 +12,6 @@ Rules of this file:
 import base64
 import codecs
 import os
-from functools import partial
 from typing import Any, NoReturn
 
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
@@ -118,11 +117,7 @@ def _shown_wide(place: ProjectPath, fd: int, size: int, charset: str, offset: in
     except UnicodeError:
         _refuse_binary(place, size, b"")
     notice = f"[The file is {charset}, shown as UTF-8. edit_file cannot change it.]"
-    return _shown(place, partial(_slice, data), len(data), offset, limit, [notice])
-
-
-def _slice(data: bytes, count: int, start: int) -> bytes:
-    return data[start : start + count]
+    return _shown(place, lambda count, start: data[start : start + count], len(data), offset, limit, [notice])
 
 
 def _shown(place: ProjectPath, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:

@@ -17,11 +17,10 @@ from typing import Any
 from urllib.parse import unquote, unquote_plus
 
 from toolwire.codetools.addresses import FetchRules, brief
-from toolwire.codetools.charsets import GUESSED, codec_of, decoded, is_text, is_whole
 from toolwire.codetools.definitions import HTTP_BYTES, HTTP_CHARACTERS, HTTP_SECONDS, MAX_HTTP_SECONDS
 from toolwire.codetools.fetching import Fetched, Network, fetch, headers_of
 from toolwire.codetools.files import Desk
-from toolwire.codetools.readable import TextWindow, read_page
+from toolwire.codetools.readable import GUESSED, TextWindow, codec_of, decoded, is_text, is_whole, read_page
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
 from toolwire.work.threads import TooManyThreads, in_thread
