@@ -95,16 +95,16 @@ class FetchRules(Struct, frozen=True):
             raise InvalidField("allow_private", "must be True or False", path="CodeTools")
         if allow_hosts is None:
             return FetchRules(allow_private)
-        given = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
-        if not isinstance(given, Iterable):
+        hosts = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
+        if not isinstance(hosts, Iterable):
             raise InvalidField("allow_hosts", "must be a list of hosts", path="CodeTools")
-        return FetchRules(allow_private, tuple(map(_pattern, given)))
+        return FetchRules(allow_private, tuple(map(_pattern, hosts)))
 
 
-def _pattern(given: Any) -> str:
+def _pattern(wanted: Any) -> str:
     """Spell an allowed host as the client connects to it."""
-    if isinstance(given, str):
-        star, name = ("*.", given[2:]) if given.startswith("*.") else ("", given)
+    if isinstance(wanted, str):
+        star, name = ("*.", wanted[2:]) if wanted.startswith("*.") else ("", wanted)
         try:
             host = URL(scheme="http", host=name.removesuffix(".") or "*").raw_host.decode().removesuffix(".")
         except (InvalidURL, ValueError):
@@ -113,7 +113,7 @@ def _pattern(given: Any) -> str:
             return star + host
     raise InvalidField(
         "allow_hosts",
-        f"has {given!r}: a host is wanted, such as docs.python.org, or *.python.org for all below it",
+        f"has {wanted!r}: a host is wanted, such as docs.python.org, or *.python.org for all below it",
         path="CodeTools",
     )
 
@@ -131,21 +131,21 @@ class FetchTarget(Struct, frozen=True):
         return self.url.scheme, self.host, self.port
 
 
-def target_of(given: str, rules: FetchRules, base: URL | None = None) -> FetchTarget:
-    """Read a URL, relative to another one if that is given, and refuse what is never fetched."""
-    if len(given) > MAX_URL:
-        raise AddressRefused(f"the address has {len(given)} characters; {MAX_URL} are the most")
+def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTarget:
+    """Read a URL, relative to `base` if that is given, and refuse what is never fetched."""
+    if len(text) > MAX_URL:
+        raise AddressRefused(f"the address has {len(text)} characters; {MAX_URL} are the most")
     try:
-        url = (URL(given) if base is None else base.join(given)).copy_with(fragment=None)
+        url = (URL(text) if base is None else base.join(text)).copy_with(fragment=None)
         host = url.raw_host.decode().removesuffix(".")
         if host != url.raw_host.decode():
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
-        raise AddressRefused(f"{brief(given)} is no address that can be fetched: {brief(str(problem))}") from None
+        raise AddressRefused(f"{brief(text)} is no address that can be fetched: {brief(str(problem))}") from None
     if url.scheme not in DEFAULT_PORTS:
-        raise AddressRefused(f"{brief(given)}: only http:// and https:// addresses are fetched")
+        raise AddressRefused(f"{brief(text)}: only http:// and https:// addresses are fetched")
     if not host:
-        raise AddressRefused(f"{brief(given)} names no host: give an address such as https://example.com/")
+        raise AddressRefused(f"{brief(text)} names no host: give an address such as https://example.com/")
     if url.userinfo:
         raise AddressRefused(
             f"the address of {host} has a user name in it, before the @: leave it out, and use headers"

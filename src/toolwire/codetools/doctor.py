@@ -75,8 +75,8 @@ def _tried(one: Callable[[_ProbeSite], Finding], site: _ProbeSite) -> Finding:
 
 def _write_inside(site: _ProbeSite) -> Finding:
     name = f".toolwire-probe-{secrets.token_hex(4)}"
-    said = site.run(f"echo x > {name} && cat {name} && rm {name}")
-    return Finding("write inside", said == "x", "the project folder can be written" if said else "it cannot")
+    output = site.run(f"echo x > {name} && cat {name} && rm {name}")
+    return Finding("write inside", output == "x", "the project folder can be written" if output else "it cannot")
 
 
 def _write_outside(site: _ProbeSite) -> Finding:
@@ -84,14 +84,14 @@ def _write_outside(site: _ProbeSite) -> Finding:
     name = f".toolwire-probe-{secrets.token_hex(4)}"
     folders = (os.path.dirname(real_path(site.workspace.cwd)), tempfile.gettempdir())
     paths = [os.path.join(folder, name) for folder in dict.fromkeys(folders)]
-    said = site.run(
+    output = site.run(
         "".join(f"echo x > {shlex.quote(path)}\n" for path in paths)
         + "".join(f"[ -w {folder} ] && echo {folder}\n" for folder in ("/", "/usr", "/etc", "/dev", "/proc/sys"))
     )
     found = [path for path in paths if os.path.lexists(path)]
     for path in found:
         os.unlink(path)
-    written = [*map(os.path.dirname, found), *said.split()]
+    written = [*map(os.path.dirname, found), *output.split()]
     words = f"can be written: {', '.join(written)}" if written else "nothing outside of the project folder can be"
     return Finding("write outside", not written, words)
 
@@ -100,20 +100,20 @@ def _protected(site: _ProbeSite) -> Finding:
     """Make, or change, what is protected."""
     names = [name for name in site.workspace.protected_names if "*" not in name]
     quoted = [shlex.quote(name) for name in names]
-    said = site.run("".join(f"[ -e {name} ] && [ -w {name} ] && echo {name}\n" for name in quoted))
+    output = site.run("".join(f"[ -e {name} ] && [ -w {name} ] && echo {name}\n" for name in quoted))
     masks, whole = masks_of(site.workspace)
-    words = f"{', '.join(names) or 'nothing'} cannot be written" if not said else f"written: {said.split()}"
+    words = f"{', '.join(names) or 'nothing'} cannot be written" if not output else f"written: {output.split()}"
     secret = sum(mask.secret for mask in masks)
     rest = "" if whole else f"; but there are more than {ENTRIES} entries, and not all were looked at"
-    return Finding("protected", not said and whole, f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}")
+    return Finding("protected", not output and whole, f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}")
 
 
 def _settings(site: _ProbeSite) -> Finding:
     """Open what sets up the whole machine; nothing is written."""
     names = ("sys/kernel/core_pattern", "sys/vm/overcommit_memory", "sysrq-trigger")
-    said = site.run("".join(f"(: >> /proc/{name}) 2>/dev/null && echo {name}\n" for name in names))
-    words = "those of the machine cannot be written" if not said else f"can be written: {', '.join(said.split())}"
-    return Finding("settings", not said, words)
+    output = site.run("".join(f"(: >> /proc/{name}) 2>/dev/null && echo {name}\n" for name in names))
+    words = "those of the machine cannot be written" if not output else f"can be written: {', '.join(output.split())}"
+    return Finding("settings", not output, words)
 
 
 def _network(site: _ProbeSite) -> Finding:
@@ -135,8 +135,8 @@ def _network(site: _ProbeSite) -> Finding:
 
 
 def _processes(site: _ProbeSite) -> Finding:
-    said = site.run("set -- /proc/[0-9]*; echo $#").split()
-    count = int(said[0])
+    output = site.run("set -- /proc/[0-9]*; echo $#").split()
+    count = int(output[0])
     return Finding("processes", count <= 3, f"{count} are visible")
 
 
@@ -144,9 +144,9 @@ def _keys(site: _ProbeSite) -> Finding:
     """Look for a key that another process of the host has in its environment."""
     key = secrets.token_hex(16)
     with _bystander({NAME: key}):
-        said = site.run("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a ^" + NAME)
-    own = [name for name, value in os.environ.items() if _is_a_key(name) and len(value) > 7 and value in said]
-    found = key in said or bool(own)
+        output = site.run("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a ^" + NAME)
+    own = [name for name, value in os.environ.items() if _is_a_key(name) and len(value) > 7 and value in output]
+    found = key in output or bool(own)
     words = "none can be read from the environment of this or of another process"
     return Finding("keys", not found, words if not found else "the environment of other processes can be read")
 
@@ -184,14 +184,14 @@ def _line_of(pid: str) -> bytes:
 
 
 def _descriptors(site: _ProbeSite) -> Finding:
-    said = site.run("ls /proc/$$/fd; true").split()
-    own = [fd for fd in said if int(fd) not in (0, 1, 2)]
+    output = site.run("ls /proc/$$/fd; true").split()
+    own = [fd for fd in output if int(fd) not in (0, 1, 2)]
     return Finding("descriptors", not own, "only stdin, stdout and stderr are open" if not own else f"open: {own}")
 
 
 def _privileges(site: _ProbeSite) -> Finding:
-    said = dict(line.split(":", 1) for line in site.run("cat /proc/self/status").splitlines() if ":" in line)
-    none = int(said.get("CapEff", "1"), 16) == 0 and said.get("NoNewPrivs", "").strip() == "1"
+    output = dict(line.split(":", 1) for line in site.run("cat /proc/self/status").splitlines() if ":" in line)
+    none = int(output.get("CapEff", "1"), 16) == 0 and output.get("NoNewPrivs", "").strip() == "1"
     return Finding("privileges", none, "none, and none can be gained" if none else "those of this user")
 
 
@@ -203,20 +203,20 @@ def _user(site: _ProbeSite) -> Finding:
 
 
 def _namespaces(site: _ProbeSite) -> Finding:
-    said = site.run("unshare -U true 2>/dev/null && echo made; command -v unshare")
-    words = "no further ones can be made" if "made" not in said else "further ones can be made"
-    return Finding("namespaces", "made" not in said and bool(said), words if said else "it could not be tried")
+    output = site.run("unshare -U true 2>/dev/null && echo made; command -v unshare")
+    words = "no further ones can be made" if "made" not in output else "further ones can be made"
+    return Finding("namespaces", "made" not in output and bool(output), words if output else "it could not be tried")
 
 
 def _bounds(site: _ProbeSite) -> Finding:
-    said = site.run("ulimit -d; ulimit -f; ulimit -u").split()
-    held = said[:2] == [str(MEMORY // 1024), str(FILE_SIZE // 1024)]
-    tasks = f"{MOST_TASKS} tasks by the system, " if os.getuid() and said[2] == str(MOST_TASKS) else ""
+    output = site.run("ulimit -d; ulimit -f; ulimit -u").split()
+    held = output[:2] == [str(MEMORY // 1024), str(FILE_SIZE // 1024)]
+    tasks = f"{MOST_TASKS} tasks by the system, " if os.getuid() and output[2] == str(MOST_TASKS) else ""
     words = (
         f"memory {MEMORY >> 20} MB, a file {FILE_SIZE >> 20} MB, {tasks}{MOST_PROCESSES} processes by "
         "looking; space on the disk, the number of files and the processor are bounded by the timeout only"
     )
-    return Finding("bounds", held, words if held else f"not those that were set: {' '.join(said)}")
+    return Finding("bounds", held, words if held else f"not those that were set: {' '.join(output)}")
 
 
 def _time(site: _ProbeSite) -> Finding:

@@ -86,8 +86,8 @@ def standing(workspace: Workspace, spot: FileSpot) -> Iterator[Standing | None]:
     if fd is None:
         yield None
         return
-    workspace.checked(fd, spot.place)
     try:
+        workspace.check_file(fd, spot.place)
         yield Standing(spot, fd, os.fstat(fd), key_of(fd, spot.place))
     finally:
         os.close(fd)

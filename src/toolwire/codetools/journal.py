@@ -114,8 +114,8 @@ def _entry(workspace: Workspace, change: Change, number: int) -> _Change:
     path = place.path if place.root is workspace.cwd else f"{place.root.path.rstrip('/')}/{place.path}"
     name = f".toolwire-{os.urandom(8).hex()}-{number}"
     before = digest(read_all(change.found.fd, FILE_BYTES))
-    said = os.fsencode(path).decode("latin-1")
-    return _Change(said, f"{name}.staged", f"{name}.old", before, digest(change.data))
+    latin = os.fsencode(path).decode("latin-1")
+    return _Change(latin, f"{name}.staged", f"{name}.old", before, digest(change.data))
 
 
 def _stage(change: Change, entry: _Change) -> None:
@@ -192,8 +192,8 @@ def recover(workspace: Workspace) -> list[str]:
                     done += _recovered(workspace, root, name)
                 except OSError as problem:
                     done.append(f"a change of several files {UNDONE}: {problem.strerror}")
-    for said in done:
-        logger.warning("%s", said)
+    for message in done:
+        logger.warning("%s", message)
     return done
 
 
@@ -209,13 +209,13 @@ def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
         if not _is_there(root, name) or _noted(root, name) != entries:
             return []
         stands = [_stand(spot, entry) for spot, entry in opened]
-        said = _resolved(stands, committed=name == COMMITTED)
+        message = _resolved(stands, committed=name == COMMITTED)
         for stand in stands:
             remove(stand.spot.folder, stand.entry.staged)
             remove(stand.spot.folder, stand.entry.kept)
         remove(root, name)
         sync(root)
-        return [said]
+        return [message]
 
 
 def _resolved(stands: list[Stand], *, committed: bool) -> str:

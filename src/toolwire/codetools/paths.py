@@ -217,31 +217,20 @@ class Workspace:
         """Whether a path leads to what is kept secret."""
         return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(folded, parts))
 
-    def open_file(self, place: ProjectPath) -> int:
-        """Open a regular file to read it; opening never waits."""
-        with saying(place.given):
-            fd = place.root.open(place.parts, READ)
-        return self.checked(fd, place)
-
     @contextlib.contextmanager
     def reading(self, place: ProjectPath) -> Iterator[int]:
-        """Open a regular file, to read it here."""
-        fd = self.open_file(place)
+        """Open a regular file, to read it here; opening never waits."""
+        with saying(place.given):
+            fd = place.root.open(place.parts, READ)
         try:
+            self.check_file(fd, place)
             yield fd
         finally:
             os.close(fd)
 
-    def checked(self, fd: int, place: ProjectPath) -> int:
-        """Give the descriptor of a regular file that may be read under each of its names; else close it."""
-        try:
-            self._check_file(os.fstat(fd), fd, place)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
-
-    def _check_file(self, status: os.stat_result, fd: int, place: ProjectPath) -> None:
+    def check_file(self, fd: int, place: ProjectPath) -> None:
+        """Refuse what is no regular file that may be read under each of its names."""
+        status = os.fstat(fd)
         kind = kind_of(status.st_mode) or ("no file" if _is_of_the_system(status) else None)
         if kind is not None:
             raise PathRefused("not_regular_file", place.given, f"it is {kind}, and only files are read")

@@ -143,8 +143,8 @@ def read_page(pieces: Iterable[str], address: str, sink: Sink) -> None:
     """Write what stands on a page."""
     reader = _Reader(sink, address)
     for piece in pieces:
-        for place in range(0, len(piece), FED_CHARACTERS):
-            reader.read(piece[place : place + FED_CHARACTERS])
+        for start in range(0, len(piece), FED_CHARACTERS):
+            reader.read(piece[start : start + FED_CHARACTERS])
     reader.end()
 
 

@@ -205,31 +205,31 @@ class OutputReader:
 
     def feed(self, data: bytes) -> None:
         """Read what came."""
-        data, place = self._rest + data, 0
+        data, at = self._rest + data, 0
         while True:
             ends_with = b"\0" if not self._is_in_file else b"\n" if self._wanted else b"\n\n"
-            end = data.find(ends_with, place)
+            end = data.find(ends_with, at)
             if end < 0:
                 break
             if not self._is_in_file:
-                self._path = os.fsdecode(data[place:end].removeprefix(b"./"))
+                self._path = os.fsdecode(data[at:end].removeprefix(b"./"))
                 self._is_in_file, self._wanted = True, self._gathering.wants(self._path)
-            elif self._wanted and end > place:
-                self._record(data, place)
+            elif self._wanted and end > at:
+                self._record(data, at)
             else:
                 self._is_in_file = False
-            place = end + len(ends_with)
+            at = end + len(ends_with)
         if self._is_in_file and not self._wanted:
-            place = max(place, len(data) - 1)
-        elif self._is_in_file and len(data) - place > CHUNK:  # a line without end: the rest of the file is left out
-            self._record(data, place)
-            place, self._wanted = len(data), False
-        self._rest = data[place:]
+            at = max(at, len(data) - 1)
+        elif self._is_in_file and len(data) - at > CHUNK:  # a line without end: the rest of the file is left out
+            self._record(data, at)
+            at, self._wanted = len(data), False
+        self._rest = data[at:]
 
-    def _record(self, data: bytes, place: int) -> None:
-        found = _RECORD.match(data, place)
-        if found is None:  # a file that turned out to be binary
+    def _record(self, data: bytes, at: int) -> None:
+        record = _RECORD.match(data, at)
+        if record is None:  # a file that turned out to be binary
             self._gathering.drop(self._path)
             return
-        begin = data[found.end() : found.end() + START].partition(b"\n")[0].removesuffix(b"\r")
-        self._gathering.add(self._path, RipgrepHit(int(found[1]), int(found[3]), begin, hit=found[2] == b":"))
+        begin = data[record.end() : record.end() + START].partition(b"\n")[0].removesuffix(b"\r")
+        self._gathering.add(self._path, RipgrepHit(int(record[1]), int(record[3]), begin, hit=record[2] == b":"))

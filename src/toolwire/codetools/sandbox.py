@@ -87,10 +87,10 @@ def bubblewrap() -> str:
 def features(path: str, changed: int) -> frozenset[str]:
     """List the options that this bubblewrap has; it is asked again when the file was changed."""
     del changed
-    said = subprocess.run(  # noqa: S603 - it has an absolute path
+    listed = subprocess.run(  # noqa: S603 - it has an absolute path
         [path, "--help"], capture_output=True, text=True, timeout=20, check=False, env={}
     )
-    return frozenset(word for word in said.stdout.split() if word.startswith("--"))
+    return frozenset(word for word in listed.stdout.split() if word.startswith("--"))
 
 
 @functools.lru_cache(8)
@@ -115,10 +115,10 @@ def in_force(options: dict[str, Any]) -> str:
     return level
 
 
-def refusal(said: str) -> ToolError:
+def refusal(message: str) -> ToolError:
     """Say why a command could not be started in the sandbox."""
-    advice = next((f" ({words})" for sign, words in ADVICE if sign in said), "")
-    reason = said.splitlines()[0].removeprefix("bwrap: ") if said else "it said nothing"
+    advice = next((f" ({words})" for sign, words in ADVICE if sign in message), "")
+    reason = message.splitlines()[0].removeprefix("bwrap: ") if message else "it said nothing"
     return ToolError(
         f"no command is run, because its sandbox cannot be made: {reason}{advice}. "
         f"`toolwire doctor` tells more. Mend it, {CHOOSE}"
@@ -202,11 +202,11 @@ def _own(*, sized: bool) -> Iterator[str]:
     yield from ("--symlink", "/tmp", "/var/tmp", "--dir", "/run", "--remount-ro", "/dev")  # noqa: S108 - its own
 
 
-def _readable(given: Any) -> Iterator[str]:
+def _readable(paths: Any) -> Iterator[str]:
     """Give the folders that were made readable by option."""
-    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
+    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
         raise ToolError("the option `readable` must be a list of absolute paths")
-    for path in map(os.fspath, given):
+    for path in map(os.fspath, paths):
         if not os.path.isabs(path) or os.path.normpath(path).strip("/") == "" or not os.path.exists(path):
             raise ToolError("the option `readable` must be a list of absolute paths of what is there")
         yield from ("--ro-bind", path, path)
@@ -249,7 +249,7 @@ def _is_same(path: str, fd: int) -> bool:
         return False
 
 
-def _variables(given: Any, home: str, user: str) -> dict[str, str]:
+def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
     """Give the variables of a command."""
     own = {
         "PATH": PATH,
@@ -261,18 +261,18 @@ def _variables(given: Any, home: str, user: str) -> dict[str, str]:
         "TERM": "dumb",
         "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox it is private; without one it is what it is
     }
-    return own | _checked_variables({} if given is None else given) | {MARK: new_mark()}
+    return own | _checked_variables({} if wanted is None else wanted) | {MARK: new_mark()}
 
 
-def _checked_variables(given: Any) -> dict[str, str]:
-    if not isinstance(given, Mapping):
+def _checked_variables(wanted: Any) -> dict[str, str]:
+    if not isinstance(wanted, Mapping):
         raise ToolError("the option `environment` must map names of variables to text")
-    for name, value in given.items():
+    for name, value in wanted.items():
         if not (isinstance(name, str) and isinstance(value, str)) or not name or "=" in name:
             raise ToolError("the option `environment` must map names of variables to text")
         if "\0" in name + value:
             raise ToolError("the option `environment` holds a NUL")
-    return dict(given)
+    return dict(wanted)
 
 
 def _who() -> tuple[str, str]:
