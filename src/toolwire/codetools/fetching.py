@@ -24,6 +24,7 @@ from typing import Any
 import httpcore2
 from httpx2 import create_ssl_context
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.codetools.addresses import AddressRefused, FetchRules, FetchTarget, number_of, target_of, why_refused
 from toolwire.codetools.definitions import REDIRECTS
@@ -117,8 +118,8 @@ class Fetched(Struct, frozen=True):
     target: FetchTarget
     headers: Headers
     body: bytes | bytearray | None
-    cut: bool
-    dropped: tuple[str, ...]
+    cut: bool = False
+    dropped: tuple[str, ...] = ()
 
 
 async def fetch(
@@ -140,7 +141,7 @@ async def fetch(
         try:
             stream = await _connected(target, addresses, network)
             try:
-                status, answered, body = await _asked(target, headers, stream, limit, wanted)
+                answer = await _asked(target, headers, stream, limit, wanted)
             finally:
                 await stream.aclose()
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
@@ -149,10 +150,9 @@ async def fetch(
             raise ToolError(f"{target.host} does not answer in proper HTTP: {_reason(problem)}") from None
         except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as problem:
             raise ToolError(f"the connection to {target.host} broke off: {_reason(problem)}") from None
-        if status not in REDIRECTING:
-            data, cut = (None, False) if body is None else (body.data, body.cut)
-            return Fetched(status, target, answered, data, cut, dropped)
-        before, target = target, _next(target, answered.get("location"), rules)
+        if answer.status not in REDIRECTING:
+            return replace(answer, dropped=dropped)
+        before, target = target, _next(target, answer.headers.get("location"), rules)
         if str(target.url) in visited:
             raise ToolError(f"the redirects of {shown(url)} go around in a circle")
         if len(visited) > REDIRECTS:
@@ -217,7 +217,7 @@ async def _connected(target: FetchTarget, addresses: list[str], network: Network
 
 async def _asked(
     target: FetchTarget, headers: Headers, stream: "_Metered", limit: int, wanted: Callable[[Headers], bool]
-) -> "tuple[int, Headers, Unpacking | None]":
+) -> Fetched:
     """Send a request on a connection of its own, and read the answer."""
     url = httpcore2.URL(
         scheme=target.url.raw_scheme, host=target.url.raw_host, port=target.url.port, target=target.url.raw_path
@@ -229,7 +229,7 @@ async def _asked(
         if response.status < 200:
             raise ToolError(f"{target.host} wants to change the protocol, which is not done")
         if response.status in REDIRECTING or not wanted(answered):
-            return response.status, answered, None
+            return Fetched(response.status, target, answered, None)
         stream.left += WIRE_FACTOR * limit + HEAD_BYTES
         body = Unpacking(answered.get("content-encoding", ""), limit)
         async with aclosing(response.aiter_stream()) as pieces:
@@ -238,7 +238,7 @@ async def _asked(
                 if body.cut:
                     break
         body.finish()
-    return response.status, answered, body
+    return Fetched(response.status, target, answered, body.data, body.cut)
 
 
 def _read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
