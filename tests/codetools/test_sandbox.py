@@ -12,9 +12,9 @@ import pytest
 
 from tests.codetools.commands import names_in, run, said, tools_at
 from toolwire.codetools import CodeTools, sandbox
-from toolwire.codetools.masks import PLACEHOLDER, Mask, masks_of, placeholders
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import FILE_SIZE, MEMORY
+from toolwire.codetools.sandbox import PLACEHOLDER, Mask, masks_of, placeholders
 
 pytestmark = [
     pytest.mark.slow,
@@ -171,7 +171,7 @@ def test_what_lies_too_deep_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ["a/b/c/.env"],
         True,
     )
-    monkeypatch.setattr("toolwire.codetools.masks.ENTRIES", 2)
+    monkeypatch.setattr("toolwire.codetools.sandbox.ENTRIES", 2)
     assert masks_of(Workspace(tmp_path))[1] is False
 
 

@@ -21,9 +21,9 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools import sandbox
-from toolwire.codetools.masks import DEEP, ENTRIES, masks_of, real_path
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import FILE_SIZE, MEMORY, MOST_PROCESSES, MOST_TASKS, NotStarted, pipe_of, run
+from toolwire.codetools.sandbox import DEEP, ENTRIES, masks_of, real_path
 from toolwire.errors import ToolError
 
 SECONDS = 20.0

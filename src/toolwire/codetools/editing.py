@@ -38,8 +38,7 @@ from toolwire.codetools.files import (
 )
 from toolwire.codetools.journal import Change, commit, recover
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.matching import CRLF, LF, Unmatched, edit, ends_in_crlf
-from toolwire.codetools.nearest import hint
+from toolwire.codetools.matching import CRLF, LF, Unmatched, edit, ends_in_crlf, hint
 from toolwire.codetools.paths import FileSpot, PathRefused, ProjectPath, Workspace, saying
 from toolwire.codetools.replacing import replace, sweep
 from toolwire.codetools.spelling import shown
