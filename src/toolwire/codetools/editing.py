@@ -158,12 +158,13 @@ def _other_names(found: Standing) -> list[str]:
 
 def edit_file(desk: Desk, *, path: str, oldText: str, newText: str) -> str:  # noqa: N803 - the names of the schema
     """Replace one piece of text."""
-    return _edit(desk, [EditRequest(0, path, oldText, newText)])
+    return _edit_one(desk, [EditRequest(0, path, oldText, newText)])
 
 
 def multi_edit(desk: Desk, *, edits: list[dict[str, Any]], path: str | None = None) -> str:
     """Make several edits, in one file or in several."""
-    return _edit(desk, wanted_of(edits, path))
+    wanted = wanted_of(edits, path)
+    return _edit_one(desk, wanted) if len({one.path for one in wanted}) == 1 else _edit_several(desk, wanted)
 
 
 def wanted_of(edits: list[dict[str, Any]], path: str | None = None) -> list[EditRequest]:
@@ -219,18 +220,25 @@ def _told(found: Standing, lines: list[int]) -> str:
     return f"Made {len(lines)} edits in {shown(found.spot.given)}, at lines {where}."
 
 
-def _edit(desk: Desk, wanted: list[EditRequest]) -> str:
-    """Edit one file, or several by way of the journal; what is said of each is in the order of their first edits."""
-    workspace, folders = desk.workspace, []
-    is_one = len({one.path for one in wanted}) == 1
-    if not is_one:
-        recover(workspace)
+def _edit_one(desk: Desk, edits: list[EditRequest]) -> str:
+    place = file_place(desk.workspace, edits[0].path, writes=True)
+    with _changing(desk, place) as (spot, found):
+        if found is None:
+            raise missing(desk.workspace, place)
+        data, lines = edited(desk, found, edits)
+        check_writable(found)
+        _put(desk, spot, data, found)
+    return "\n".join([_told(found, lines), *_other_names(found)])
+
+
+def _edit_several(desk: Desk, wanted: list[EditRequest]) -> str:
+    """Edit several files, by way of the journal; what is said of each is in the order of their first edits."""
+    workspace = desk.workspace
+    recover(workspace)
     with saying(wanted[0].path), contextlib.ExitStack() as held:
-        if not is_one:
-            folders.append(held.enter_context(workspace.open_folder(workspace.place("."))))
+        root = held.enter_context(workspace.open_folder(workspace.place(".")))
         files = _edited_files(workspace, wanted, held)
-        folders += [file.spot.folder for file in files]
-        alone = held.enter_context(locked(folders, wanted[0].path))
+        alone = held.enter_context(locked([root, *(file.spot.folder for file in files)], wanted[0].path))
         for file in files:
             sweep(file.spot.folder, alone=alone)
         changes, told = [], []
@@ -239,12 +247,9 @@ def _edit(desk: Desk, wanted: list[EditRequest]) -> str:
             check_writable(found)
             changes.append(Change(found, data))
             told += [_told(found, lines), *_other_names(found)]
-        if is_one:
-            _put(desk, changes[0].spot, changes[0].data, changes[0].found)
-        else:
-            commit(workspace, folders[0], changes)
-            for change in changes:
-                _note(desk, change)
+        commit(workspace, root, changes)
+        for change in changes:
+            _note(desk, change)
     return "\n".join(told)
 
 
@@ -273,7 +278,7 @@ def _opened(workspace: Workspace, files: list[_EditedFile], held: contextlib.Exi
         if other is not found:
             reason = f"it is the same file as {shown(other.spot.given)}: use one of the two paths"
             raise PathRefused("same_file", file.spot.given, reason)
-        if len(files) > 1 and sum(one.status.st_size for one in opened.values()) > MAX_TOTAL:
+        if sum(one.status.st_size for one in opened.values()) > MAX_TOTAL:
             raise ToolError(f"edits: files of more than {sized(MAX_TOTAL)} together are not changed in a call")
     return list(opened.values())
 
