@@ -195,11 +195,11 @@ class _Reader(HTMLParser):
         self.skipping += tag in SKIPPED
         if self.skipping:
             return
-        attributes = {name: value or "" for name, value in attrs}
+        attributes = dict(attrs)
         self._break(self._breaks_around(tag), HEADINGS.get(tag, ""))
         match tag:
             case "code" | "kbd" | "samp":
-                self._begin_code(attributes.get("class", ""))
+                self._begin_code(attributes.get("class") or "")
             case "ul" | "ol":
                 self.lists.append(1 if tag == "ol" else None)
                 del self.lists[:-DEEPEST_LIST]
@@ -214,7 +214,7 @@ class _Reader(HTMLParser):
                 self._mark("---")
                 self._break(1)
             case "img" if attributes.get("alt"):
-                self._mark(f"![{SPACE.sub(' ', attributes['alt'])}]")
+                self._mark(f"![{SPACE.sub(' ', attributes['alt'] or '')}]")
             case "a":
                 self._end_link()
                 self._begin_link(attributes)
@@ -274,8 +274,8 @@ class _Reader(HTMLParser):
             self.sink("```" if self.at_line else "\n```")
         self.before = "" if not self.exact else self.before
 
-    def _begin_link(self, attributes: dict[str, str]) -> None:
-        self.link = _absolute(self.address, attributes.get("href", ""))
+    def _begin_link(self, attributes: dict[str, str | None]) -> None:
+        self.link = _absolute(self.address, attributes.get("href") or "")
         self.label = SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
         self.opening = bool(self.link)
 
