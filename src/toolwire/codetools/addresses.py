@@ -43,8 +43,8 @@ METADATA_ADDRESSES = frozenset(
         "fd00:ec2::254 fd00:ec2::23 fd20:ce::254 fd00:42::42".split(),
     )
 )
-# The special-purpose address registries of IANA, read in 2026: iana.org/assignments/iana-ipv4-special-registry
-# and iana.org/assignments/iana-ipv6-special-registry.
+# The special-purpose registries of IANA: www.iana.org/assignments/iana-ipv4-special-registry and
+# www.iana.org/assignments/iana-ipv6-special-registry.
 BLOCKS = [
     (ip_network(block), kind)
     for kind, blocks in {
