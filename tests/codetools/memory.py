@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.desk import Desk
-from toolwire.codetools.editing import edit_file
+from toolwire.codetools.editing import append_to_file, edit_file, write_file
+from toolwire.codetools.files import Desk
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.reading import read_file
-from toolwire.codetools.writing import append_to_file, write_file
 from toolwire.errors import ToolError
 
 

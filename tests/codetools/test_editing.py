@@ -12,7 +12,7 @@ import pytest
 from tests.codetools.folders import Project
 from toolwire.codetools import editing, files, locks, replacing
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.paths import PathRefused
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.codetools.nearest import hint
+from toolwire.codetools.matching import hint
 
 FILE = """\
 import os

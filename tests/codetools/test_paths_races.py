@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.codetools.folders import KEPT, Project, other_process, said_by, sized
-from toolwire.codetools import editing, paths, reading, writing
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools import editing, paths, reading
+from toolwire.codetools.paths import PathRefused
 
 pytestmark = [
     pytest.mark.slow,
@@ -58,13 +58,13 @@ def read(project: Project, path: str, _: int) -> None:
 def write(project: Project, path: str, number: int) -> None:
     folder = path.rpartition("/")[0]
     where = f"{folder}/new{number % 50}" if folder and number % 2 else path
-    writing.write_file(project.tools.desk, path=where, content=FILLING)
+    editing.write_file(project.tools.desk, path=where, content=FILLING)
 
 
 def make(project: Project, path: str, number: int) -> None:
     folder = path.rpartition("/")[0]
     where = f"{folder}/sub{number}/x" if folder else path
-    writing.write_file(project.tools.desk, path=where, content=FILLING)
+    editing.write_file(project.tools.desk, path=where, content=FILLING)
     if folder:
         for place in (project.root / "d", project.root / "way"):
             with contextlib.suppress(OSError):
@@ -74,20 +74,20 @@ def make(project: Project, path: str, number: int) -> None:
 
 def append(project: Project, path: str, number: int) -> None:
     if number % 20 == 0:
-        writing.write_file(project.tools.desk, path=path, content=FILLING)
-    writing.append_to_file(project.tools.desk, path=path, content="x")
+        editing.write_file(project.tools.desk, path=path, content=FILLING)
+    editing.append_to_file(project.tools.desk, path=path, content="x")
 
 
 def edit(project: Project, path: str, number: int) -> None:
     del number
-    writing.write_file(project.tools.desk, path=path, content="inside")
+    editing.write_file(project.tools.desk, path=path, content="inside")
     editing.edit_file(project.tools.desk, path=path, oldText="inside", newText=FILLING)
 
 
 def edits(project: Project, path: str, number: int) -> None:
     del number
     for name in ("other.txt", path):
-        writing.write_file(project.tools.desk, path=name, content="inside")
+        editing.write_file(project.tools.desk, path=name, content="inside")
     pair = [{"path": name, "oldText": "inside", "newText": FILLING} for name in ("other.txt", path)]
     editing.multi_edit(project.tools.desk, edits=pair)
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.codetools.commands import names_in, run, said, tools_at
 from toolwire.codetools import CodeTools, sandbox
-from toolwire.codetools.bounds import FILE_SIZE, MEMORY
-from toolwire.codetools.masks import PLACEHOLDER, Mask, masks_of, placeholders
 from toolwire.codetools.paths import Workspace
+from toolwire.codetools.processes import FILE_SIZE, MEMORY
+from toolwire.codetools.sandbox import PLACEHOLDER, Mask, masks_of, placeholders
 
 pytestmark = [
     pytest.mark.slow,
@@ -171,7 +171,7 @@ def test_what_lies_too_deep_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ["a/b/c/.env"],
         True,
     )
-    monkeypatch.setattr("toolwire.codetools.masks.ENTRIES", 2)
+    monkeypatch.setattr("toolwire.codetools.sandbox.ENTRIES", 2)
     assert masks_of(Workspace(tmp_path))[1] is False
 
 
@@ -292,14 +292,14 @@ def test_bounds(project: Path, command: str, sign: str, monkeypatch: pytest.Monk
 
 
 def test_too_many_processes_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # C15
-    monkeypatch.setattr("toolwire.codetools.bounds.MOST_PROCESSES", 20)
+    monkeypatch.setattr("toolwire.codetools.processes.MOST_PROCESSES", 20)
     result = run(tools_at(project), "for n in {1..40}; do sleep 100 & done; wait")
     assert "too many processes" in str(result.content)
 
 
 def test_too_much_memory_is_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # C15
-    monkeypatch.setattr("toolwire.codetools.bounds.MEMORY", 30 << 20)
-    monkeypatch.setattr("toolwire.codetools.bounds.LIMITS", {})
+    monkeypatch.setattr("toolwire.codetools.processes.MEMORY", 30 << 20)
+    monkeypatch.setattr("toolwire.codetools.processes.LIMITS", {})
     result = run(tools_at(project), 'x=$(head -c 60M /dev/zero | tr "\\0" x); sleep 100')
     assert "too much memory" in str(result.content)
 

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.codetools.web_lab import PUBLIC, Answer, Mapped, answer, get, packed, serving, zipped
-from toolwire.codetools.charsets import CODECS, codec_of, decoded, is_text, is_whole
-from toolwire.codetools.fetching import Fetched
-from toolwire.codetools.unpacking import Unpacking
+from toolwire.codetools.fetching import Fetched, Unpacking
+from toolwire.codetools.readable import CODECS, codec_of, decoded, is_text, is_whole
 from toolwire.errors import ToolError
 
 MIB = 1024 * 1024

@@ -12,8 +12,7 @@ import pytest
 
 from tests.codetools.web_lab import PUBLIC, Mapped, Server, serving
 from toolwire.codetools.addresses import FetchRules
-from toolwire.codetools.fetching import fetch
-from toolwire.codetools.outbound import headers_of
+from toolwire.codetools.fetching import fetch, headers_of
 
 FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 OPEN_FILES = Path("/proc/self/fd")

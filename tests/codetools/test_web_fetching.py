@@ -11,10 +11,9 @@ import pytest
 from httpcore2 import AnyIOBackend, ConnectError
 
 from tests.codetools.web_lab import OTHER, PUBLIC, PUBLIC_6, Mapped, answer, get, redirect, serving
-from toolwire.codetools import dialling
+from toolwire.codetools import fetching
 from toolwire.codetools.addresses import FetchRules
-from toolwire.codetools.dialling import Network
-from toolwire.codetools.outbound import headers_of
+from toolwire.codetools.fetching import Network, headers_of
 from toolwire.errors import ToolError
 
 
@@ -342,6 +341,6 @@ def test_e19_addresses_that_do_not_answer_are_tried_four_at_most(monkeypatch: py
     assert len(network.dialled) == 4
     with serving() as server:
         free = server.port
-    monkeypatch.setattr(dialling, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(fetching, "CONNECT_SECONDS", 1)
     told = refused(f"http://127.0.0.1:{free}/", None, "cannot connect", rules=FetchRules(allow_private=True))
     assert "refused" in told

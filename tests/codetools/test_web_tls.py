@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.codetools.web_lab import OTHER, PUBLIC, Mapped, Server, answer, get, redirect, serving
-from toolwire.codetools import dialling
-from toolwire.codetools.dialling import Network
+from toolwire.codetools import fetching
+from toolwire.codetools.fetching import Network
 from toolwire.errors import ToolError
 
 x509 = pytest.importorskip("cryptography.x509", reason="certificates are made with cryptography, which is not there")
@@ -118,14 +118,14 @@ def test_e14_e11_only_the_systems_certificates_are_trusted_whatever_the_environm
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
     monkeypatch.setenv("SSL_CERT_DIR", str(authority.path.parent))
-    dialling.system_trust.cache_clear()
+    fetching.system_trust.cache_clear()
     with serving(answer(b"x"), tls=authority.server("good.example")) as server:
         with pytest.raises(ToolError, match=r"cannot connect to good\.example, port 443: .*certificate"):
             get("https://good.example/", Mapped({PUBLIC: server}, {"good.example": [PUBLIC]}))
         # Control: a context of the standard library believes the environment.
         trusting = Mapped({PUBLIC: server}, {"good.example": [PUBLIC]}, trust=ssl.create_default_context())
         assert get("https://good.example/", trusting).body == b"x"
-    dialling.system_trust.cache_clear()
+    fetching.system_trust.cache_clear()
 
 
 def test_e14_a_server_that_speaks_no_tls_is_an_error(authority: Authority) -> None:

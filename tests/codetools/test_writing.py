@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.codetools.folders import Project, as_nobody
-from toolwire.codetools import replacing, writing
+from toolwire.codetools import editing, replacing
 from toolwire.codetools.definitions import FILE_BYTES, WRITE_BYTES
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.paths import PathRefused
 
 ROOT = os.geteuid() == 0
 
@@ -64,7 +64,7 @@ def test_half_of_a_surrogate_pair_is_refused(project: Project, tool: str) -> Non
     project.file("f", "old")
     assert "surrogate pair" in project.refused(tool, path="f", content="abc\ud800")
     with pytest.raises(PathRefused, match="surrogate pair at character 3"):
-        getattr(writing, tool)(project.tools.desk, path="f", content="abc\ud800")
+        getattr(editing, tool)(project.tools.desk, path="f", content="abc\ud800")
     assert project.read("f") == b"old"
     project.refused(tool, path="new/f", content="\udfff")
     assert project.names(".") == ["f"]

@@ -12,9 +12,7 @@ from typing import Any
 from httpcore2 import AnyIOBackend, AsyncNetworkStream
 
 from toolwire.codetools.addresses import FetchRules
-from toolwire.codetools.dialling import Network
-from toolwire.codetools.fetching import Fetched, fetch
-from toolwire.codetools.outbound import headers_of
+from toolwire.codetools.fetching import Fetched, Network, fetch, headers_of
 
 PUBLIC = "93.184.216.34"
 OTHER = "151.101.1.69"

@@ -11,16 +11,15 @@ Rules of this file:
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Any
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from socket import inet_aton, inet_ntoa
+from typing import Any
 
+from httpx2 import URL, InvalidURL
 from msgspec import Struct
 
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
-
-if TYPE_CHECKING:
-    from httpx2 import URL
 
 MAX_URL = 8000
 MAX_HOST = 253
@@ -44,39 +43,24 @@ METADATA_ADDRESSES = frozenset(
         "fd00:ec2::254 fd00:ec2::23 fd20:ce::254 fd00:42::42".split(),
     )
 )
-# The special-purpose registries of IANA.
-BLOCKS_4 = [
-    (IPv4Network(block), kind)
-    for block, kind in (
-        ("0.0.0.0/8", "this very machine"),
-        ("10.0.0.0/8", PRIVATE),
-        ("100.64.0.0/10", PRIVATE),
-        ("127.0.0.0/8", LOOPBACK),
-        ("169.254.0.0/16", "a link-local address"),
-        ("172.16.0.0/12", PRIVATE),
-        ("192.0.0.0/24", "a reserved address"),
-        ("192.0.2.0/24", "an address for documentation"),
-        ("192.88.99.0/24", "a 6to4 relay"),
-        ("192.168.0.0/16", PRIVATE),
-        ("198.18.0.0/15", "an address for benchmarks"),
-        ("198.51.100.0/24", "an address for documentation"),
-        ("203.0.113.0/24", "an address for documentation"),
-        ("224.0.0.0/4", "a multicast address"),
-        ("240.0.0.0/4", "a reserved address"),
-    )
-]
-BLOCKS_6 = [
-    (IPv6Network(block), kind)
-    for block, kind in (
-        ("::1/128", LOOPBACK),
-        ("::/128", "no address"),
-        ("fc00::/7", PRIVATE),
-        ("fe80::/10", "a link-local address"),
-        ("fec0::/10", "a site-local address"),
-        ("ff00::/8", "a multicast address"),
-        ("2001:db8::/32", "an address for documentation"),
-        ("3fff::/20", "an address for documentation"),
-    )
+# The special-purpose registries of IANA: www.iana.org/assignments/iana-ipv4-special-registry and
+# www.iana.org/assignments/iana-ipv6-special-registry.
+BLOCKS = [
+    (ip_network(block), kind)
+    for kind, blocks in {
+        LOOPBACK: "127.0.0.0/8 ::1/128",
+        PRIVATE: "10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.168.0.0/16 fc00::/7",
+        "this very machine": "0.0.0.0/8",
+        "no address": "::/128",
+        "a link-local address": "169.254.0.0/16 fe80::/10",
+        "a site-local address": "fec0::/10",
+        "a multicast address": "224.0.0.0/4 ff00::/8",
+        "a reserved address": "192.0.0.0/24 240.0.0.0/4",
+        "a 6to4 relay": "192.88.99.0/24",
+        "an address for benchmarks": "198.18.0.0/15",
+        "an address for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+    }.items()
+    for block in blocks.split()
 ]
 # Forms of IPv6 that carry an IPv4 address: the block, its name, and how far from the right the latter stands.
 CARRIERS = [
@@ -111,40 +95,33 @@ class FetchRules(Struct, frozen=True):
             raise InvalidField("allow_private", "must be True or False", path="CodeTools")
         if allow_hosts is None:
             return FetchRules(allow_private)
-        given = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
-        if not isinstance(given, Iterable):
+        hosts = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
+        if not isinstance(hosts, Iterable):
             raise InvalidField("allow_hosts", "must be a list of hosts", path="CodeTools")
-        return FetchRules(allow_private, tuple(map(_pattern, given)))
+        return FetchRules(allow_private, tuple(map(_pattern, hosts)))
 
 
-def _pattern(given: Any) -> str:
-    if isinstance(given, str):
-        star, name = ("*.", given[2:]) if given.startswith("*.") else ("", given)
-        host = _encoded(name)
-        if host and (_is_name(host) or (not star and _address(host) is not None)):
+def _pattern(wanted: Any) -> str:
+    """Spell an allowed host as the client connects to it."""
+    if isinstance(wanted, str):
+        star, name = ("*.", wanted[2:]) if wanted.startswith("*.") else ("", wanted)
+        try:
+            host = URL(scheme="http", host=name.removesuffix(".") or "*").raw_host.decode().removesuffix(".")
+        except (InvalidURL, ValueError):
+            host = ""
+        if _is_name(host) or (not star and _address(host) is not None):
             return star + host
     raise InvalidField(
         "allow_hosts",
-        f"has {given!r}: a host is wanted, such as docs.python.org, or *.python.org for all below it",
+        f"has {wanted!r}: a host is wanted, such as docs.python.org, or *.python.org for all below it",
         path="CodeTools",
     )
-
-
-def _encoded(name: str) -> str:
-    """Spell a host as the client connects to it."""
-    from httpx2 import URL, InvalidURL  # noqa: PLC0415 - the client is loaded when something is fetched
-
-    try:
-        host = URL(scheme="http", host=name.removesuffix(".") or "*").raw_host.decode()
-    except (InvalidURL, ValueError):
-        return ""
-    return host.removesuffix(".")
 
 
 class FetchTarget(Struct, frozen=True):
     """A URL that may be fetched, as far as it can be seen before its name is looked up."""
 
-    url: Any
+    url: URL
     host: str
     port: int
 
@@ -154,50 +131,38 @@ class FetchTarget(Struct, frozen=True):
         return self.url.scheme, self.host, self.port
 
 
-def target_of(given: str, rules: FetchRules, base: "URL | None" = None) -> FetchTarget:
-    """Read a URL, relative to another one if that is given, and refuse what is never fetched."""
-    from httpx2 import URL, InvalidURL  # noqa: PLC0415 - the client is loaded when something is fetched
-
-    if len(given) > MAX_URL:
-        raise AddressRefused(f"the address has {len(given)} characters; {MAX_URL} are the most")
+def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTarget:
+    """Read a URL, relative to `base` if that is given, and refuse what is never fetched."""
+    if len(text) > MAX_URL:
+        raise AddressRefused(f"the address has {len(text)} characters; {MAX_URL} are the most")
     try:
-        url = (URL(given) if base is None else base.join(given)).copy_with(fragment=None)
+        url = (URL(text) if base is None else base.join(text)).copy_with(fragment=None)
         host = url.raw_host.decode().removesuffix(".")
         if host != url.raw_host.decode():
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
-        raise AddressRefused(f"{brief(given)} is no address that can be fetched: {brief(str(problem))}") from None
-    port = _check(url, host, given, rules)
-    return FetchTarget(url, host, port)
-
-
-def _check(url: "URL", host: str, given: str, rules: FetchRules) -> int:
+        raise AddressRefused(f"{brief(text)} is no address that can be fetched: {brief(str(problem))}") from None
     if url.scheme not in DEFAULT_PORTS:
-        raise AddressRefused(f"{brief(given)}: only http:// and https:// addresses are fetched")
+        raise AddressRefused(f"{brief(text)}: only http:// and https:// addresses are fetched")
     if not host:
-        raise AddressRefused(f"{brief(given)} names no host: give an address such as https://example.com/")
+        raise AddressRefused(f"{brief(text)} names no host: give an address such as https://example.com/")
     if url.userinfo:
         raise AddressRefused(
             f"the address of {host} has a user name in it, before the @: leave it out, and use headers"
         )
-    _check_host(host)
-    if rules.allow_hosts is not None and not is_allowed(host, rules.allow_hosts):
-        named = ", ".join(rules.allow_hosts) or "none"
-        raise AddressRefused(f"{host} is not among the hosts that may be fetched: {named}")
+    _check_host(host, rules)
     port = url.port if url.port is not None else DEFAULT_PORTS[url.scheme]
     if port not in PORTS and not (rules.allow_private and FIRST_PRIVATE_PORT <= port <= 0xFFFF):
         allowed = ", ".join(map(str, sorted(PORTS)))
         raise AddressRefused(f"port {port} of {host} is refused: the ports that may be used are {allowed}")
-    return port
+    return FetchTarget(url, host, port)
 
 
-def _check_host(host: str) -> None:
-    """Refuse what is neither a name nor an address in its one spelling."""
-    if ":" in host:
-        if "%" in host:
-            raise AddressRefused(f"{shown(host)} is an address of one network card: those are refused")
-        return
-    meant = number_of(host)
+def _check_host(host: str, rules: FetchRules) -> None:
+    """Refuse what is neither a name nor an address in its one spelling, and what the rules do not allow."""
+    meant = host if ":" in host else number_of(host)
+    if "%" in host and ":" in host:
+        raise AddressRefused(f"{shown(host)} is an address of one network card: those are refused")
     if meant is None and not _is_name(host):
         raise AddressRefused(f"{brief(host)} is no name of a host")
     if meant is not None and meant != host:
@@ -206,6 +171,9 @@ def _check_host(host: str) -> None:
         )
     if host in METADATA_HOSTS:
         raise AddressRefused(f"{host} is {METADATA}: it is never fetched")
+    if rules.allow_hosts is not None and not is_allowed(host, rules.allow_hosts):
+        named = ", ".join(rules.allow_hosts) or "none"
+        raise AddressRefused(f"{host} is not among the hosts that may be fetched: {named}")
 
 
 def _is_name(host: str) -> bool:
@@ -218,47 +186,31 @@ def number_of(host: str) -> str | None:
     parts = host.removesuffix(".").split(".")
     if not NUMBER.fullmatch(parts[-1]):
         return None
-    if len(parts) > 4 or not all(map(NUMBER.fullmatch, parts)) or any(len(part) > 40 for part in parts):
+    if not all(map(NUMBER.fullmatch, parts)):
         return ""
     try:
-        *first, last = map(_number, parts)
-    except ValueError:
+        return inet_ntoa(inet_aton(".".join("0" if part == "0x" else part for part in parts)))
+    except OSError:
         return ""
-    if any(number > 0xFF for number in first) or last >= 256 ** (5 - len(parts)):
-        return ""
-    return str(IPv4Address(sum(number << (24 - 8 * place) for place, number in enumerate(first)) + last))
-
-
-def _number(text: str) -> int:
-    if text.startswith("0x"):
-        return int(text[2:] or "0", 16)
-    return int(text, 8 if text.startswith("0") else 10)
 
 
 def is_allowed(host: str, patterns: Iterable[str]) -> bool:
     """Whether a host is among those that are named; `*.good.com` names all below good.com, not itself."""
-    labels = host.removesuffix(".").split(".")
+    host = host.removesuffix(".")
     for pattern in patterns:
-        wanted = pattern.split(".")
-        if wanted[0] == "*":
-            if len(labels) >= len(wanted) and labels[1 - len(wanted) :] == wanted[1:]:
+        if pattern.startswith("*."):
+            if host.endswith(pattern[1:]):
                 return True
-        elif labels == wanted or _address(host) == _address(pattern) is not None:
+        elif host == pattern or _address(host) == _address(pattern) is not None:
             return True
     return False
 
 
 def why_refused(address: str, *, allow_private: bool = False) -> str | None:
     """Say what an address is that may not be connected to; None if it may."""
-    found = _address(address)
-    if found is None or "%" in address:
-        return "no public address"
-    if found in METADATA_ADDRESSES:
-        return METADATA
-    kind = _kind_4(found) if isinstance(found, IPv4Address) else _kind_6(found, allow_private)
-    if kind is not None and allow_private and kind in OPENED:
-        return None
-    return kind
+    parsed = _address(address)
+    kind = "no public address" if parsed is None or "%" in address else _kind(parsed)
+    return None if allow_private and kind in OPENED else kind
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
@@ -268,26 +220,19 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _kind_4(address: IPv4Address) -> str | None:
-    for block, kind in BLOCKS_4:
-        if address in block:
-            return kind
-    return None if address.is_global else "no public address"
-
-
-def _kind_6(address: IPv6Address, allow_private: bool) -> str | None:
-    for block, kind in BLOCKS_6:
-        if address in block:
-            return kind
-    if address in NAT64:
-        return why_refused(str(IPv4Address(int(address) & WORD)), allow_private=allow_private)
-    carried = carried_by(address)
-    if carried is not None:
-        name, inner = carried
-        return f"an address of the form {name}, which carries {inner}"
-    if address not in UNICAST or address in PROTOCOLS or not address.is_global:
-        return "no public address"
-    return None
+def _kind(address: IPv4Address | IPv6Address) -> str | None:
+    """Say what an address is that is not public; None if it is public."""
+    if address in METADATA_ADDRESSES:
+        return METADATA
+    kind = next((kind for block, kind in BLOCKS if address in block), None)
+    if kind is None and isinstance(address, IPv6Address):
+        if address in NAT64:
+            return _kind(IPv4Address(int(address) & WORD))
+        if (carried := carried_by(address)) is not None:
+            return f"an address of the form {carried[0]}, which carries {carried[1]}"
+        if address not in UNICAST or address in PROTOCOLS:
+            return "no public address"
+    return kind or (None if address.is_global else "no public address")
 
 
 def carried_by(address: IPv6Address) -> tuple[str, IPv4Address] | None:

@@ -46,6 +46,10 @@ def _count(description: str, default: int | None = None, least: int = 1, most: i
     return made | ({} if most is None else {"maximum": most}) | ({} if default is None else {"default": default})
 
 
+def _seconds(description: str, most: int) -> Schema:
+    return {"type": "number", "description": description, "exclusiveMinimum": 0, "maximum": most}
+
+
 def _text(description: str, **more: Any) -> Schema:
     return {"type": "string", "description": description, **more}
 
@@ -55,12 +59,7 @@ def _flag(description: str, *, default: bool = False) -> Schema:
 
 
 def _tool(name: str, description: str, required: list[str], /, *, writes: bool = False, **properties: Schema) -> Tool:
-    parameters = {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return Tool(name, description, parameters, {"writes": True} if writes else {"parallel": True})
 
 
@@ -136,12 +135,7 @@ TOOLS = (
         ["command"],
         writes=True,
         command=_text("The command, for bash."),
-        timeout={
-            "type": "number",
-            "description": f"Seconds until it is stopped, at most {MAX_COMMAND_SECONDS}.",
-            "exclusiveMinimum": 0,
-            "maximum": MAX_COMMAND_SECONDS,
-        },
+        timeout=_seconds(f"Seconds until it is stopped, at most {MAX_COMMAND_SECONDS}.", MAX_COMMAND_SECONDS),
     ),
     _tool(
         "grep",
@@ -194,17 +188,8 @@ TOOLS = (
         "Addresses of private networks are refused.",
         ["url"],
         url=_text("The address, with http:// or https://."),
-        headers={
-            "type": "object",
-            "description": "Headers to send.",
-            "additionalProperties": {"type": "string"},
-        },
-        timeout={
-            "type": "number",
-            "description": f"Seconds for all of it, at most {MAX_HTTP_SECONDS}.",
-            "exclusiveMinimum": 0,
-            "maximum": MAX_HTTP_SECONDS,
-        },
+        headers={"type": "object", "description": "Headers to send.", "additionalProperties": {"type": "string"}},
+        timeout=_seconds(f"Seconds for all of it, at most {MAX_HTTP_SECONDS}.", MAX_HTTP_SECONDS),
         max_bytes=_count("The most bytes to read.", HTTP_BYTES, most=10 * HTTP_BYTES),
         raw=_flag("Whether HTML is given as it is, and not as readable text."),
         offset=_count("The character of the text to begin with; the first is 1."),

@@ -21,10 +21,9 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools import sandbox
-from toolwire.codetools.bounds import FILE_SIZE, MEMORY, MOST_PROCESSES, MOST_TASKS
-from toolwire.codetools.masks import DEEP, ENTRIES, masks_of, real_path
 from toolwire.codetools.paths import Workspace
-from toolwire.codetools.processes import NotStarted, pipe_of, run
+from toolwire.codetools.processes import FILE_SIZE, MEMORY, MOST_PROCESSES, MOST_TASKS, NotStarted, pipe_of, run
+from toolwire.codetools.sandbox import DEEP, ENTRIES, masks_of, real_path
 from toolwire.errors import ToolError
 
 SECONDS = 20.0
@@ -52,6 +51,11 @@ class _ProbeSite(Struct, frozen=True):
         return bytes(ended.stdout.head).decode("utf-8", "replace").strip()
 
 
+# Whether something holds, what that means if it does, and what if it does not.
+Outcome = tuple[bool, str, str]
+Probe = Callable[[_ProbeSite], Outcome]
+
+
 def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[Finding]:
     """Try what holds for the commands of this folder, with these options."""
     site = _ProbeSite(workspace, options or {})
@@ -67,57 +71,58 @@ def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[F
     return [Finding("sandbox", confined, words), *(_tried(one, site) for one in PROBES)]
 
 
-def _tried(one: Callable[[_ProbeSite], Finding], site: _ProbeSite) -> Finding:
+def _tried(probe: Probe, site: _ProbeSite) -> Finding:
+    name = probe.__name__.strip("_").replace("_", " ")
     try:
-        return one(site)
+        holds, words, otherwise = probe(site)
     except (ToolError, NotStarted, OSError, LookupError, ValueError, subprocess.SubprocessError) as problem:
-        return Finding(one.__name__.strip("_").replace("_", " "), False, f"it could not be tried: {problem}")
+        return Finding(name, False, f"it could not be tried: {problem}")
+    return Finding(name, holds, words if holds else otherwise)
 
 
-def _write_inside(site: _ProbeSite) -> Finding:
+def _write_inside(site: _ProbeSite) -> Outcome:
     name = f".toolwire-probe-{secrets.token_hex(4)}"
-    said = site.run(f"echo x > {name} && cat {name} && rm {name}")
-    return Finding("write inside", said == "x", "the project folder can be written" if said else "it cannot")
+    output = site.run(f"echo x > {name} && cat {name} && rm {name}")
+    return output == "x", "the project folder can be written", "the project folder cannot be written"
 
 
-def _write_outside(site: _ProbeSite) -> Finding:
+def _write_outside(site: _ProbeSite) -> Outcome:
     """Write beside the project and into the folder of everyone; elsewhere it is only asked."""
     name = f".toolwire-probe-{secrets.token_hex(4)}"
     folders = (os.path.dirname(real_path(site.workspace.cwd)), tempfile.gettempdir())
     paths = [os.path.join(folder, name) for folder in dict.fromkeys(folders)]
-    said = site.run(
+    output = site.run(
         "".join(f"echo x > {shlex.quote(path)}\n" for path in paths)
         + "".join(f"[ -w {folder} ] && echo {folder}\n" for folder in ("/", "/usr", "/etc", "/dev", "/proc/sys"))
     )
     found = [path for path in paths if os.path.lexists(path)]
     for path in found:
         os.unlink(path)
-    written = [*map(os.path.dirname, found), *said.split()]
-    words = f"can be written: {', '.join(written)}" if written else "nothing outside of the project folder can be"
-    return Finding("write outside", not written, words)
+    written = [*map(os.path.dirname, found), *output.split()]
+    return not written, "nothing outside of the project folder can be", f"can be written: {', '.join(written)}"
 
 
-def _protected(site: _ProbeSite) -> Finding:
+def _protected(site: _ProbeSite) -> Outcome:
     """Make, or change, what is protected."""
     names = [name for name in site.workspace.protected_names if "*" not in name]
     quoted = [shlex.quote(name) for name in names]
-    said = site.run("".join(f"[ -e {name} ] && [ -w {name} ] && echo {name}\n" for name in quoted))
+    output = site.run("".join(f"[ -e {name} ] && [ -w {name} ] && echo {name}\n" for name in quoted))
     masks, whole = masks_of(site.workspace)
-    words = f"{', '.join(names) or 'nothing'} cannot be written" if not said else f"written: {said.split()}"
+    words = f"{', '.join(names) or 'nothing'} cannot be written" if not output else f"written: {output.split()}"
     secret = sum(mask.secret for mask in masks)
     rest = "" if whole else f"; but there are more than {ENTRIES} entries, and not all were looked at"
-    return Finding("protected", not said and whole, f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}")
+    words = f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}"
+    return not output and whole, words, words
 
 
-def _settings(site: _ProbeSite) -> Finding:
+def _settings(site: _ProbeSite) -> Outcome:
     """Open what sets up the whole machine; nothing is written."""
     names = ("sys/kernel/core_pattern", "sys/vm/overcommit_memory", "sysrq-trigger")
-    said = site.run("".join(f"(: >> /proc/{name}) 2>/dev/null && echo {name}\n" for name in names))
-    words = "those of the machine cannot be written" if not said else f"can be written: {', '.join(said.split())}"
-    return Finding("settings", not said, words)
+    output = site.run("".join(f"(: >> /proc/{name}) 2>/dev/null && echo {name}\n" for name in names))
+    return not output, "those of the machine cannot be written", f"can be written: {', '.join(output.split())}"
 
 
-def _network(site: _ProbeSite) -> Finding:
+def _network(site: _ProbeSite) -> Outcome:
     """Reach a port of this very machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
@@ -130,26 +135,23 @@ def _network(site: _ProbeSite) -> Finding:
             reached = False
     others = site.run("while read -r name rest; do case $name in *:) echo $name;; esac; done < /proc/net/dev").split()
     shut = not reached and set(others) <= {"lo:"}
-    asked = site.options.get("network") is True
-    words = "none can be reached" if shut else "it can be reached" + (", as the option `network` says" if asked else "")
-    return Finding("network", shut, words)
+    asked = ", as the option `network` says" if site.options.get("network") is True else ""
+    return shut, "none can be reached", f"it can be reached{asked}"
 
 
-def _processes(site: _ProbeSite) -> Finding:
-    said = site.run("set -- /proc/[0-9]*; echo $#").split()
-    count = int(said[0])
-    return Finding("processes", count <= 3, f"{count} are visible")
+def _processes(site: _ProbeSite) -> Outcome:
+    count = int(site.run("set -- /proc/[0-9]*; echo $#").split()[0])
+    return count <= 3, f"{count} are visible", f"{count} are visible"
 
 
-def _keys(site: _ProbeSite) -> Finding:
+def _keys(site: _ProbeSite) -> Outcome:
     """Look for a key that another process of the host has in its environment."""
     key = secrets.token_hex(16)
     with _bystander({NAME: key}):
-        said = site.run("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a ^" + NAME)
-    own = [name for name, value in os.environ.items() if _is_a_key(name) and len(value) > 7 and value in said]
-    found = key in said or bool(own)
+        output = site.run("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a ^" + NAME)
+    own = [name for name, value in os.environ.items() if _is_a_key(name) and len(value) > 7 and value in output]
     words = "none can be read from the environment of this or of another process"
-    return Finding("keys", not found, words if not found else "the environment of other processes can be read")
+    return key not in output and not own, words, "the environment of other processes can be read"
 
 
 def _is_a_key(name: str) -> bool:
@@ -166,14 +168,14 @@ def _bystander(variables: dict[str, str]) -> Iterator[None]:
         pipe_of(process.stdin).close()
 
 
-def _survivors(site: _ProbeSite) -> Finding:
+def _survivors(site: _ProbeSite) -> Outcome:
     """Leave a process behind, in a session of its own."""
     mark = f"987654.{secrets.randbelow(10**9):09d}"
     site.run(f"(setsid sleep {mark} </dev/null >/dev/null 2>&1 &); sleep 0.05")
     left = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark.encode() in _line_of(pid)]
     for pid in left:
         os.kill(int(pid), 9)
-    return Finding("survivors", not left, "a command leaves none behind" if not left else f"{len(left)} were left")
+    return not left, "a command leaves none behind", f"{len(left)} were left"
 
 
 def _line_of(pid: str) -> bytes:
@@ -184,50 +186,49 @@ def _line_of(pid: str) -> bytes:
         return b""
 
 
-def _descriptors(site: _ProbeSite) -> Finding:
-    said = site.run("ls /proc/$$/fd; true").split()
-    own = [fd for fd in said if int(fd) not in (0, 1, 2)]
-    return Finding("descriptors", not own, "only stdin, stdout and stderr are open" if not own else f"open: {own}")
+def _descriptors(site: _ProbeSite) -> Outcome:
+    output = site.run("ls /proc/$$/fd; true").split()
+    own = [fd for fd in output if int(fd) not in (0, 1, 2)]
+    return not own, "only stdin, stdout and stderr are open", f"open: {own}"
 
 
-def _privileges(site: _ProbeSite) -> Finding:
-    said = dict(line.split(":", 1) for line in site.run("cat /proc/self/status").splitlines() if ":" in line)
-    none = int(said.get("CapEff", "1"), 16) == 0 and said.get("NoNewPrivs", "").strip() == "1"
-    return Finding("privileges", none, "none, and none can be gained" if none else "those of this user")
+def _privileges(site: _ProbeSite) -> Outcome:
+    output = dict(line.split(":", 1) for line in site.run("cat /proc/self/status").splitlines() if ":" in line)
+    none = int(output.get("CapEff", "1"), 16) == 0 and output.get("NoNewPrivs", "").strip() == "1"
+    return none, "none, and none can be gained", "those of this user"
 
 
-def _user(site: _ProbeSite) -> Finding:
+def _user(site: _ProbeSite) -> Outcome:
     del site
-    root = os.getuid() == 0
-    words = "this is root, who owns the devices of the machine: a command can change the mode of /dev/null. "
-    return Finding("user", not root, f"{words}Use another user" if root else "this is not root")
+    devices = "who owns the devices of the machine: a command can change the mode of /dev/null"
+    return os.getuid() != 0, "this is not root", f"this is root, {devices}. Use another user"
 
 
-def _namespaces(site: _ProbeSite) -> Finding:
-    said = site.run("unshare -U true 2>/dev/null && echo made; command -v unshare")
-    words = "no further ones can be made" if "made" not in said else "further ones can be made"
-    return Finding("namespaces", "made" not in said and bool(said), words if said else "it could not be tried")
+def _namespaces(site: _ProbeSite) -> Outcome:
+    output = site.run("unshare -U true 2>/dev/null && echo made; command -v unshare")
+    otherwise = "further ones can be made" if output else "it could not be tried"
+    return "made" not in output and bool(output), "no further ones can be made", otherwise
 
 
-def _bounds(site: _ProbeSite) -> Finding:
-    said = site.run("ulimit -d; ulimit -f; ulimit -u").split()
-    held = said[:2] == [str(MEMORY // 1024), str(FILE_SIZE // 1024)]
-    tasks = f"{MOST_TASKS} tasks by the system, " if os.getuid() and said[2] == str(MOST_TASKS) else ""
+def _bounds(site: _ProbeSite) -> Outcome:
+    output = site.run("ulimit -d; ulimit -f; ulimit -u").split()
+    held = output[:2] == [str(MEMORY // 1024), str(FILE_SIZE // 1024)]
+    tasks = f"{MOST_TASKS} tasks by the system, " if os.getuid() and output[2] == str(MOST_TASKS) else ""
     words = (
         f"memory {MEMORY >> 20} MB, a file {FILE_SIZE >> 20} MB, {tasks}{MOST_PROCESSES} processes by "
         "looking; space on the disk, the number of files and the processor are bounded by the timeout only"
     )
-    return Finding("bounds", held, words if held else f"not those that were set: {' '.join(said)}")
+    return held, words, f"not those that were set: {' '.join(output)}"
 
 
-def _time(site: _ProbeSite) -> Finding:
+def _time(site: _ProbeSite) -> Outcome:
     begun = time.monotonic()
     site.run("exit 0")
     spent = (time.monotonic() - begun) * 1000
-    return Finding("time", True, f"an empty command takes {spent:.0f} ms")
+    return True, f"an empty command takes {spent:.0f} ms", ""
 
 
-PROBES: tuple[Callable[[_ProbeSite], Finding], ...] = (
+PROBES: tuple[Probe, ...] = (
     *(_write_inside, _write_outside, _protected, _settings, _network, _processes, _keys, _survivors),
     *(_descriptors, _privileges, _user, _namespaces, _bounds, _time),
 )

@@ -1,49 +1,114 @@
 """Fetching over HTTP, so that nothing is connected to but the address that was checked.
 
 Rules of this file:
-- A name is looked up once for each hop. All of its addresses have to be allowed; those are connected to, by
-  number, and the other end has to be the one that was dialled. TLS and `Host` go by the name.
+- A name is looked up once for each hop, by the system. All of its addresses have to be allowed; those are
+  connected to, by number, and the other end has to be the one that was dialled. TLS and `Host` go by the name.
 - A connection serves one request. No proxy, cookie or password is used, whatever the environment says.
-- Redirects are followed here, and each is a new address to check.
-- Of a body no more than the limit is ever unpacked; gzip is the one coding, used once, and whole.
+- Redirects are followed here, and each is a new address to check. Another scheme, host or port gets only the
+  headers that say nothing of the sender.
+- A connection carries no more bytes than were allowed. Of a body no more than the limit is ever unpacked; gzip
+  is the one coding, used once, and whole.
 - Whoever calls sets the deadline of all of it; when the call ends, in whatever way, the connection is closed.
 """
 
+import functools
 import os
+import re
+import socket
 import ssl
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from typing import Any
 
-from httpcore2 import (
-    URL,
-    AsyncHTTPConnection,
-    ConnectError,
-    ConnectTimeout,
-    NetworkError,
-    ProtocolError,
-    TimeoutException,
-)
+import httpcore2
+from httpx2 import create_ssl_context
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolwire.codetools.addresses import (
-    AddressRefused,
-    FetchRules,
-    FetchTarget,
-    number_of,
-    target_of,
-    why_refused,
-)
+from toolwire.codetools.addresses import AddressRefused, FetchRules, FetchTarget, number_of, target_of, why_refused
 from toolwire.codetools.definitions import REDIRECTS
-from toolwire.codetools.dialling import HEAD_BYTES, Dialler, Network
-from toolwire.codetools.outbound import Headers, travelling
 from toolwire.codetools.spelling import shown
-from toolwire.codetools.unpacking import Unpacking
 from toolwire.errors import ToolError
-from toolwire.work.threads import TooManyThreads
+from toolwire.work.threads import TooManyThreads, in_thread
 
 MAX_DIALLED = 4
+CONNECT_SECONDS = 5
+HEAD_BYTES = 256 * 1024
+PIECE_BYTES = 64 * 1024
 WIRE_FACTOR = 8
+MAX_MEMBERS = 1000
 REDIRECTING = frozenset({301, 302, 303, 307, 308})
+GZIP = zlib.MAX_WBITS | 16
+CODINGS = {"": False, "identity": False, "gzip": True, "x-gzip": True}
+
+Headers = dict[str, str]
+MAX_HEADERS = 50
+HEADER_CHARACTERS = 16_000
+STANDARD: Headers = {
+    "user-agent": "toolwire",
+    "accept": "text/markdown, text/html;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5",
+}
+OWN: Headers = {"accept-encoding": "gzip, identity", "connection": "close"}
+FRAMING = frozenset(
+    "host connection content-length transfer-encoding accept-encoding te trailer upgrade expect "
+    "keep-alive http2-settings".split()
+)
+TRAVELLING = frozenset("accept accept-language cache-control range user-agent".split()) | OWN.keys()
+NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
+
+
+def headers_of(wanted: Mapping[str, Any] | None) -> Headers:
+    """Read the headers that the model gave, with those that are always sent; names are in small letters.
+
+    What frames the request is the client's: a header that could change it is refused.
+    """
+    wanted = wanted or {}
+    if len(wanted) > MAX_HEADERS or sum(len(name) + len(str(wanted[name])) for name in wanted) > HEADER_CHARACTERS:
+        raise ToolError(f"headers: {MAX_HEADERS} of {HEADER_CHARACTERS} characters in all are the most")
+    read: Headers = {}
+    for name, value in wanted.items():
+        low = name.lower()
+        if not NAME.fullmatch(name) or not isinstance(value, str) or not VALUE.fullmatch(value):
+            raise ToolError(f"headers: {shown(name[:80])} is no header of printable ASCII characters on one line")
+        if low in FRAMING or low.startswith("proxy-"):
+            raise ToolError(f"headers: {name} is set by the tool itself; leave it out")
+        if low in read:
+            raise ToolError(f"headers: {name} is given twice")
+        read[low] = value
+    return STANDARD | read | OWN
+
+
+class Network:
+    """The network as it is: names are looked up by the system, and connections are made by TCP."""
+
+    async def resolve(self, host: str) -> list[str]:
+        """Look up the addresses of a name, in the order in which to try them.
+
+        It happens in a thread: an answer that never comes is waited for by nobody.
+        """
+        answers = await in_thread(lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+        return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+
+    async def connect(self, address: str, port: int) -> httpcore2.AsyncNetworkStream:
+        """Connect to an address, and to nothing else."""
+        stream = await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout=CONNECT_SECONDS)
+        other = stream.get_extra_info("server_addr")
+        if other is None or other[0].partition("%")[0] != address:
+            await stream.aclose()
+            raise httpcore2.ConnectError("the connection leads elsewhere")
+        return stream
+
+    def trust(self) -> ssl.SSLContext:
+        """Give the certificates that are trusted: those of the system."""
+        return system_trust()
+
+
+@functools.cache
+def system_trust() -> ssl.SSLContext:
+    """Load the certificates of the system, once, whatever the environment says."""
+    return create_ssl_context(trust_env=False)
 
 
 class Fetched(Struct, frozen=True):
@@ -51,40 +116,50 @@ class Fetched(Struct, frozen=True):
 
     status: int
     target: FetchTarget
-    headers: dict[str, str]
+    headers: Headers
     body: bytes | bytearray | None
-    cut: bool
-    dropped: tuple[str, ...]
+    cut: bool = False
+    dropped: tuple[str, ...] = ()
 
 
 async def fetch(
-    given: str,
+    url: str,
     headers: Headers,
     rules: FetchRules,
     limit: int,
     *,
-    wanted: Callable[[int, dict[str, str]], bool] = lambda _status, _headers: True,
+    wanted: Callable[[Headers], bool] = lambda _headers: True,
     network: Network | None = None,
 ) -> Fetched:
     """GET an address, and follow where it leads; `wanted` says whether a body is worth reading."""
-    network, target = network or Network(), target_of(given, rules)
+    network, target = network or Network(), target_of(url, rules)
     visited: set[str] = set()
     dropped: tuple[str, ...] = ()
     while True:
         visited.add(str(target.url))
-        hop = _Hop(target, headers, limit, wanted)
-        found = await hop.run(await _addresses(target, rules, network), network)
-        if found.status not in REDIRECTING:
-            return Fetched(found.status, target, found.headers, found.body, found.cut, dropped)
-        before, target = target, _next(target, found.headers.get("location"), rules)
+        addresses = await _addresses(target, rules, network)
+        try:
+            stream = await _connected(target, addresses, network)
+            try:
+                answer = await _asked(target, headers, stream, limit, wanted)
+            finally:
+                await stream.aclose()
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
+            raise ToolError(f"cannot connect to {target.host}, port {target.port}: {_reason(problem)}") from None
+        except httpcore2.ProtocolError as problem:
+            raise ToolError(f"{target.host} does not answer in proper HTTP: {_reason(problem)}") from None
+        except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as problem:
+            raise ToolError(f"the connection to {target.host} broke off: {_reason(problem)}") from None
+        if answer.status not in REDIRECTING:
+            return replace(answer, dropped=dropped)
+        before, target = target, _next(target, answer.headers.get("location"), rules)
         if str(target.url) in visited:
-            raise ToolError(f"the redirects of {shown(given)} go around in a circle")
+            raise ToolError(f"the redirects of {shown(url)} go around in a circle")
         if len(visited) > REDIRECTS:
-            raise ToolError(f"{shown(given)} is redirected more than {REDIRECTS} times")
+            raise ToolError(f"{shown(url)} is redirected more than {REDIRECTS} times")
         if target.origin != before.origin:
-            kept = travelling(headers)
-            dropped += tuple(name for name in headers if name not in kept)
-            headers = kept
+            dropped += tuple(name for name in headers if name not in TRAVELLING)
+            headers = {name: value for name, value in headers.items() if name in TRAVELLING}
 
 
 def _next(target: FetchTarget, location: str | None, rules: FetchRules) -> FetchTarget:
@@ -98,87 +173,89 @@ def _next(target: FetchTarget, location: str | None, rules: FetchRules) -> Fetch
 
 async def _addresses(target: FetchTarget, rules: FetchRules, network: Network) -> list[str]:
     """Look up a host; one address that is refused refuses it."""
-    if ":" in target.host or number_of(target.host) is not None:
-        found = [target.host]
-    else:
-        try:
-            found = await network.resolve(target.host)
-        except (OSError, UnicodeError):
-            raise ToolError(f"{target.host} is not found: no address is known for that name") from None
-        except TooManyThreads:
-            raise ToolError("too many look-ups of names hang: try again later") from None
-    for address in found:
+    host = target.host
+    try:
+        is_number = ":" in host or number_of(host) is not None
+        addresses = [host] if is_number else await network.resolve(host)
+    except (OSError, UnicodeError):
+        addresses = []
+    except TooManyThreads:
+        raise ToolError("too many look-ups of names hang: try again later") from None
+    for address in addresses:
         kind = why_refused(address, allow_private=rules.allow_private)
         if kind is not None:
-            leads = "it is" if address == target.host else "it leads to"
+            leads = "it is" if address == host else "it leads to"
             raise AddressRefused(
-                f"{target.host} is refused: {leads} {kind}. Only addresses of the public internet are fetched"
+                f"{host} is refused: {leads} {kind}. Only addresses of the public internet are fetched"
             )
-    if not found:
-        raise ToolError(f"{target.host} is not found: no address is known for that name")
-    return found[:MAX_DIALLED]
+    if not addresses:
+        raise ToolError(f"{host} is not found: no address is known for that name")
+    return addresses[:MAX_DIALLED]
 
 
-class _Answer(Struct, frozen=True):
-    status: int
-    headers: dict[str, str]
-    body: bytes | bytearray | None
-    cut: bool
-
-
-class _Hop:
-    """One request on a connection of its own."""
-
-    def __init__(
-        self, target: FetchTarget, headers: Headers, limit: int, wanted: Callable[[int, dict[str, str]], bool]
-    ) -> None:
-        self.target, self.headers, self.limit, self.wanted = target, headers, limit, wanted
-
-    async def run(self, addresses: list[str], network: Network) -> _Answer:
-        """Ask, and read the answer; what goes wrong is said in words."""
-        dialler = Dialler(addresses, network)
-        host = self.target.host
+async def _connected(target: FetchTarget, addresses: list[str], network: Network) -> "_Metered":
+    """Connect to the first of the checked addresses that answers."""
+    failure: Exception = httpcore2.ConnectError("there is no address")
+    for address in addresses:
         try:
-            return await self._ask(dialler, network.trust() if self.target.url.scheme == "https" else None)
-        except (ConnectError, ConnectTimeout) as problem:
-            raise ToolError(f"cannot connect to {host}, port {self.target.port}: {_said(problem)}") from None
-        except ProtocolError as problem:
-            raise ToolError(f"{host} does not answer in proper HTTP: {_said(problem)}") from None
-        except (NetworkError, TimeoutException, OSError) as problem:
-            raise ToolError(f"the connection to {host} broke off: {_said(problem)}") from None
-        finally:
-            await dialler.aclose()
-
-    async def _ask(self, dialler: Dialler, trust: ssl.SSLContext | None) -> _Answer:
-        url = self.target.url
-        asked = URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        sent = [(b"host", url.netloc), *((k.encode(), v.encode()) for k, v in self.headers.items())]
-        async with (
-            AsyncHTTPConnection(asked.origin, ssl_context=trust, network_backend=dialler) as connection,
-            connection.stream("GET", asked, headers=sent) as response,
-        ):
-            headers = _headers(response.headers)
-            status = response.status
-            if status < 200:
-                raise ToolError(f"{self.target.host} wants to change the protocol, which is not done")
-            if status in REDIRECTING or not self.wanted(status, headers):
-                return _Answer(status, headers, None, cut=False)
-            dialler.allow(WIRE_FACTOR * self.limit + HEAD_BYTES)
-            body = Unpacking(headers.get("content-encoding", ""), self.limit)
-            async with aclosing(response.aiter_stream()) as pieces:
-                async for piece in pieces:
-                    body.feed(piece)
-                    if body.cut:
-                        break
-            body.finish()
-        return _Answer(status, headers, body.data, body.cut)
+            stream = await network.connect(address, target.port)
+            break
+        except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as problem:
+            failure = problem
+    else:
+        raise failure
+    if target.url.scheme == "http":
+        return _Metered(stream)
+    try:
+        trust = network.trust()
+        trust.set_alpn_protocols(["http/1.1"])
+        return _Metered(await stream.start_tls(trust, target.host))
+    except BaseException:
+        await stream.aclose()
+        raise
 
 
-def _said(problem: BaseException) -> str:
+async def _asked(
+    target: FetchTarget, headers: Headers, stream: "_Metered", limit: int, wanted: Callable[[Headers], bool]
+) -> Fetched:
+    """Send a request on a connection of its own, and read the answer."""
+    url = httpcore2.URL(
+        scheme=target.url.raw_scheme, host=target.url.raw_host, port=target.url.port, target=target.url.raw_path
+    )
+    sent = [(b"host", target.url.netloc), *((name.encode(), value.encode()) for name, value in headers.items())]
+    connection = httpcore2.AsyncHTTP11Connection(url.origin, stream)
+    async with connection.stream("GET", url, headers=sent) as response:
+        answered = _read_headers(response.headers)
+        if response.status < 200:
+            raise ToolError(f"{target.host} wants to change the protocol, which is not done")
+        if response.status in REDIRECTING or not wanted(answered):
+            return Fetched(response.status, target, answered, None)
+        stream.left += WIRE_FACTOR * limit + HEAD_BYTES
+        body = Unpacking(answered.get("content-encoding", ""), limit)
+        async with aclosing(response.aiter_stream()) as pieces:
+            async for piece in pieces:
+                body.feed(piece)
+                if body.cut:
+                    break
+        body.finish()
+    return Fetched(response.status, target, answered, body.data, body.cut)
+
+
+def _read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Read the headers; of one that is there several times, all values, as a list."""
+    read: Headers = {}
+    for name, value in pairs:
+        low = name.decode("latin-1").lower()
+        text = value.decode("utf-8", "replace").strip()
+        read[low] = text if low not in read else f"{read[low]}, {text}"
+    return read
+
+
+def _reason(problem: BaseException) -> str:
     """Say what happened, from the first that knew."""
     while problem.__cause__ is not None:
         problem = problem.__cause__
-    if isinstance(problem, TimeoutError | TimeoutException):
+    if isinstance(problem, TimeoutError | httpcore2.TimeoutException):
         return "there is no answer"
     text = str(problem)
     if isinstance(problem, ssl.SSLError):
@@ -188,11 +265,77 @@ def _said(problem: BaseException) -> str:
     return shown(text[:200]) or type(problem).__name__
 
 
-def _headers(given: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Read the headers; of one that is there several times, all values, as a list."""
-    read: dict[str, str] = {}
-    for name, value in given:
-        low = name.decode("latin-1").lower()
-        text = value.decode("utf-8", "replace").strip()
-        read[low] = text if low not in read else f"{read[low]}, {text}"
-    return read
+class _Metered(httpcore2.AsyncNetworkStream):
+    """A connection on which no more bytes come than were allowed."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self.stream, self.left = stream, HEAD_BYTES
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - of the client
+        """Read what has come."""
+        data = await self.stream.read(min(max_bytes, PIECE_BYTES), timeout)
+        self.left -= len(data)
+        if self.left < 0:
+            raise ToolError("the server sends more around its content than is read")
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Send bytes."""
+        await self.stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self.stream.aclose()
+
+
+class Unpacking:
+    """The first bytes of a body, at most `limit`, unpacked as they come; `cut` says that there are more.
+
+    However little comes, no more than a piece of it is unpacked at a time. What ends too early is an error, and
+    so is what follows a packed body and is none.
+    """
+
+    def __init__(self, coding: str, limit: int) -> None:
+        packed = CODINGS.get(coding.strip().lower())
+        if packed is None:
+            raise ToolError(f"the content is packed as {shown(coding[:80])}, which is not read: only gzip is")
+        self.packed, self.limit = packed, limit
+        self.data = bytearray()
+        self.cut = False
+        self.member: Any = None
+        self.members = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Take what came."""
+        if self.packed:
+            self._unpack(piece)
+        else:
+            self._add(piece)
+
+    def _add(self, piece: bytes) -> None:
+        left = self.limit - len(self.data)
+        self.cut = self.cut or len(piece) > left
+        self.data += piece[:left] if len(piece) > left else piece
+
+    def _unpack(self, piece: bytes) -> None:
+        while piece and not self.cut:
+            if self.member is None:
+                piece = piece.lstrip(b"\0") if self.members else piece  # zeros may stand between two parts
+                if not piece:
+                    return
+                self.member = zlib.decompressobj(GZIP)
+                self.members += 1
+                if self.members > MAX_MEMBERS:
+                    raise ToolError(f"the content is packed in more than {MAX_MEMBERS} parts, which is not read")
+            try:
+                self._add(self.member.decompress(piece, PIECE_BYTES))
+            except zlib.error:
+                raise ToolError("the content is no proper gzip, so it was not read") from None
+            piece = self.member.unused_data if self.member.eof else self.member.unconsumed_tail
+            if self.member.eof:
+                self.member = None
+
+    def finish(self) -> None:
+        """Say that nothing more comes."""
+        if self.member is not None and not self.cut:
+            raise ToolError("the content ends too early: the gzip is not whole, so it was not read")

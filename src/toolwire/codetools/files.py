@@ -20,8 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.paths import READ, ProjectPath, Workspace, real_parts
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, ProjectPath, Workspace, real_parts, saying
 from toolwire.codetools.spelling import shown
 
 CHUNK = 256 * 1024
@@ -41,9 +40,22 @@ class Seen(Struct, frozen=True):
     content: int | None
 
 
-class Standing(Struct, frozen=True):
-    """A file that is there, open: its folder and its name in it, and what it is known by."""
+class Desk:
+    """What the tools of one resolver share: the workspace, the options, and what was read so far.
 
+    `seen` says what the content of each file was when a tool gave or wrote it last, by its place.
+    """
+
+    def __init__(self, workspace: Workspace, options: dict[str, Any]) -> None:
+        self.workspace = workspace
+        self.options = options
+        self.seen: dict[Any, Seen] = {}
+
+
+class Standing(Struct, frozen=True):
+    """A file that is there, open: where it is, and what it is known by."""
+
+    spot: FileSpot
     fd: int
     status: os.stat_result
     key: Any
@@ -60,45 +72,45 @@ def file_place(workspace: Workspace, given: Any, *, writes: bool = False) -> Pro
 
 
 @contextlib.contextmanager
-def standing(workspace: Workspace, place: ProjectPath, folder: int, name: str) -> Iterator[Standing | None]:
+def standing(workspace: Workspace, spot: FileSpot) -> Iterator[Standing | None]:
     """Open the file that is to be changed; None if there is none."""
-    with saying(place.given):
+    with saying(spot.given):
         try:
-            fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
+            fd = os.open(spot.name, READ | os.O_NOFOLLOW, dir_fd=spot.folder)
         except FileNotFoundError:
             fd = None
         except OSError as problem:
             if problem.errno == errno.ELOOP:
-                raise PathRefused("link", place.given, LINK) from None
+                raise PathRefused("link", spot.given, LINK) from None
             raise
     if fd is None:
         yield None
         return
-    workspace.checked(fd, place)
     try:
-        yield Standing(fd, os.fstat(fd), key_of(fd, place))
+        workspace.check_file(fd, spot.place)
+        yield Standing(spot, fd, os.fstat(fd), key_of(fd, spot.place))
     finally:
         os.close(fd)
 
 
-def check_writable(found: Standing, place: ProjectPath, folder: int, name: str) -> None:
+def check_writable(found: Standing) -> None:
     """Refuse a file that may not be written: putting another in its place would get around that."""
-    mode = stat.S_IMODE(found.status.st_mode)
+    spot, mode = found.spot, stat.S_IMODE(found.status.st_mode)
     if not mode & 0o222:
-        raise PathRefused("read_only", place.given, f"its mode ({mode:04o}) makes it read-only: it stays as it is")
+        raise PathRefused("read_only", spot.given, f"its mode ({mode:04o}) makes it read-only: it stays as it is")
     effective = os.access in os.supports_effective_ids
-    if not os.access(name, os.W_OK, dir_fd=folder, effective_ids=effective):
-        raise PathRefused("no_permission", place.given, "permission denied: it may not be written")
+    if not os.access(spot.name, os.W_OK, dir_fd=spot.folder, effective_ids=effective):
+        raise PathRefused("no_permission", spot.given, "permission denied: it may not be written")
 
 
-def content_of(fd: int, place: ProjectPath) -> bytes:
+def content_of(found: Standing) -> bytes:
     """Read all of a file that is to be changed."""
-    size = os.fstat(fd).st_size
+    size = os.fstat(found.fd).st_size
     if size > FILE_BYTES:
         limit = f"it has {sized(size)}, and files of more than {sized(FILE_BYTES)} are not changed here"
-        raise PathRefused("too_large", place.given, f"{limit}: use a command of the shell")
-    with saying(place.given):
-        return read_all(fd, FILE_BYTES)
+        raise PathRefused("too_large", found.spot.given, f"{limit}: use a command of the shell")
+    with saying(found.spot.given):
+        return read_all(found.fd, FILE_BYTES)
 
 
 def read_all(fd: int, limit: int) -> bytes:
@@ -158,10 +170,10 @@ def remember(seen: dict[Any, Seen], key: Any, fd: int, written: bytes | None = N
             del seen[next(iter(seen))]
 
 
-def check_unchanged(seen: dict[Any, Seen], found: Standing, place: ProjectPath, data: bytes | None = None) -> None:
+def check_unchanged(seen: dict[Any, Seen], found: Standing, data: bytes | None = None) -> None:
     """Refuse a file that changed since it was read or written here; one that never was may be changed."""
     if not is_unchanged(seen, found, data):
-        raise PathRefused("stale", place.given, STALE)
+        raise PathRefused("stale", found.spot.given, STALE)
 
 
 def is_unchanged(seen: dict[Any, Seen], found: Standing, data: bytes | None = None) -> bool:
@@ -200,8 +212,8 @@ def sized(size: int) -> str:
 def missing(workspace: Workspace, place: ProjectPath) -> PathRefused:
     """Say that a file is not there, and what there is of nearly the same name."""
     reason = "there is no such file"
-    with contextlib.suppress(PathRefused, OSError), workspace.open_parent(place) as (folder, name):
-        near = _near(name, folder)
+    with contextlib.suppress(PathRefused, OSError), workspace.open_parent(place) as spot:
+        near = _near(spot.name, spot.folder)
         if near:
             reason += f"; there is {' and '.join(shown(one) for one in near)} in its folder"
     return PathRefused("not_found", place.given, reason)

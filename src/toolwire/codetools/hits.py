@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import shown, spelled
 
 CUT = " [cut]"
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -166,24 +166,23 @@ class Report:
         return "\n".join([*lines, *([""] if self._lines and told else []), *told])
 
     def _told(self) -> list[str]:
-        found = []
-        if self.full == "limit":
-            found.append(
-                f"[The first {self.hits} matches; there are more. Give a higher limit, or a narrower pattern or path.]"
-            )
-        if self.full == "bytes":
-            found.append(
-                f"[Cut at {OUTPUT_BYTES // 1024} KB; there are more matches. Give a narrower pattern, path or glob.]"
-            )
-        if any(line.endswith(CUT) for line in self._lines):
-            found.append(f"[Lines are cut after {LINE_CHARACTERS} characters; read_file shows more of them.]")
-        if self.changed:
-            found.append(f"[Files that were changed during the search, and are left out: {self.changed}.]")
-        if self.unreadable:
-            found.append(f"[Files or folders that could not be read: {self.unreadable}.]")
-        if self.long_lines:
-            found.append(f"[Very long lines that were searched only at their beginning: {self.long_lines}.]")
-        return found
+        """Say what is left out, and how to get it."""
+        is_cut = any(line.endswith(CUT) for line in self._lines)
+        notices = (
+            (
+                self.full == "limit",
+                f"The first {self.hits} matches; there are more. Give a higher limit, or a narrower pattern or path.",
+            ),
+            (
+                self.full == "bytes",
+                f"Cut at {OUTPUT_BYTES // 1024} KB; there are more matches. Give a narrower pattern, path or glob.",
+            ),
+            (is_cut, f"Lines are cut after {LINE_CHARACTERS} characters; read_file shows more of them."),
+            (self.changed, f"Files that were changed during the search, and are left out: {self.changed}."),
+            (self.unreadable, f"Files or folders that could not be read: {self.unreadable}."),
+            (self.long_lines, f"Very long lines that were searched only at their beginning: {self.long_lines}."),
+        )
+        return [f"[{words}]" for applies, words in notices if applies]
 
 
 TIME_IS_UP = f"[Stopped after {SEARCH_SECONDS} s: this is not all. Give a narrower path or glob.]"
@@ -193,10 +192,5 @@ def clipped(text: str) -> str:
     """Bound a line, and make it one line."""
     text = text.removesuffix("\r")
     short = text[:LINE_CHARACTERS]
-    short = _UNSAYABLE.sub(_spelled, short)
+    short = _UNSAYABLE.sub(spelled, short)
     return short + CUT if len(text) > LINE_CHARACTERS else short
-
-
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return rf"\x{code:02x}" if code < 0x100 else rf"\u{code:04x}"

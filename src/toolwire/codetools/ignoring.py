@@ -160,19 +160,17 @@ class Below:
 
     def is_ignored(self, path: str) -> bool:
         """Whether a path, or a folder on the way to it, is ignored."""
-        names = path.split("/")
-        for count in range(1, len(names)):
-            above = "".join(f"{name}/" for name in names[: count - 1])
-            folder = f"{above}{names[count - 1]}"
-            if self._says(above, folder, is_folder=True):
+        above = ""
+        for name in path.split("/")[:-1]:
+            if is_ignored(self._levels[above], f"{self._prefix}{above}{name}", is_folder=True):
                 return True
-            self._add(f"{folder}/", above)
-        return self._says("".join(f"{name}/" for name in names[:-1]), path, is_folder=False)
+            self._enter(above, name)
+            above = f"{above}{name}/"
+        return is_ignored(self._levels[above], self._prefix + path, is_folder=False)
 
-    def _says(self, above: str, path: str, *, is_folder: bool) -> bool:
-        return is_ignored(self._levels[above], self._prefix + path, is_folder=is_folder)
-
-    def _add(self, folder: str, above: str) -> None:
+    def _enter(self, above: str, name: str) -> None:
+        """Read the rules of a folder, once."""
+        folder = f"{above}{name}/"
         if folder in self._levels:
             return
         level = Level(len(self._prefix) + len(folder), None, is_repository=False)

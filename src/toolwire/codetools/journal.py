@@ -21,8 +21,7 @@ from msgspec import Struct
 from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.files import Standing, file_place, read_all
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.paths import READ, ProjectPath, Workspace
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, saying
 from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 
@@ -41,11 +40,13 @@ logger = logging.getLogger("toolwire")
 class Change(Struct, frozen=True):
     """What a file that is there will hold."""
 
-    place: ProjectPath
-    folder: int
-    name: str
     found: Standing
     data: bytes
+
+    @property
+    def spot(self) -> FileSpot:
+        """Where the file is."""
+        return self.found.spot
 
 
 class _Change(Struct, frozen=True):
@@ -65,8 +66,7 @@ class _Change(Struct, frozen=True):
 class Stand(Struct, frozen=True):
     """How far an entry came: what is at its path, and which of the names beside it are still good."""
 
-    folder: int
-    name: str
+    spot: FileSpot
     entry: _Change
     now: str | None
     staged: bool
@@ -80,76 +80,66 @@ def digest(data: bytes) -> str:
 
 def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
     """Make changes together; the folders, and that of the project, `root`, are open and locked."""
-    given = changes[0].place.given
+    given = changes[0].spot.given
     if _is_there(root, COMMITTED) or _is_there(root, PLANNED):
         raise PathRefused("busy", given, IN_THE_WAY)
     entries = [_entry(workspace, change, number) for number, change in enumerate(changes)]
-    folders = _different([change.folder for change in changes])
+    spots = list({identity(change.spot.folder): change.spot for change in changes}.values())
     try:
         with saying(given):
-            _plan(root, entries)
+            _write(root, PLANNED, msgspec.json.encode(entries), None)
             for change, entry in zip(changes, entries, strict=True):
                 _stage(change, entry)
-            for folder in folders:
-                sync(folder)
+            for spot in spots:
+                sync(spot.folder)
             os.rename(PLANNED, COMMITTED, src_dir_fd=root, dst_dir_fd=root)
             sync(root)
             for change, entry in zip(changes, entries, strict=True):
-                check_still(change.folder, change.name, change.found, change.place.given)
-                _move(change.folder, entry.staged, change.name)
+                check_still(change.spot, change.found)
+                _move(change.spot.folder, entry.staged, change.spot.name)
     except BaseException:
         _take_back(root, changes, entries)
         raise
     try:
-        for folder in folders:
-            confirm(folder, given)
+        for spot in spots:
+            confirm(spot)
         for change in changes:
-            os.close(reread(change.folder, change.name, change.data, change.place.given))
+            os.close(reread(change.spot, change.data))
     finally:
-        _clean(root, [(change.folder, entry) for change, entry in zip(changes, entries, strict=True)])
+        _clean(root, [(change.spot.folder, entry) for change, entry in zip(changes, entries, strict=True)])
 
 
 def _entry(workspace: Workspace, change: Change, number: int) -> _Change:
-    place = change.place
+    place = change.spot.place
     path = place.path if place.root is workspace.cwd else f"{place.root.path.rstrip('/')}/{place.path}"
     name = f".toolwire-{os.urandom(8).hex()}-{number}"
     before = digest(read_all(change.found.fd, FILE_BYTES))
-    said = os.fsencode(path).decode("latin-1")
-    return _Change(said, f"{name}.staged", f"{name}.old", before, digest(change.data))
-
-
-def _plan(root: int, entries: list[_Change]) -> None:
-    fd = create(root, PLANNED, 0o600)
-    try:
-        fill(fd, msgspec.json.encode(entries), None)
-    finally:
-        os.close(fd)
+    latin = os.fsencode(path).decode("latin-1")
+    return _Change(latin, f"{name}.staged", f"{name}.old", before, digest(change.data))
 
 
 def _stage(change: Change, entry: _Change) -> None:
     """Write the new file beside the old one, and give the old one its second name, or copy it."""
-    fd = create(change.folder, entry.staged, 0o600)
+    folder, name = change.spot.folder, change.spot.name
+    _write(folder, entry.staged, change.data, change.found)
     try:
-        fill(fd, change.data, change.found)
+        os.link(name, entry.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        _write(folder, entry.kept, read_all(change.found.fd, FILE_BYTES), change.found)
+
+
+def _write(folder: int, name: str, data: bytes, old: Standing | None) -> None:
+    """Write a new file, by a name that nobody has."""
+    fd = create(folder, name, 0o600)
+    try:
+        fill(fd, data, old)
     finally:
         os.close(fd)
-    try:
-        os.link(change.name, entry.kept, src_dir_fd=change.folder, dst_dir_fd=change.folder, follow_symlinks=False)
-    except OSError:
-        fd = create(change.folder, entry.kept, 0o600)
-        try:
-            fill(fd, read_all(change.found.fd, FILE_BYTES), change.found)
-        finally:
-            os.close(fd)
 
 
 def _sync_all(folders: list[int]) -> None:
-    for folder in _different(folders):
+    for folder in {identity(folder): folder for folder in folders}.values():
         sync(folder)
-
-
-def _different(folders: list[int]) -> list[int]:
-    return list({identity(folder): folder for folder in folders}.values())
 
 
 def _move(folder: int, source: str, target: str) -> None:
@@ -158,26 +148,26 @@ def _move(folder: int, source: str, target: str) -> None:
 
 def _take_back(root: int, changes: list[Change], entries: list[_Change]) -> None:
     """Undo what was done of a change; what cannot be undone stays in the note for the next start."""
-    stands = [_stand(change.folder, change.name, entry) for change, entry in zip(changes, entries, strict=True)]
+    stands = [_stand(change.spot, entry) for change, entry in zip(changes, entries, strict=True)]
     try:
         _go_back(stands)
     except OSError as problem:
         raise ToolError(f"edits: the change {UNDONE} ({problem.strerror})") from None
-    _clean(root, [(stand.folder, stand.entry) for stand in stands])
+    _clean(root, [(stand.spot.folder, stand.entry) for stand in stands])
 
 
 def _go_back(stands: list[Stand]) -> None:
     moved = [stand for stand in stands if stand.now == stand.entry.after and stand.kept]
     for stand in moved:
-        _move(stand.folder, stand.entry.kept, stand.name)
-    _sync_all([stand.folder for stand in moved])
+        _move(stand.spot.folder, stand.entry.kept, stand.spot.name)
+    _sync_all([stand.spot.folder for stand in moved])
 
 
 def _go_on(stands: list[Stand]) -> None:
     for stand in stands:
         if stand.now == stand.entry.before:
-            _move(stand.folder, stand.entry.staged, stand.name)
-    _sync_all([stand.folder for stand in stands])
+            _move(stand.spot.folder, stand.entry.staged, stand.spot.name)
+    _sync_all([stand.spot.folder for stand in stands])
 
 
 def _clean(root: int, entries: list[tuple[int, _Change]]) -> None:
@@ -202,8 +192,8 @@ def recover(workspace: Workspace) -> list[str]:
                     done += _recovered(workspace, root, name)
                 except OSError as problem:
                     done.append(f"a change of several files {UNDONE}: {problem.strerror}")
-    for said in done:
-        logger.warning("%s", said)
+    for message in done:
+        logger.warning("%s", message)
     return done
 
 
@@ -211,21 +201,21 @@ def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
     """Finish or undo what a note says; nothing where another process is at it."""
     with contextlib.ExitStack() as held:
         entries = _noted(root, name)
-        opened = [(entry, pair) for entry in entries if (pair := _opened(workspace, entry, held)) is not None]
+        opened = [(spot, entry) for entry in entries if (spot := _opened(workspace, entry, held)) is not None]
         try:
-            held.enter_context(locked([root, *(pair[0] for _, pair in opened)], name, SOON))
+            held.enter_context(locked([root, *(spot.folder for spot, _ in opened)], name, SOON))
         except PathRefused:
             return []
         if not _is_there(root, name) or _noted(root, name) != entries:
             return []
-        stands = [_stand(*pair, entry) for entry, pair in opened]
-        said = _resolved(stands, committed=name == COMMITTED)
+        stands = [_stand(spot, entry) for spot, entry in opened]
+        message = _resolved(stands, committed=name == COMMITTED)
         for stand in stands:
-            remove(stand.folder, stand.entry.staged)
-            remove(stand.folder, stand.entry.kept)
+            remove(stand.spot.folder, stand.entry.staged)
+            remove(stand.spot.folder, stand.entry.kept)
         remove(root, name)
         sync(root)
-        return [said]
+        return [message]
 
 
 def _resolved(stands: list[Stand], *, committed: bool) -> str:
@@ -256,7 +246,7 @@ def _is_ours(entry: _Change) -> bool:
     return all(map(OURS.fullmatch, (entry.staged, entry.kept)))
 
 
-def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> tuple[int, str] | None:
+def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> FileSpot | None:
     """Open the folder of an entry; None if it is gone, or may not be written."""
     try:
         place = file_place(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
@@ -265,9 +255,9 @@ def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) ->
         return None
 
 
-def _stand(folder: int, name: str, entry: _Change) -> Stand:
-    now, staged, kept = (_digest_at(folder, one) for one in (name, entry.staged, entry.kept))
-    return Stand(folder, name, entry, now, staged == entry.after, kept == entry.before)
+def _stand(spot: FileSpot, entry: _Change) -> Stand:
+    now, staged, kept = (_digest_at(spot.folder, one) for one in (spot.name, entry.staged, entry.kept))
+    return Stand(spot, entry, now, staged == entry.after, kept == entry.before)
 
 
 def _digest_at(folder: int, name: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.codetools.definitions import NAMES, TOOLS
-from toolwire.codetools.desk import Desk
+from toolwire.codetools.files import Desk
 from toolwire.codetools.journal import recover
 from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
 from toolwire.errors import InvalidField, UnknownTool
@@ -24,8 +24,8 @@ from toolwire.work.waiting import Emit, Work
 
 FUNCTIONS = {
     "read_file": "reading",
-    "write_file": "writing",
-    "append_to_file": "writing",
+    "write_file": "editing",
+    "append_to_file": "editing",
     "edit_file": "editing",
     "multi_edit": "editing",
     "bash": "shell",

@@ -13,6 +13,7 @@ import mimetypes
 import os
 import stat
 from collections import deque
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Any
 
@@ -20,9 +21,8 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
 from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
-from toolwire.codetools.paths import FOLDER, ProjectPath, Workspace, kind_of
+from toolwire.codetools.paths import FOLDER, REASONS, PathRefused, ProjectPath, Workspace, kind_of, saying
 from toolwire.codetools.patterns import glob_test
-from toolwire.codetools.refusals import REASONS, PathRefused, saying
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
 from toolwire.errors import ToolError
@@ -101,39 +101,26 @@ def _opened_folder(workspace: Workspace, place: ProjectPath) -> Any:
     return workspace.open_folder(place)
 
 
-class _ShownEntry(Struct):
-    """An entry of a folder, with what is said of it."""
-
-    name: str
-    kind: str
-    note: str = ""
-    size: int = 0
-
-
-def _items(fd: int) -> tuple[list[_ShownEntry], bool]:
-    """Read a folder, in the order of names; whether these are all."""
-    found: list[_ShownEntry] = []
-    with os.scandir(fd) as entries:
-        for entry in entries:
-            if len(found) == FOLDER_ENTRIES:
-                return found, False
-            found.append(_ShownEntry(entry.name, kind_of_entry(entry)))
-    found.sort(key=lambda item: (item.name.casefold(), item.name))
-    return found, True
+def _entries(fd: int) -> tuple[list[tuple[str, str]], bool]:
+    """Read the names and kinds of what a folder has, in the order of names; whether these are all."""
+    with os.scandir(fd) as scan:
+        found = [(entry.name, kind_of_entry(entry)) for entry, _ in zip(scan, range(FOLDER_ENTRIES), strict=False)]
+        is_all = next(scan, None) is None
+    found.sort(key=lambda entry: (entry[0].casefold(), entry[0]))
+    return found, is_all
 
 
-def _label(item: _ShownEntry, fd: int) -> str:
+def _label(name: str, kind: str, fd: int) -> str:
     """Say an entry: a folder with `/`, a link with where it points, what is no file with what it is."""
-    name = shown(item.name)
-    if item.kind == "folder":
-        return f"{name}/"
-    if item.kind == "link":
-        return f"{name} -> {_target(item.name, fd)}"
-    if item.kind == "other":
+    if kind == "folder":
+        return f"{shown(name)}/"
+    if kind == "link":
+        return f"{shown(name)} -> {_target(name, fd)}"
+    if kind == "other":
         with suppress(OSError):
-            kind = kind_of(os.stat(item.name, dir_fd=fd, follow_symlinks=False).st_mode)
-            return f"{name} ({kind})" if kind else name
-    return name
+            special = kind_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+            return f"{shown(name)} ({special})" if special else shown(name)
+    return shown(name)
 
 
 def _target(name: str, fd: int) -> str:
@@ -147,28 +134,23 @@ def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str
     """List what is in a folder."""
     place = desk.workspace.place(path)
     with _opened_folder(desk.workspace, place) as fd, saying(place.given):
-        items, is_all = _items(fd)
-        if not items:
+        entries, is_all = _entries(fd)
+        if not entries:
             return "(empty folder)"
-        lines = [_label(item, fd) for item in items[:limit]]
-    if len(items) > limit or not is_all:
-        total = f"{len(items):,}" if is_all else f"more than {len(items):,}"
-        lines += [
-            "",
-            f"[{len(lines)} of {total} entries. Give a higher limit, or find files by name with glob.]",
-        ]
+        lines = [_label(*entry, fd) for entry in entries[:limit]]
+    if len(entries) > limit or not is_all:
+        total = f"{len(entries):,}" if is_all else f"more than {len(entries):,}"
+        lines += ["", f"[{len(lines)} of {total} entries. Give a higher limit, or find files by name with glob.]"]
     return "\n".join(lines)
 
 
 class _ShownFolder(Struct):
-    """A folder of a tree: its path and what is shown of it."""
+    """A folder of a tree: its path, and a row for each entry that is shown, with what is shown below it."""
 
     parts: tuple[str, ...]
     levels: list[Level]
-    items: list[_ShownEntry] = []
-    labels: list[str] = []
+    rows: list[tuple[str, "_ShownFolder | None"]] = []
     hidden: int = 0
-    folders: dict[str, "_ShownFolder"] = {}
 
 
 class Growth:
@@ -202,43 +184,36 @@ class Growth:
 
     def _fill(self, node: _ShownFolder, fd: int) -> None:
         try:
-            items, _ = _items(fd)
+            entries, _ = _entries(fd)
         except OSError:
             self.unreadable += 1
             return
         start = sum(len(name) + 1 for name in (*self._place.parts, *node.parts))
-        node.levels = [*node.levels, level_of(fd, start, [item.name for item in items])]
-        node.items = items[: max(self._left, 0)]
-        node.hidden = len(items) - len(node.items)
+        node.levels = [*node.levels, level_of(fd, start, [name for name, _ in entries])]
+        kept = entries[: max(self._left, 0)]
+        node.hidden = len(entries) - len(kept)
         self.unseen += node.hidden
-        self._left -= len(node.items)
-        node.labels = [self._label(item, fd) for item in node.items]
-        node.folders = {item.name: self._below(node, item) for item in node.items if self._opens(node, item)}
-        self._queue.extend(node.folders.values())
+        self._left -= len(kept)
+        node.rows = [self._row(node, name, kind, fd) for name, kind in kept]
 
-    def _label(self, item: _ShownEntry, fd: int) -> str:
-        label = _label(item, fd)
-        if item.kind == "file":
+    def _row(self, node: _ShownFolder, name: str, kind: str, fd: int) -> tuple[str, _ShownFolder | None]:
+        """Say an entry; a folder that is to be looked into is queued."""
+        label = _label(name, kind, fd)
+        if kind == "file":
             try:
-                label += f" ({size_of(os.stat(item.name, dir_fd=fd, follow_symlinks=False).st_size)})"
+                label += f" ({size_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_size)})"
             except OSError:
                 self.unreadable += 1
-        return label
-
-    def _opens(self, node: _ShownFolder, item: _ShownEntry) -> bool:
-        if item.kind != "folder" or len(node.parts) + 1 >= self._max_depth:
-            return False
-        path = "/".join((*self._place.parts, *node.parts, item.name))
-        if self._is_secret((item.name,)):
-            node.labels[node.items.index(item)] += " (kept apart, not shown)"
-            return False
-        if item.name == ".git" or is_ignored(node.levels, path, is_folder=True):
-            node.labels[node.items.index(item)] += " (ignored, not shown)"
-            return False
-        return True
-
-    def _below(self, node: _ShownFolder, item: _ShownEntry) -> _ShownFolder:
-        return _ShownFolder((*node.parts, item.name), node.levels)
+        if kind != "folder" or len(node.parts) + 1 >= self._max_depth:
+            return label, None
+        if self._is_secret((name,)):
+            return f"{label} (kept apart, not shown)", None
+        path = "/".join((*self._place.parts, *node.parts, name))
+        if name == ".git" or is_ignored(node.levels, path, is_folder=True):
+            return f"{label} (ignored, not shown)", None
+        below = _ShownFolder((*node.parts, name), node.levels)
+        self._queue.append(below)
+        return label, below
 
 
 def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: int = TREE_ENTRIES) -> str:
@@ -249,7 +224,7 @@ def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: i
         top = growth.grown(fd)
     name = shown(_path_below(desk.workspace, place, ""))
     lines = [f"{name}/" if name != "/" else name, *_drawn(top)]
-    if not top.items:
+    if not top.rows:
         lines.append("(empty folder)")
     told = []
     if growth.unseen:
@@ -259,46 +234,24 @@ def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: i
     return "\n".join([*lines, *([""] if told else []), *told])
 
 
-def _drawn(top: _ShownFolder) -> list[str]:
-    """Draw the branches, with a list of what is still to be drawn."""
-    lines: list[str] = []
-    todo: list[tuple[str, str, _ShownFolder | None]] = _branches(top, "")
-    while todo:
-        line, indent, node = todo.pop()
-        lines.append(line)
-        if node is not None:
-            todo += _branches(node, indent)
-    return lines
-
-
-def _branches(node: _ShownFolder, indent: str) -> list[tuple[str, str, _ShownFolder | None]]:
-    rows: list[tuple[str, _ShownFolder | None]] = [
-        (label, node.folders.get(item.name)) for item, label in zip(node.items, node.labels, strict=True)
-    ]
+def _drawn(node: _ShownFolder, indent: str = "") -> Iterator[str]:
+    """Draw the branches; they are no deeper than the schema lets `max_depth` be."""
+    rows = node.rows
     if node.hidden:
-        rows.append(("(cannot be read)" if node.hidden < 0 else f"... {node.hidden:,} more", None))
-    last = len(rows) - 1
-    made = [
-        (
-            f"{indent}{'└── ' if place == last else '├── '}{label}",
-            indent + ("    " if place == last else "│   "),
-            inner,
-        )
-        for place, (label, inner) in enumerate(rows)
-    ]
-    return made[::-1]
+        rows = [*rows, ("(cannot be read)" if node.hidden < 0 else f"... {node.hidden:,} more", None)]
+    for number, (label, below) in enumerate(rows, 1):
+        is_last = number == len(rows)
+        yield f"{indent}{'└── ' if is_last else '├── '}{label}"
+        if below is not None:
+            yield from _drawn(below, indent + ("    " if is_last else "│   "))
 
 
 def size_of(count: int) -> str:
     """Say a size: 12B, 1.5KB, 3.0MB."""
     if count < KIBI:
         return f"{count}B"
-    size = count / KIBI
-    for unit in UNITS[:-1]:
-        if size < KIBI:
-            return f"{size:.1f}{unit}"
-        size /= KIBI
-    return f"{size:.1f}{UNITS[-1]}"
+    power = next((power for power in range(1, len(UNITS)) if count < KIBI ** (power + 1)), len(UNITS))
+    return f"{count / KIBI**power:.1f}{UNITS[power - 1]}"
 
 
 def file_info(desk: Any, path: str) -> str:
@@ -317,8 +270,8 @@ def file_info(desk: Any, path: str) -> str:
     if kind == "file":
         rows["mime"] = _mime(workspace, place)
     if kind == "link":
-        with workspace.open_parent(place) as (fd, name):
-            rows["target"] = _target(name, fd)
+        with workspace.open_parent(place) as spot:
+            rows["target"] = _target(spot.name, spot.folder)
         rows["leads to"] = _leads_to(place)
     return "\n".join(f"{name}: {value}" for name, value in rows.items())
 
@@ -355,11 +308,8 @@ def _mime(workspace: Workspace, place: ProjectPath) -> str:
     if known is not None and encoding is None:
         return known
     try:
-        fd = workspace.open_file(place)
+        with workspace.reading(place) as fd:
+            head = os.pread(fd, 8192, 0)
     except PathRefused:
         return "application/octet-stream"
-    try:
-        head = os.pread(fd, 8192, 0)
-    finally:
-        os.close(fd)
     return "application/octet-stream" if b"\0" in head else "text/plain"

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.paths import PathRefused
 
 WAIT = 30.0
 UNLOCKABLE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS})

@@ -33,14 +33,20 @@ def _namespace() -> int:
     return os.stat("/proc/self/ns/pid").st_ino
 
 
-def _begun(pid: int) -> int:
-    """Say when a process began; 0 if it is not there."""
+def _stat_of(pid: int) -> list[bytes] | None:
+    """Read what `stat` says of a process after its state; None if it is not there, or has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state, *fields = file.read().rsplit(b")", 1)[1].split()
     except (OSError, IndexError, ValueError):
-        return 0
-    return 0 if state in b"ZX" else int(fields[18])
+        return None
+    return None if state in b"ZX" else fields
+
+
+def _begun(pid: int) -> int:
+    """Say when a process began; 0 if it is not there."""
+    stat = _stat_of(pid)
+    return 0 if stat is None else int(stat[18])
 
 
 def sweep(mark: str) -> bool:
@@ -95,8 +101,7 @@ def _is_beginning(pid: int) -> bool:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             if file.read(1):
                 return False
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state, *fields = file.read().rsplit(b")", 1)[1].split()
-    except (OSError, IndexError, ValueError):
+    except OSError:
         return False
-    return state not in b"ZX" and not int(fields[5]) & _OF_THE_KERNEL
+    stat = _stat_of(pid)
+    return stat is not None and not int(stat[5]) & _OF_THE_KERNEL

@@ -10,6 +10,7 @@ Rules of this file:
 import re
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
+from toolwire.codetools.spelling import spelled
 
 CHUNK = 64 * 1024
 MOSTLY = 0.3
@@ -105,9 +106,4 @@ def plain(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSAYABLE.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return _UNSAYABLE.sub(spelled, text)

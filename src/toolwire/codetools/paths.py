@@ -23,9 +23,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.codetools.refusals import PathRefused, refusal, saying
-from toolwire.codetools.spelling import ESCAPED, any_of, folded, meant
-from toolwire.errors import InvalidField
+from toolwire.codetools.spelling import ESCAPED, any_of, folded, meant, shown
+from toolwire.errors import InvalidField, ToolError
 
 MAX_PATH = 4096
 MAX_PARTS = 256
@@ -48,6 +47,47 @@ SPECIAL = {
 }
 
 
+class PathRefused(ToolError):
+    """A path that cannot be used; `code` says why in one word."""
+
+    def __init__(self, code: str, given: str, reason: str) -> None:
+        super().__init__(f"{shown(given)}: {reason}")
+        self.code = code
+
+
+REASONS: dict[int, tuple[str, str]] = {
+    errno.ENOENT: ("not_found", "there is no such file or folder"),
+    errno.ENOTDIR: ("not_a_folder", "a part of the path is no folder"),
+    errno.EISDIR: ("not_regular_file", "it is a folder"),
+    errno.EACCES: ("no_permission", "permission denied"),
+    errno.EPERM: ("no_permission", "permission denied"),
+    errno.EROFS: ("no_permission", "the file system is read-only"),
+    errno.ELOOP: ("link_loop", "its symbolic links go around in a circle, or it is one itself"),
+    errno.ENAMETOOLONG: ("invalid_path", "a name in it is too long"),
+    errno.EXDEV: ("outside_root", "it leads out of the project folder"),
+    errno.EEXIST: ("stale", "something is there by now: read it first"),
+    errno.ENXIO: ("not_regular_file", "it is no regular file"),
+    errno.ENOSPC: ("no_space", "no space is left on the disk"),
+    errno.EDQUOT: ("no_space", "the disk quota is used up"),
+    errno.EFBIG: ("no_space", "the file would be too large"),
+}
+
+
+def refusal(problem: OSError, given: str) -> PathRefused:
+    """Say what the system said of a path, without the host's own paths."""
+    code, reason = REASONS.get(problem.errno or 0, ("io_error", os.strerror(problem.errno or errno.EIO)))
+    return PathRefused(code, given, reason)
+
+
+@contextlib.contextmanager
+def saying(given: str) -> Iterator[None]:
+    """Turn what the system says of a path into a refusal."""
+    try:
+        yield
+    except OSError as problem:
+        raise refusal(problem, given) from None
+
+
 class ProjectPath(Struct, frozen=True):
     """Where a path leads: from a root, by these names. `given` is what was asked for."""
 
@@ -63,6 +103,19 @@ class ProjectPath(Struct, frozen=True):
     def inside(self, name: str) -> "ProjectPath":
         """Give the place of an entry of this folder."""
         return ProjectPath(self.root, (*self.parts, name), f"{self.given.rstrip('/')}/{name}")
+
+
+class FileSpot(Struct, frozen=True):
+    """Where a file is, or would be: its open folder, its name in it, and the place that was asked for."""
+
+    place: ProjectPath
+    folder: int
+    name: str
+
+    @property
+    def given(self) -> str:
+        """The path that was asked for."""
+        return self.place.given
 
 
 class Root:
@@ -164,22 +217,20 @@ class Workspace:
         """Whether a path leads to what is kept secret."""
         return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(folded, parts))
 
-    def open_file(self, place: ProjectPath) -> int:
-        """Open a regular file to read it; opening never waits."""
+    @contextlib.contextmanager
+    def reading(self, place: ProjectPath) -> Iterator[int]:
+        """Open a regular file, to read it here; opening never waits."""
         with saying(place.given):
             fd = place.root.open(place.parts, READ)
-        return self.checked(fd, place)
-
-    def checked(self, fd: int, place: ProjectPath) -> int:
-        """Give the descriptor of a regular file that may be read under each of its names; else close it."""
         try:
-            self._check_file(os.fstat(fd), fd, place)
-        except BaseException:
+            self.check_file(fd, place)
+            yield fd
+        finally:
             os.close(fd)
-            raise
-        return fd
 
-    def _check_file(self, status: os.stat_result, fd: int, place: ProjectPath) -> None:
+    def check_file(self, fd: int, place: ProjectPath) -> None:
+        """Refuse what is no regular file that may be read under each of its names."""
+        status = os.fstat(fd)
         kind = kind_of(status.st_mode) or ("no file" if _is_of_the_system(status) else None)
         if kind is not None:
             raise PathRefused("not_regular_file", place.given, f"it is {kind}, and only files are read")
@@ -214,8 +265,8 @@ class Workspace:
             os.close(fd)
 
     @contextlib.contextmanager
-    def open_parent(self, place: ProjectPath, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the folder that holds a place, and give it with the name there.
+    def open_parent(self, place: ProjectPath, *, make: bool = False) -> Iterator[FileSpot]:
+        """Open the folder that holds a place.
 
         Missing folders may be made; where what follows fails, those that are empty still are taken away.
         """
@@ -228,14 +279,11 @@ class Workspace:
                 fd = place.root.open(place.parts[:-1], FOLDER)
             made.callback(os.close, fd)
             self._check_real(fd, ProjectPath(place.root, place.parts[:-1], place.given), writes=True)
-            yield fd, place.parts[-1]
+            yield FileSpot(place, fd, place.parts[-1])
 
     def _make_folders(self, place: ProjectPath, made: contextlib.ExitStack) -> None:
         for count in range(1, len(place.parts)):
-            above, name = (
-                ProjectPath(place.root, place.parts[: count - 1], place.given),
-                place.parts[count - 1],
-            )
+            above, name = (ProjectPath(place.root, place.parts[: count - 1], place.given), place.parts[count - 1])
             with folder_of(place.root, above.parts) as fd, contextlib.suppress(FileExistsError):
                 self._check_real(fd, above, writes=True)
                 os.mkdir(name, 0o755, dir_fd=fd)
@@ -248,8 +296,8 @@ class Workspace:
         if not place.parts:
             with saying(place.given):
                 return os.fstat(place.root.fd)
-        with self.open_parent(place) as (fd, name), saying(place.given):
-            return os.stat(name, dir_fd=fd, follow_symlinks=False)
+        with self.open_parent(place) as spot, saying(place.given):
+            return os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
 
 
 def _take_away(name: str, folder: int, failed: type[BaseException] | None, *_: object) -> None:

@@ -42,6 +42,9 @@ POSIX = {
 }
 
 
+PIECES = {"stars": "[^/]*", "star": "[^/]*", "open": "(?:", "comma": "|", "close": ")"}
+
+
 class Token(Struct):
     """A piece of a pattern: a character, or what stands for something, with its regular expression."""
 
@@ -68,20 +71,20 @@ def whole(body: str) -> Test:
 
 def glob_test(pattern: str) -> Test:
     """Read a pattern of the model's, for paths that are relative to one folder."""
-    given = pattern
+    written = pattern
     while pattern.startswith("./"):
         pattern = pattern[2:].lstrip("/")
     if not pattern or "\0" in pattern or len(pattern) > MAX_PATTERN:
         raise ToolError(f"a pattern has at least one character, at most {MAX_PATTERN}, and no NUL")
     if pattern.startswith("/") or _UP.search(pattern):
         raise ToolError(
-            f"{_short(given)}: a pattern stays inside its folder: write it without a / at its beginning and "
+            f"{_short(written)}: a pattern stays inside its folder: write it without a / at its beginning and "
             "without .., and give another folder as path"
         )
     try:
         return whole(translated(pattern))
     except ValueError:
-        raise ToolError(f"{_short(given)}: the pattern is too large; write a shorter one") from None
+        raise ToolError(f"{_short(written)}: the pattern is too large; write a shorter one") from None
 
 
 def name_test(pattern: str) -> Test:
@@ -101,16 +104,16 @@ def translated(pattern: str, *, braces: bool = True) -> str:
     if braces:
         _pair(tokens)
     made: list[str] = []
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
-        before = tokens[place - 1] if place else None
-        after = tokens[place + 1] if place + 1 < len(tokens) else None
-        place += 1
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        before = tokens[index - 1] if index else None
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        index += 1
         if token.kind == "stars" and _is_edge(before, "open") and _is_edge(after, "close"):
             slash = after is not None and after.kind == "/"
             made.append("(?:.*/)?" if slash else ".+")
-            place += slash
+            index += slash
         else:
             made.append(_piece(token))
     return "".join(made)
@@ -121,18 +124,7 @@ def _is_edge(token: Token | None, brace: str) -> bool:
 
 
 def _piece(token: Token) -> str:
-    match token.kind:
-        case "stars" | "star":
-            return "[^/]*"
-        case "open":
-            return "(?:"
-        case "comma":
-            return "|"
-        case "close":
-            return ")"
-        case "regex":
-            return token.text
-    return escaped(token.text)
+    return token.text if token.kind == "regex" else PIECES.get(token.kind) or escaped(token.text)
 
 
 def escaped(text: str) -> str:
@@ -144,29 +136,30 @@ def escaped(text: str) -> str:
 
 
 def _tokens(pattern: str, *, strict: bool) -> Iterator[Token]:
-    place = 0
-    while place < len(pattern):
-        letter = pattern[place]
-        if stars := _STARS.match(pattern, place):
+    index = 0
+    while index < len(pattern):
+        letter = pattern[index]
+        if stars := _STARS.match(pattern, index):
             yield Token("stars" if len(stars[0]) > 1 else "star", stars[0])
-            place = stars.end()
-        elif letter == "[" and (found := _CLASS.match(pattern, place)):
+            index = stars.end()
+        elif letter == "[" and (found := _CLASS.match(pattern, index)):
             yield Token("regex", _class(found[1], found[2]))
-            place = found.end()
-        elif (letter == "[" or pattern[place:] == "\\") and strict:
+            index = found.end()
+        elif (letter == "[" or pattern[index:] == "\\") and strict:
             raise ValueError(pattern)
-        elif letter == "\\" and place + 1 < len(pattern):
-            found = _SPELLED.match(pattern, place) if not strict else None
-            yield Token("text", meant(found[0]) if found else pattern[place + 1])
-            place = found.end() if found else place + 2
+        elif letter == "\\" and index + 1 < len(pattern):
+            found = _SPELLED.match(pattern, index) if not strict else None
+            yield Token("text", meant(found[0]) if found else pattern[index + 1])
+            index = found.end() if found else index + 2
         else:
             yield Token(_kind(letter, strict=strict), "[^/]" if letter == "?" else letter)
-            place += 1
+            index += 1
 
 
 def _kind(letter: str, *, strict: bool) -> str:
-    kinds = {"?": "regex", "/": "/"} if strict else {"?": "regex", "/": "/", "{": "{", ",": ",", "}": "}"}
-    return kinds.get(letter, "text")
+    if letter == "?":
+        return "regex"
+    return letter if letter in ("/" if strict else "/{,}") else "text"
 
 
 def _pair(tokens: list[Token]) -> None:

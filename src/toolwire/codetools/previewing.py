@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from toolwire.codetools.definitions import WRITE_BYTES
-from toolwire.codetools.editing import EditRequest, edited, wanted_of
+from toolwire.codetools.editing import EditRequest, as_its_lines, edited, wanted_of
 from toolwire.codetools.files import Standing, content_of, encoded, file_place, missing, standing
-from toolwire.codetools.paths import ProjectPath
-from toolwire.codetools.refusals import PathRefused
+from toolwire.codetools.paths import PathRefused, ProjectPath
 from toolwire.codetools.spelling import shown
-from toolwire.codetools.writing import as_its_lines
 from toolwire.errors import ToolError
 
 AROUND = 3
@@ -51,14 +49,14 @@ def _write(desk: Any, *, path: str, content: str, overwrite: bool = True) -> str
     with _opened(desk, place) as found:
         if found is not None and not overwrite:
             raise PathRefused("exists", path, "it is there already")
-        return diff((path, None if found is None else content_of(found.fd, place), data))
+        return diff((path, None if found is None else content_of(found), data))
 
 
 def _append(desk: Any, *, path: str, content: str) -> str:
     place = file_place(desk.workspace, path, writes=True)
     added = encoded(content, "content", place, WRITE_BYTES)
     with _opened(desk, place) as found:
-        before = None if found is None else content_of(found.fd, place)
+        before = None if found is None else content_of(found)
     return diff((path, before, added if before is None else before + as_its_lines(added, before)))
 
 
@@ -80,7 +78,7 @@ def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[Change]:
         with _opened(desk, place) as found:
             if found is None:
                 raise missing(desk.workspace, place)
-            yield place.given, content_of(found.fd, place), edited(desk, place, found, edits)[0]
+            yield place.given, content_of(found), edited(desk, found, edits)[0]
 
 
 @contextlib.contextmanager
@@ -88,13 +86,13 @@ def _opened(desk: Any, place: ProjectPath) -> Iterator[Standing | None]:
     """Open a file, if it is there and its folder is."""
     with contextlib.ExitStack() as held:
         try:
-            folder, name = held.enter_context(desk.workspace.open_parent(place))
+            spot = held.enter_context(desk.workspace.open_parent(place))
         except PathRefused as problem:
             if problem.code != "not_found":
                 raise
             yield None
             return
-        yield held.enter_context(standing(desk.workspace, place, folder, name))
+        yield held.enter_context(standing(desk.workspace, spot))
 
 
 def diff(change: Change) -> str:
@@ -123,19 +121,15 @@ def _differences(before: list[str], after: list[str]) -> list[list[tuple[str, in
     if len(before) + len(after) > COMPARED:
         return [[*_marked("-", before, 0), *_marked("+", after, 0)]] if before != after else []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    return [
-        [line for opcode in group for line in _of_opcode(opcode, before, after)]
-        for group in matcher.get_grouped_opcodes(AROUND)
-    ]
-
-
-def _of_opcode(opcode: Any, before: list[str], after: list[str]) -> Iterator[tuple[str, int, str]]:
-    kind, old, old_end, new, new_end = opcode
-    if kind == "equal":
-        yield from _marked(" ", after[new:new_end], new)
-        return
-    yield from _marked("-", before[old:old_end], old)
-    yield from _marked("+", after[new:new_end], new)
+    groups: list[list[tuple[str, int, str]]] = []
+    for opcodes in matcher.get_grouped_opcodes(AROUND):
+        groups.append([])
+        for kind, old, old_end, new, new_end in opcodes:
+            if kind == "equal":
+                groups[-1] += _marked(" ", after[new:new_end], new)
+            else:
+                groups[-1] += [*_marked("-", before[old:old_end], old), *_marked("+", after[new:new_end], new)]
+    return groups
 
 
 def _marked(mark: str, lines: Iterable[str], first: int) -> Iterator[tuple[str, int, str]]:

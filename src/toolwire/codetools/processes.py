@@ -5,22 +5,26 @@ Rules of this file:
   the leader has ended, nothing of the command is left; so the leader is waited for, and not a pipe.
 - The leader says `\n` when it is ready, and waits for `go`; in between its limits and its view are seen to.
 - To stop: SIGTERM to all below the leader, a moment of grace, then the leader is killed.
+- The system bounds one process: its memory, the size of a file; in a sandbox the number of tasks too, but not
+  for root. All of them together are bounded by looking: too many, or too much memory, ends the command. The disk
+  as a whole, the number of files and the use of the processor are bounded by the timeout only.
 - Output is read as it comes, and bounded; every descriptor and process is gone when `run` comes back.
 """
 
 import contextlib
+import itertools
 import os
 import re
+import resource
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from msgspec import Struct
 
-from toolwire.codetools.bounds import MOST_PROCESSES, below, bound, children_of, crowd, too_much
 from toolwire.codetools.marks import MARK, sweep, sweep_orphans
 from toolwire.codetools.output import CHUNK, Captured
 
@@ -30,6 +34,13 @@ LAST = 15.0
 SOONEST, TICK, LATEST = 0.02, 0.05, 0.2
 READS = 64
 CANCELLED, TIMEOUT = "cancelled", "timeout"
+MOST_PROCESSES = 500
+MOST_TASKS = 2000
+FILE_SIZE = 4 * 1024**3
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MEMORY = os.sysconf("SC_PHYS_PAGES") * PAGE // 2
+SOONEST_KILLED = "800"
+LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: FILE_SIZE}
 _CHILD = re.compile(rb'"child-pid": *(\d+)')
 
 
@@ -130,7 +141,7 @@ class _Command:
                 raise NotStarted(f"it was not ready after {START:g} s")
         self.stdout.forget()
         self._find_leader()
-        bound(self.leader, alone=self.launch.info is not None)
+        _bound(self.leader, alone=self.launch.info is not None)
         if not self.launch.verify(self.leader):
             self._call_off()
             raise NotStarted("the project folder, or what is protected in it, was replaced just now")
@@ -153,13 +164,13 @@ class _Command:
             raise NotStarted("the sandbox did not say which process leads it")
         self.leader = int(found[1])
         self.leader_fd = self._hold(os.pidfd_open(self.leader))
-        if self.leader not in children_of(self.process.pid):
+        if self.leader not in _children_of(self.process.pid):
             raise NotStarted("the sandbox ended at once")
 
     def watch(self, timeout: float) -> str:
         """Wait until the command ends, or has to; say why it had to."""
         deadline = time.monotonic() + timeout
-        pause, before = SOONEST, crowd()
+        pause, before = SOONEST, _crowd()
         look = time.monotonic() + pause
         while not self._turn(min(deadline, look, time.monotonic() + TICK)):
             stopped = ""
@@ -167,7 +178,7 @@ class _Command:
                 stopped = CANCELLED
             elif time.monotonic() >= deadline:
                 stopped = TIMEOUT
-            elif time.monotonic() >= look or crowd() - before > MOST_PROCESSES // 2:
+            elif time.monotonic() >= look or _crowd() - before > MOST_PROCESSES // 2:
                 stopped, pause = too_much(self.leader), min(LATEST, 2 * pause)
                 look = time.monotonic() + pause
             if stopped:
@@ -178,7 +189,7 @@ class _Command:
     def _end(self, *, gently: bool) -> None:
         """Ask all to end, then end them."""
         if gently:
-            for pid in list(below(self.leader)):
+            for pid in list(_below(self.leader)):
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGTERM)
             if self._until(time.monotonic() + GRACE):
@@ -278,3 +289,55 @@ def pipe_of(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
         raise ValueError("it is no pipe")
     return stream
+
+
+def _bound(leader: int, *, alone: bool) -> None:
+    """Set the limits of a process that leads a command; one that is alone in its namespace gets one more."""
+    limits = LIMITS | ({resource.RLIMIT_NPROC: MOST_TASKS} if alone else {})
+    for name, most in limits.items():
+        hard = resource.prlimit(leader, name)[1]
+        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.prlimit(leader, name, (value, value))
+    with contextlib.suppress(OSError), open(f"/proc/{leader}/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(SOONEST_KILLED)
+
+
+def _children_of(pid: int) -> list[int]:
+    """List the processes that one began and that are there."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _below(top: int) -> Iterator[int]:
+    """Find every process that one began, and that those began."""
+    todo = [top]
+    while todo:
+        found = _children_of(todo.pop())
+        yield from found
+        todo += found
+
+
+def _crowd() -> int:
+    """Count the processes of the whole machine, roughly and at no cost."""
+    return os.stat("/proc").st_nlink
+
+
+def too_much(leader: int) -> str:
+    """Say what a command has too much of."""
+    found = list(itertools.islice(_below(leader), MOST_PROCESSES + 1))
+    if len(found) > MOST_PROCESSES:
+        return "processes"
+    return "memory" if sum(map(_memory_of, found)) > MEMORY else ""
+
+
+def _memory_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            _, resident, shared, *_ = file.read().split()
+    except (OSError, ValueError):
+        return 0
+    return max(0, int(resident) - int(shared)) * PAGE

@@ -1,17 +1,54 @@
-"""A page as text to read: what stands on it, in its order, with headings, lists, links and code in Markdown.
+"""What a server sent, as text to read: its characters, and of a page what stands on it, in Markdown.
 
 Rules of this file:
+- A codec is taken from a list. Whatever else a server names is nothing: it never reaches Python's own.
+- A byte order mark is believed first, then the header, then the page, then what the bytes look like.
+- What cannot be decoded becomes U+FFFD. Text is given in pieces, so that little of it is held at a time.
 - A page is read as it comes, by the parser of the standard library. The time it takes grows with its length,
   and what is held does not: no tree is built, and text beside the wanted part is only counted.
 - Scripts, styles, templates and comments are not part of the text. Nothing else is taken away.
 - Whatever is never closed ends somewhere: a tag, a comment or a script that goes on and on is left.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import urljoin
+
+PIECE_BYTES = 64 * 1024
+PEEKED_BYTES = 1024
+MOST_NOISE = 0.1
+GUESSED = "cp1252"
+
+_LABELS = {
+    "utf-8": "utf-8 utf8 unicode-1-1-utf-8",
+    "utf-16-le": "utf-16 utf-16le unicode ucs-2 iso-10646-ucs-2",
+    "utf-16-be": "utf-16be",
+    "cp1252": "windows-1252 cp1252 iso-8859-1 iso8859-1 latin1 latin-1 l1 ascii us-ascii",
+    "cp874": "windows-874 tis-620 iso-8859-11",
+    "cp866": "ibm866 cp866 866",
+    "koi8-r": "koi8-r koi8 koi",
+    "koi8-u": "koi8-u koi8-ru",
+    "mac-roman": "macintosh mac x-mac-roman",
+    "mac-cyrillic": "x-mac-cyrillic",
+    "gb18030": "gb18030 gbk gb2312 gb_2312-80 x-gbk chinese",
+    "big5hkscs": "big5 big5-hkscs x-x-big5",
+    "euc_jp": "euc-jp x-euc-jp",
+    "iso2022_jp": "iso-2022-jp",
+    "cp932": "shift_jis shift-jis sjis x-sjis ms932 windows-31j",
+    "cp949": "euc-kr ks_c_5601-1987 korean windows-949",
+    **{f"cp125{n}": f"windows-125{n} cp125{n} x-cp125{n}" for n in (0, 1, 3, 4, 5, 6, 7, 8)},
+    **{f"iso8859-{n}": f"iso-8859-{n} iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
+}
+CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels.split()}
+MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+DECLARED = re.compile(
+    rb"""(?:<meta[^>]{0,200}?charset|<\?xml[^>]{0,100}?encoding)\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
+)
+PARAMETER = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
+NOISE = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 
 FED_CHARACTERS = 4096
 PENDING_CHARACTERS = 16 * 1024
@@ -22,14 +59,55 @@ Sink = Callable[[str], None]
 Attributes = list[tuple[str, str | None]]
 SKIPPED = frozenset({"script", "style", "template"})
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-BLOCKS = frozenset(
+# How many line breaks stand around an element that is not a part of a line.
+BREAKS = dict.fromkeys("br caption dd dt hr legend li option select tbody tfoot thead tr".split(), 1) | dict.fromkeys(
     "address article aside blockquote body center details dialog dir div dl fieldset figcaption figure "
     "footer form header hgroup html main menu nav ol p pre search section summary table title ul".split()
+    + list(HEADINGS),
+    2,
 )
-LINES = frozenset("br caption dd dt hr legend li option select tbody tfoot thead tr".split())
 SPACE = re.compile(r"[ \t\n\r\f]+")
 TAG = re.compile(r"<[a-zA-Z/!?]")
 LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
+
+
+def codec_of(content_type: str, body: bytes | bytearray, *, cut: bool = False) -> str:
+    """Say which codec a body is in."""
+    for mark, codec in MARKS.items():
+        if body.startswith(mark):
+            return codec
+    declared = PARAMETER.search(content_type)
+    if declared and declared[1].lower() in CODECS:
+        return CODECS[declared[1].lower()]
+    inside = DECLARED.search(body, 0, PEEKED_BYTES)
+    if inside and (codec := CODECS.get(inside[1].decode("ascii", "replace").lower(), "utf-16-le")) != "utf-16-le":
+        return codec  # a page that can be read so far is not in UTF-16, whatever it says
+    return "utf-8" if is_whole(body, "utf-8", cut=cut) else GUESSED
+
+
+def is_whole(body: bytes | bytearray, codec: str, *, cut: bool = False) -> bool:
+    """Whether every byte is text in this codec."""
+    try:
+        for _ in decoded(body, codec, "strict", final=not cut):
+            pass
+    except UnicodeError:
+        return False
+    return True
+
+
+def decoded(body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True) -> Iterator[str]:
+    """Give the text of a body, piece by piece, without its byte order mark."""
+    decoder = codecs.getincrementaldecoder(codec)(errors)
+    begin = next((len(mark) for mark, of in MARKS.items() if of == codec and body.startswith(mark)), 0)
+    for start in range(begin, len(body), PIECE_BYTES):
+        end = start + PIECE_BYTES
+        yield decoder.decode(bytes(body[start:end]), final and end >= len(body))
+
+
+def is_text(body: bytes | bytearray, codec: str) -> bool:
+    """Whether the beginning of a body reads as text: no NUL, and little else that nobody writes."""
+    first = next(decoded(body, codec, final=False), "")
+    return "\0" not in first and len(NOISE.findall(first)) <= MOST_NOISE * len(first)
 
 
 class TextWindow:
@@ -65,8 +143,8 @@ def read_page(pieces: Iterable[str], address: str, sink: Sink) -> None:
     """Write what stands on a page."""
     reader = _Reader(sink, address)
     for piece in pieces:
-        for place in range(0, len(piece), FED_CHARACTERS):
-            reader.read(piece[place : place + FED_CHARACTERS])
+        for start in range(0, len(piece), FED_CHARACTERS):
+            reader.read(piece[start : start + FED_CHARACTERS])
     reader.end()
 
 
@@ -114,17 +192,49 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:
         """Begin an element."""
-        if tag in SKIPPED:
-            self.skipping += 1
-        elif not self.skipping:
-            self._begin(tag, dict(attrs))
+        self.skipping += tag in SKIPPED
+        if self.skipping:
+            return
+        attributes = dict(attrs)
+        self._break(self._breaks_around(tag), HEADINGS.get(tag, ""))
+        match tag:
+            case "code" | "kbd" | "samp":
+                self._begin_code(attributes.get("class") or "")
+            case "ul" | "ol":
+                self.lists.append(1 if tag == "ol" else None)
+                del self.lists[:-DEEPEST_LIST]
+            case "li":
+                self.before = self._bullet()
+            case "pre":
+                self.exact += 1
+                self.before = "```\n"
+            case "td" | "th" if self.begun and not self.lines:
+                self._write(" | ")
+            case "hr":
+                self._mark("---")
+                self._break(1)
+            case "img" if attributes.get("alt"):
+                self._mark(f"![{SPACE.sub(' ', attributes['alt'] or '')}]")
+            case "a":
+                self._end_link()
+                self._begin_link(attributes)
 
     def handle_endtag(self, tag: str) -> None:
         """End an element."""
-        if tag in SKIPPED:
-            self.skipping = max(self.skipping - 1, 0)
-        elif not self.skipping:
-            self._end(tag)
+        if self.skipping or tag in SKIPPED:
+            self.skipping = max(self.skipping - (tag in SKIPPED), 0)
+            return
+        match tag:
+            case "ul" | "ol":
+                del self.lists[-1:]
+            case "pre" if self.exact:
+                self._end_code()
+            case "a":
+                self._end_link()
+            case "code" | "kbd" | "samp" if self.coding and not self.exact:
+                self.coding -= 1
+                self._write("`")
+        self._break(self._breaks_around(tag))
 
     def handle_data(self, data: str) -> None:
         """Write text; space is as good as one blank, but in code that stands by itself."""
@@ -139,48 +249,9 @@ class _Reader(HTMLParser):
             self._mark(words.strip(" "))
             self.spaced = words.endswith(" ")
 
-    def _begin(self, tag: str, given: dict[str, str | None]) -> None:
-        self._break(self._lines_around(tag), HEADINGS.get(tag, ""))
-        match tag:
-            case "code" | "kbd" | "samp":
-                self._begin_code(given.get("class") or "")
-            case "ul" | "ol":
-                self.lists.append(1 if tag == "ol" else None)
-                del self.lists[:-DEEPEST_LIST]
-            case "li":
-                self.before = self._bullet()
-            case "pre":
-                self.exact += 1
-                self.before = "```\n"
-            case "td" | "th" if self.begun and not self.lines:
-                self._write(" | ")
-            case "hr":
-                self._mark("---")
-                self._break(1)
-            case "img" if given.get("alt"):
-                self._mark(f"![{SPACE.sub(' ', given['alt'] or '')}]")
-            case "a":
-                self._end_link()
-                self._begin_link(given)
-
-    def _end(self, tag: str) -> None:
-        match tag:
-            case "ul" | "ol":
-                del self.lists[-1:]
-            case "pre" if self.exact:
-                self._end_code()
-            case "a":
-                self._end_link()
-            case "code" | "kbd" | "samp" if self.coding and not self.exact:
-                self.coding -= 1
-                self._write("`")
-        self._break(self._lines_around(tag))
-
-    def _lines_around(self, tag: str) -> int:
+    def _breaks_around(self, tag: str) -> int:
         """Say how far an element stands from the text around it: 0 if it is a part of a line."""
-        if tag in LINES or (tag in ("ul", "ol") and self.lists):
-            return 1
-        return 2 if tag in BLOCKS or tag in HEADINGS else 0
+        return 1 if tag in ("ul", "ol") and self.lists else BREAKS.get(tag, 0)
 
     def _bullet(self) -> str:
         indent = "  " * (len(self.lists) - 1)
@@ -203,9 +274,9 @@ class _Reader(HTMLParser):
             self.sink("```" if self.at_line else "\n```")
         self.before = "" if not self.exact else self.before
 
-    def _begin_link(self, given: dict[str, str | None]) -> None:
-        self.link = _absolute(self.address, given.get("href") or "")
-        self.label = SPACE.sub(" ", given.get("aria-label") or given.get("title") or "").strip()
+    def _begin_link(self, attributes: dict[str, str | None]) -> None:
+        self.link = _absolute(self.address, attributes.get("href") or "")
+        self.label = SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
         self.opening = bool(self.link)
 
     def _end_link(self) -> None:

@@ -12,14 +12,12 @@ Rules of this file:
 import base64
 import codecs
 import os
-from functools import partial
 from typing import Any, NoReturn
 
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
 from toolwire.codetools.files import BOM, file_place, key_of, missing, read_all, remember, sized
 from toolwire.codetools.lines import Beyond, LineWindow, Read, window
-from toolwire.codetools.paths import ProjectPath
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import PathRefused, ProjectPath, saying
 from toolwire.types import Image
 
 HEAD = 8192
@@ -71,14 +69,10 @@ def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LI
     if offset < 1 or limit < 1:
         raise PathRefused("invalid", path, "offset and limit are at least 1")
     try:
-        fd = desk.workspace.open_file(place)
+        with desk.workspace.reading(place) as fd, saying(path):
+            return _read(desk, place, fd, int(min(offset, MOST)), int(min(limit, READ_LINES)))
     except PathRefused as problem:
         raise (missing(desk.workspace, place) if problem.code == "not_found" else problem) from None
-    with saying(path):
-        try:
-            return _read(desk, place, fd, int(min(offset, MOST)), int(min(limit, READ_LINES)))
-        finally:
-            os.close(fd)
 
 
 def _read(desk: Any, place: ProjectPath, fd: int, offset: int, limit: int) -> str | Image:
@@ -123,11 +117,7 @@ def _shown_wide(place: ProjectPath, fd: int, size: int, charset: str, offset: in
     except UnicodeError:
         _refuse_binary(place, size, b"")
     notice = f"[The file is {charset}, shown as UTF-8. edit_file cannot change it.]"
-    return _shown(place, partial(_slice, data), len(data), offset, limit, [notice])
-
-
-def _slice(data: bytes, count: int, start: int) -> bytes:
-    return data[start : start + count]
+    return _shown(place, lambda count, start: data[start : start + count], len(data), offset, limit, [notice])
 
 
 def _shown(place: ProjectPath, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 
 from toolwire.codetools.files import STALE, Standing, read_all
 from toolwire.codetools.locks import identity
-from toolwire.codetools.paths import READ
-from toolwire.codetools.refusals import PathRefused, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, saying
 
 TEMPORARY = re.compile(r"\.toolwire-([0-9]+)-[0-9a-f]{16}\.tmp")
 OLD = 3600.0
@@ -41,23 +40,24 @@ class _NoName(Exception):
     """A file without a name cannot be given one here."""
 
 
-def replace(folder: int, name: str, data: bytes, old: Standing | None, given: str) -> int:
-    """Put a file with this content at a name of a folder; gives it, open to read."""
-    with saying(given):
+def replace(spot: FileSpot, data: bytes, old: Standing | None) -> int:
+    """Put a file with this content at a spot; gives it, open to read."""
+    with saying(spot.given):
         try:
-            _put(folder, name, data, old, given)
+            _put(spot, data, old)
         except _NoName:
             _can["unnamed"] = False
-            _put(folder, name, data, old, given)
-    confirm(folder, given)
-    return reread(folder, name, data, given)
+            _put(spot, data, old)
+    confirm(spot)
+    return reread(spot, data)
 
 
-def _put(folder: int, name: str, data: bytes, old: Standing | None, given: str) -> None:
+def _put(spot: FileSpot, data: bytes, old: Standing | None) -> None:
+    folder, name = spot.folder, spot.name
     fd, temporary = _begin(folder, 0o644 if old is None else 0o600)
     try:
         fill(fd, data, old)
-        check_still(folder, name, old, given)
+        check_still(spot, old)
         if temporary is None:
             temporary = _named(fd, folder, name if old is None else _temporary_name())
         if temporary != name:
@@ -69,30 +69,30 @@ def _put(folder: int, name: str, data: bytes, old: Standing | None, given: str) 
             remove(folder, temporary)
 
 
-def confirm(folder: int, given: str) -> None:
+def confirm(spot: FileSpot) -> None:
     """Bring a folder, and so the names in it, to the disk."""
     try:
-        sync(folder)
+        sync(spot.folder)
     except OSError as problem:
         if problem.errno not in (errno.EINVAL, errno.EBADF):
-            raise PathRefused("io_error", given, UNCONFIRMED) from None
+            raise PathRefused("io_error", spot.given, UNCONFIRMED) from None
 
 
-def reread(folder: int, name: str, data: bytes, given: str) -> int:
+def reread(spot: FileSpot, data: bytes) -> int:
     """Read what was put there, and give it, open."""
     fd = -1
     try:
-        fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
+        fd = os.open(spot.name, READ | os.O_NOFOLLOW, dir_fd=spot.folder)
         same = read_all(fd, len(data) + 1) == data
     except OSError as problem:
         if fd >= 0:
             os.close(fd)
         if problem.errno in (errno.ENOENT, errno.ELOOP):
-            raise PathRefused("stale", given, OVERTAKEN) from None
-        raise PathRefused("io_error", given, UNCONFIRMED) from None
+            raise PathRefused("stale", spot.given, OVERTAKEN) from None
+        raise PathRefused("io_error", spot.given, UNCONFIRMED) from None
     if not same:
         os.close(fd)
-        raise PathRefused("stale", given, OVERTAKEN)
+        raise PathRefused("stale", spot.given, OVERTAKEN)
     return fd
 
 
@@ -157,17 +157,17 @@ def _move(folder: int, temporary: str, name: str, old: Standing | None) -> None:
     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def check_still(folder: int, name: str, old: Standing | None, given: str) -> None:
+def check_still(spot: FileSpot, old: Standing | None) -> None:
     """Refuse if what is at a name is no longer what was read."""
     try:
-        now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        now = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except FileNotFoundError:
         if old is None:
             return
     else:
         if old is not None and _same(old.status, now):
             return
-    raise PathRefused("stale", given, STALE)
+    raise PathRefused("stale", spot.given, STALE)
 
 
 def _same(one: os.stat_result, other: os.stat_result) -> bool:

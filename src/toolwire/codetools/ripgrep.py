@@ -11,6 +11,7 @@ Rules of this file:
 """
 
 import contextlib
+import functools
 import os
 import re
 import selectors
@@ -40,7 +41,6 @@ OPTIONS = (
     *(f"--max-columns={4 * LINE_CHARACTERS}", "--regex-size-limit=10M", "--dfa-size-limit=10M"),
 )
 _RECORD = re.compile(rb"(\d+)([:-])(\d+)[:-]")
-_versions: dict[tuple[Any, ...], tuple[int, ...] | None] = {}
 
 
 def folders() -> list[str]:
@@ -79,27 +79,21 @@ def _is_new_enough(path: str) -> bool:
         return False
     if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH or not os.access(path, os.X_OK):
         return False
-    key = (path, status.st_ino, status.st_mtime_ns, status.st_size)
-    if key not in _versions:
-        _versions[key] = _version(path)
-    version = _versions[key]
-    return version is not None and version >= LEAST
+    return _version(path, status.st_ino, status.st_mtime_ns, status.st_size) >= LEAST
 
 
-def _version(path: str) -> tuple[int, ...] | None:
+@functools.cache
+def _version(path: str, *_of_this_file: int) -> tuple[int, ...]:
+    """Ask a program which ripgrep it is; it is asked again when the file was changed."""
+    argv = [path, "--no-config", "--version"]
     try:
-        said = subprocess.run(  # noqa: S603 - an absolute path that no model can give
-            [path, "--no-config", "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=ENVIRONMENT,
-            timeout=5,
-            check=True,
-        ).stdout
+        done = subprocess.run(  # noqa: S603 - an absolute path that no model can give
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env=ENVIRONMENT, timeout=5, check=True
+        )
     except (OSError, subprocess.SubprocessError):
-        return None
-    found = re.match(rb"ripgrep (\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else None
+        return ()
+    version = re.match(rb"ripgrep (\d+)\.(\d+)", done.stdout)
+    return (int(version[1]), int(version[2])) if version else ()
 
 
 def command(path: str, query: Query, *, file: bool) -> list[str]:
@@ -120,34 +114,15 @@ def command(path: str, query: Query, *, file: bool) -> list[str]:
     return [*options, "-e", query.pattern, "--", "./"]
 
 
-class Ending:
-    """How a run ended: by time, by itself with this code, and what it complained of."""
-
-    def __init__(self) -> None:
-        self.in_time = True
-        self.code = 0
-        self.errors = b""
-        self.complaints = 0
-
-
-def _widen(pipe: Any) -> None:
-    """Let a pipe hold more, so that two processes wait less for each other."""
-    import fcntl  # noqa: PLC0415 - there is none on every system, and ripgrep runs on Linux only
-
-    with contextlib.suppress(OSError, AttributeError):
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK)
-
-
 class Run:
-    """One run of ripgrep, in the folder of a descriptor or on an open file."""
+    """One run of ripgrep, in the folder of a descriptor or on an open file: how it ended, and what it complained of."""
 
     def __init__(self, argv: list[str], folder: int, file: int | None, stop: SearchStop, deadline: float) -> None:
-        self._argv = argv
-        self._folder = folder
-        self._file = file
-        self._stop = stop
-        self._deadline = deadline
-        self.ending = Ending()
+        self._argv, self._folder, self._file = argv, folder, file
+        self._stop, self._deadline = stop, deadline
+        self.in_time = True
+        self.code = self.complaints = 0
+        self.errors = b""
 
     def chunks(self) -> Generator[bytes, None, None]:
         """Give its output as it comes."""
@@ -169,7 +144,7 @@ class Run:
                 yield from self._read(process)
             finally:
                 process.kill()
-                self.ending.code = process.wait()
+                self.code = process.wait()
                 self._stop.holds(None)
 
     def _read(self, process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
@@ -181,7 +156,7 @@ class Run:
             while selector.get_map():
                 left = self._deadline - time.monotonic()
                 if left <= 0:
-                    self.ending.in_time = False
+                    self.in_time = False
                     return
                 for key, _ in selector.select(left):
                     data = os.read(key.fd, CHUNK)
@@ -190,13 +165,18 @@ class Run:
                     elif key.fileobj is process.stdout:
                         yield data
                     else:
-                        self._complain(data)
+                        self.complaints += data.count(b"\n")
+                        self.errors += data[: max(KEPT_ERRORS - len(self.errors), 0)]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(self._deadline - time.monotonic(), 0.1))
 
-    def _complain(self, data: bytes) -> None:
-        self.ending.complaints += data.count(b"\n")
-        self.ending.errors += data[: max(KEPT_ERRORS - len(self.ending.errors), 0)]
+
+def _widen(pipe: Any) -> None:
+    """Let a pipe hold more, so that two processes wait less for each other."""
+    import fcntl  # noqa: PLC0415 - there is none on every system, and ripgrep runs on Linux only
+
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK)
 
 
 def complaint(path: str, query: Query, folder: int, stop: SearchStop) -> str | None:
@@ -205,9 +185,9 @@ def complaint(path: str, query: Query, folder: int, stop: SearchStop) -> str | N
         run = Run(command(path, query, file=True), folder, nothing.fileno(), stop, time.monotonic() + 5)
         for _ in run.chunks():
             pass
-    if run.ending.code != 2:
+    if run.code != 2:
         return None
-    text = run.ending.errors.decode(errors="replace").removeprefix("rg: ").strip()
+    text = run.errors.decode(errors="replace").removeprefix("rg: ").strip()
     return text[:1000].split("\nConsider enabling")[0]
 
 
@@ -225,49 +205,31 @@ class OutputReader:
 
     def feed(self, data: bytes) -> None:
         """Read what came."""
-        data = self._rest + data
-        place, goes_on = 0, True
-        while goes_on:
+        data, at = self._rest + data, 0
+        while True:
+            ends_with = b"\0" if not self._is_in_file else b"\n" if self._wanted else b"\n\n"
+            end = data.find(ends_with, at)
+            if end < 0:
+                break
             if not self._is_in_file:
-                place, goes_on = self._begin(data, place)
-            elif self._wanted:
-                place, goes_on = self._line(data, place)
+                self._path = os.fsdecode(data[at:end].removeprefix(b"./"))
+                self._is_in_file, self._wanted = True, self._gathering.wants(self._path)
+            elif self._wanted and end > at:
+                self._record(data, at)
             else:
-                place, goes_on = self._past(data, place)
-        self._rest = data[place:]
+                self._is_in_file = False
+            at = end + len(ends_with)
+        if self._is_in_file and not self._wanted:
+            at = max(at, len(data) - 1)
+        elif self._is_in_file and len(data) - at > CHUNK:  # a line without end: the rest of the file is left out
+            self._record(data, at)
+            at, self._wanted = len(data), False
+        self._rest = data[at:]
 
-    def _begin(self, data: bytes, place: int) -> tuple[int, bool]:
-        end = data.find(b"\0", place)
-        if end < 0:
-            return place, False
-        self._path = os.fsdecode(data[place:end].removeprefix(b"./"))
-        self._wanted = self._gathering.wants(self._path)
-        self._is_in_file = True
-        return end + 1, True
-
-    def _past(self, data: bytes, place: int) -> tuple[int, bool]:
-        """Skip the lines of a file that is not wanted."""
-        end = data.find(b"\n\n", place)
-        if end < 0:
-            return max(place, len(data) - 1), False
-        self._is_in_file = False
-        return end + 2, True
-
-    def _line(self, data: bytes, place: int) -> tuple[int, bool]:
-        end = data.find(b"\n", place)
-        if end < 0 and len(data) - place <= CHUNK:
-            return place, False
-        if end == place:
-            self._is_in_file = False
-        else:
-            self._record(data, place)
-        self._wanted = self._wanted and end >= 0
-        return (end + 1, True) if end >= 0 else (len(data), False)
-
-    def _record(self, data: bytes, place: int) -> None:
-        found = _RECORD.match(data, place)
-        if found is None:  # a file that turned out to be binary
+    def _record(self, data: bytes, at: int) -> None:
+        record = _RECORD.match(data, at)
+        if record is None:  # a file that turned out to be binary
             self._gathering.drop(self._path)
             return
-        begin = data[found.end() : found.end() + START].partition(b"\n")[0].removesuffix(b"\r")
-        self._gathering.add(self._path, RipgrepHit(int(found[1]), int(found[3]), begin, hit=found[2] == b":"))
+        begin = data[record.end() : record.end() + START].partition(b"\n")[0].removesuffix(b"\r")
+        self._gathering.add(self._path, RipgrepHit(int(record[1]), int(record[3]), begin, hit=record[2] == b":"))

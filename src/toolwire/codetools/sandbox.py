@@ -5,24 +5,43 @@ Rules of this file:
 - In the sandbox a command sees the programs of the system, a few files of /etc, its own /proc, /dev and /tmp,
   and the project folder. It writes to the project folder and to /tmp, which is its own and goes with it.
 - Its /proc is read-only: root may change settings of the whole machine there, in a sandbox as well.
+- The variables of a command are made from nothing, so that no key of the host is among them: what it gets more
+  is given by option, by name. The PATH is fixed: what a project holds is never found before what the system has.
+- Secrets of the project folder that are there are covered; what is protected is read-only. Both are looked for as
+  deep as `DEEP` folders, and among so many entries, the upper ones first: what lies deeper is not covered.
+- A protected name that is not there yet, at the top, is taken by an empty folder while commands run, so that none
+  of them can make it. The folder is taken away by the last of them, or by the next one after a crash.
 - No folder is lent as a descriptor: through one, a command could walk out. What was mounted is checked.
 - The first process of it is a shell that waits for the command; when it ends, the kernel ends the rest.
 """
 
 import contextlib
+import fcntl
 import functools
 import os
+import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolwire.codetools import environment, overseer
-from toolwire.codetools.masks import Mask, masks_of, placeholders, real_path
-from toolwire.codetools.paths import Workspace
+from msgspec import Struct
+
+from toolwire.codetools import overseer
+from toolwire.codetools.marks import MARK, new_mark
+from toolwire.codetools.paths import OWN, Root, Workspace, folder_of
 from toolwire.codetools.processes import Launch
+from toolwire.codetools.spelling import folded
 from toolwire.errors import ToolError
 
+DEEP = 4
+ENTRIES = 10_000
+PATIENCE = 2.0
+PLACEHOLDER = 0o1500
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 BUBBLEWRAP, NONE, REFUSED = "bubblewrap", "none", "refused"
 LEVELS = ("auto", BUBBLEWRAP, NONE)
 PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
@@ -46,15 +65,31 @@ FIRST = (
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 CHOOSE = 'or choose sandbox="none", which lets commands do all that this user may do'
 ADVICE = (
-    (
-        "uid map",
-        "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)",
-    ),
+    ("uid map", "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
     ("No permissions to create", "the system has no user namespaces for users: see user.max_user_namespaces"),
     ("Creating new namespace", "the system, or the container around, allows no new namespaces"),
     ("mount proc", "the container around this allows no /proc of its own (Docker: systempaths=unconfined)"),
     ("Unknown option", "bubblewrap is too old: 0.5 or newer is needed"),
 )
+
+
+class Mask(Struct, frozen=True):
+    """Something that is kept from commands: its path on the host, and what it was when it was found."""
+
+    path: str
+    secret: bool
+    folder: bool
+    identity: tuple[int, int]
+
+    def holds(self, before: str) -> bool:
+        """Whether it is in force, seen through the root folder of a process."""
+        try:
+            found = os.lstat(before + self.path)
+            read_only = os.statvfs(before + self.path).f_flag & os.ST_RDONLY
+        except OSError:
+            return os.path.basename(self.path).startswith(OWN.rstrip("*"))
+        same = (found.st_dev, found.st_ino) == self.identity
+        return not same if self.secret else same and bool(read_only)
 
 
 def level_of(options: dict[str, Any]) -> str:
@@ -85,27 +120,17 @@ def bubblewrap() -> str:
 def features(path: str, changed: int) -> frozenset[str]:
     """List the options that this bubblewrap has; it is asked again when the file was changed."""
     del changed
-    said = subprocess.run(  # noqa: S603 - it has an absolute path
+    listed = subprocess.run(  # noqa: S603 - it has an absolute path
         [path, "--help"], capture_output=True, text=True, timeout=20, check=False, env={}
     )
-    return frozenset(word for word in said.stdout.split() if word.startswith("--"))
+    return frozenset(word for word in listed.stdout.split() if word.startswith("--"))
 
 
 @functools.lru_cache(8)
 def trial(path: str, changed: int) -> str:
     """Make a sandbox once, to see whether that works here; give what it said if not."""
     del changed
-    argv = [
-        path,
-        *ISOLATION,
-        "--unshare-net",
-        *_system({}),
-        *_own(sized=False),
-        "--",
-        "/bin/sh",
-        "-c",
-        "exit 0",
-    ]
+    argv = [path, *ISOLATION, "--unshare-net", *_system({}), *_own(sized=False), "--", "/bin/sh", "-c", "exit 0"]
     done = subprocess.run(  # noqa: S603 - it has an absolute path
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False, env={}
     )
@@ -123,10 +148,10 @@ def in_force(options: dict[str, Any]) -> str:
     return level
 
 
-def refusal(said: str) -> ToolError:
+def refusal(message: str) -> ToolError:
     """Say why a command could not be started in the sandbox."""
-    advice = next((f" ({words})" for sign, words in ADVICE if sign in said), "")
-    reason = said.splitlines()[0].removeprefix("bwrap: ") if said else "it said nothing"
+    advice = next((f" ({words})" for sign, words in ADVICE if sign in message), "")
+    reason = message.splitlines()[0].removeprefix("bwrap: ") if message else "it said nothing"
     return ToolError(
         f"no command is run, because its sandbox cannot be made: {reason}{advice}. "
         f"`toolwire doctor` tells more. Mend it, {CHOOSE}"
@@ -148,12 +173,10 @@ def _bare(workspace: Workspace, options: dict[str, Any], command: str) -> Launch
     if not sys.executable:
         raise ToolError('sandbox="none" needs the Python program, and it is not known where that is')
     real_path(workspace.cwd)
-    variables = environment.variables(options.get("environment"), *environment.who())
-    shell = [environment.shell(), "--noprofile", "--norc", "-c", command, "bash"]
+    variables = _variables(options.get("environment"), *_who())
+    shell = [_shell(), "--noprofile", "--norc", "-c", command, "bash"]
     return Launch(
-        [sys.executable, "-I", "-S", overseer.__file__, *shell],
-        variables,
-        f"/proc/self/fd/{workspace.cwd.fd}",
+        [sys.executable, "-I", "-S", overseer.__file__, *shell], variables, f"/proc/self/fd/{workspace.cwd.fd}"
     )
 
 
@@ -186,9 +209,9 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
         *(word for path in sorted(roots, key=len) for word in ("--bind", path, path)),
         *(word for mask in masks for word in _covered(mask)),
         *("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", real_path(workspace.cwd)),
-        *("--", "/bin/sh", "-c", FIRST, environment.shell(), command),
+        *("--", "/bin/sh", "-c", FIRST, _shell(), command),
     ]
-    variables = environment.variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
+    variables = _variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
     return Launch(argv, variables, lent=tuple(lent), info=info, verify=verify)
 
 
@@ -212,11 +235,11 @@ def _own(*, sized: bool) -> Iterator[str]:
     yield from ("--symlink", "/tmp", "/var/tmp", "--dir", "/run", "--remount-ro", "/dev")  # noqa: S108 - its own
 
 
-def _readable(given: Any) -> Iterator[str]:
+def _readable(paths: Any) -> Iterator[str]:
     """Give the folders that were made readable by option."""
-    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
+    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
         raise ToolError("the option `readable` must be a list of absolute paths")
-    for path in map(os.fspath, given):
+    for path in map(os.fspath, paths):
         if not os.path.isabs(path) or os.path.normpath(path).strip("/") == "" or not os.path.exists(path):
             raise ToolError("the option `readable` must be a list of absolute paths of what is there")
         yield from ("--ro-bind", path, path)
@@ -257,3 +280,144 @@ def _is_same(path: str, fd: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except OSError:
         return False
+
+
+def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
+    """Give the variables of a command."""
+    own = {
+        "PATH": PATH,
+        "HOME": home,
+        "USER": user,
+        "LOGNAME": user,
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox it is private; without one it is what it is
+    }
+    return own | _checked_variables({} if wanted is None else wanted) | {MARK: new_mark()}
+
+
+def _checked_variables(wanted: Any) -> dict[str, str]:
+    if not isinstance(wanted, Mapping):
+        raise ToolError("the option `environment` must map names of variables to text")
+    for name, value in wanted.items():
+        if not (isinstance(name, str) and isinstance(value, str)) or not name or "=" in name:
+            raise ToolError("the option `environment` must map names of variables to text")
+        if "\0" in name + value:
+            raise ToolError("the option `environment` holds a NUL")
+    return dict(wanted)
+
+
+def _who() -> tuple[str, str]:
+    """Give the home folder and the name of the one who runs this, as the system knows them."""
+    import pwd  # noqa: PLC0415 - only where commands run
+
+    try:
+        entry = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return "/", "user"
+    return entry.pw_dir, entry.pw_name
+
+
+def _shell() -> str:
+    """Give the absolute path of bash."""
+    for path in SHELLS:
+        if os.access(path, os.X_OK):
+            return path
+    raise ToolError(f"bash is not installed here: there is none of {', '.join(SHELLS)}")
+
+
+def real_path(root: Root) -> str:
+    """Say where a root is now."""
+    if os.fstat(root.fd).st_nlink == 0:
+        raise ToolError("the project folder is not there any more: no command can run in it")
+    return os.readlink(f"/proc/self/fd/{root.fd}")
+
+
+def masks_of(workspace: Workspace) -> tuple[list[Mask], bool]:
+    """Find what is kept from commands, and say whether everything was looked at."""
+    found, left = [], ENTRIES
+    for root in workspace.roots:
+        todo: deque[tuple[str, ...]] = deque([()])
+        while todo and left > 0:
+            parts = todo.popleft()
+            entries = _entries(root, parts, left)
+            left -= len(entries)
+            for name, is_folder, identity in entries:
+                inner = (*parts, name)
+                secret = workspace.is_secret((name,))
+                if secret or workspace.protected.fullmatch(folded(name)):
+                    path = "/".join((real_path(root).rstrip("/"), *inner))
+                    found.append(Mask(path, secret, is_folder, identity))
+                elif is_folder and len(inner) < DEEP:
+                    todo.append(inner)
+    return found, left > 0
+
+
+def _entries(root: Root, parts: tuple[str, ...], most: int) -> list[tuple[str, bool, tuple[int, int]]]:
+    """List what is in a folder and is no link."""
+    listed: list[tuple[str, bool, tuple[int, int]]] = []
+    with contextlib.suppress(OSError), folder_of(root, parts) as fd, os.scandir(fd) as entries:
+        device = os.fstat(fd).st_dev
+        for entry in entries:
+            if not entry.is_symlink():
+                listed.append((entry.name, entry.is_dir(), (device, entry.inode())))
+            if len(listed) >= most:
+                break
+    return listed
+
+
+@contextlib.contextmanager
+def placeholders(workspace: Workspace) -> Iterator[None]:
+    """Take the protected names that are free, while this lasts."""
+    names = [name for name in workspace.protected_names if "*" not in name and "/" not in name]
+    with contextlib.ExitStack() as taken:
+        for root in workspace.roots:
+            taken.enter_context(_taken(root, names))
+        yield
+
+
+@contextlib.contextmanager
+def _taken(root: Root, names: list[str]) -> Iterator[None]:
+    if all(_stays(root, name) for name in names):
+        yield
+        return
+    with folder_of(root, ()) as fd:
+        _lock(fd)
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.mkdir(name, PLACEHOLDER, dir_fd=fd)
+        try:
+            yield
+        finally:
+            _let_go(fd, root, names)
+
+
+def _stays(root: Root, name: str) -> bool:
+    """Whether a name is there, and not as a placeholder."""
+    try:
+        mode = os.stat(name, dir_fd=root.fd, follow_symlinks=False).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
+
+
+def _lock(fd: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline:
+                raise ToolError("the project folder is locked by another program; try again") from None
+            time.sleep(0.01)
+
+
+def _let_go(fd: int, root: Root, names: list[str]) -> None:
+    """Remove the placeholders, if no other command needs them; only what is empty can be removed."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for name in names:
+            if not _stays(root, name):
+                with contextlib.suppress(OSError):
+                    os.rmdir(name, dir_fd=fd)

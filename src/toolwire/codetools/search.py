@@ -8,6 +8,7 @@ Rules of this file:
 """
 
 import asyncio
+import codecs
 import contextlib
 import os
 import re
@@ -17,16 +18,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.codetools import ripgrep
-from toolwire.codetools.definitions import GREP_MATCHES, SEARCH_SECONDS
-from toolwire.codetools.fallback import MARKS, Binary, FileReading, fitting, may_fit, opened
-from toolwire.codetools.hits import TIME_IS_UP, Gathering, Query, Report, RipgrepHit, SearchStop
+from toolwire.codetools.definitions import GREP_MATCHES, LINE_CHARACTERS, SEARCH_SECONDS
+from toolwire.codetools.fallback import BLOCK, KEPT, MARKS, Binary, FileReading, fitting, lines_of, may_fit, opened
+from toolwire.codetools.hits import TIME_IS_UP, FoundLine, Gathering, Query, Report, RipgrepHit, SearchStop
 from toolwire.codetools.ignoring import Below, levels_above
-from toolwire.codetools.paths import ProjectPath, Workspace, folder_of
+from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, folder_of
 from toolwire.codetools.patterns import name_test
-from toolwire.codetools.refusals import PathRefused
-from toolwire.codetools.regexes import LinePattern, checked
-from toolwire.codetools.rereading import read_again
+from toolwire.codetools.regexes import LONGEST, LinePattern, checked
 from toolwire.codetools.walking import FolderWalk, notices
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
@@ -118,9 +119,12 @@ class Search:
     def _goes_on(self) -> bool:
         if self._stop.asked or self._has_time():
             return not self._stop.asked
+        self._late()
+        return False
+
+    def _late(self) -> None:
         if TIME_IS_UP not in self._notices:
             self._notices.append(TIME_IS_UP)
-        return False
 
     def _search_folder(self, fd: int, rg: str | None) -> None:
         if rg is None:
@@ -136,8 +140,7 @@ class Search:
             self._report.full = "limit"
 
     def _search_file(self, rg: str | None) -> None:
-        fd = self._workspace.open_file(self._place)
-        try:
+        with self._workspace.reading(self._place) as fd:
             head = os.pread(fd, 64 * 1024, 0)
             if b"\0" in head and head[:2] not in MARKS:
                 raise PathRefused("not_text", self._place.given, BINARY)
@@ -148,8 +151,6 @@ class Search:
             with folder_of(self._place.root, ()) as folder:
                 self._run(rg, folder, fd, gathering)
             self._give(fd, self._place, gathering.records.get("", []))
-        finally:
-            os.close(fd)
 
     # With ripgrep.
 
@@ -160,16 +161,15 @@ class Search:
         with closing(run.chunks()) as chunks:
             for chunk in chunks:
                 reader.feed(chunk)
-        ending = run.ending
-        if not ending.in_time:
-            self._notices.append(TIME_IS_UP)
-        elif ending.code == 2 and not gathering.records:
+        if not run.in_time:
+            self._late()
+        elif run.code == 2 and not gathering.records:
             why = ripgrep.complaint(rg, self._query, folder, self._stop)
             if why is not None:
                 raise ToolError(f"the pattern cannot be used: {why}")
-        elif ending.code not in (0, 1, 2) and not self._stop.asked:
+        elif run.code not in (0, 1, 2) and not self._stop.asked:
             self._notices.append("[ripgrep ended before its work was done: this is not all. Try again.]")
-        self._report.unreadable += ending.complaints if ending.in_time else 0
+        self._report.unreadable += run.complaints if run.in_time else 0
 
     def _query_for(self, fd: int) -> Query:
         """Give the query, with the rules of the folders above, which ripgrep is not told of."""
@@ -178,24 +178,17 @@ class Search:
             return self._query
         ignoring = Below(self._place, fd, above)
         accepts = self._query.accepts
-        return Query(
-            **{name: getattr(self._query, name) for name in Query.__struct_fields__ if name != "accepts"},
-            accepts=lambda path: accepts(path) and not ignoring.is_ignored(path),
-        )
+        return replace(self._query, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
 
     def _show(self, place: ProjectPath, records: list[RipgrepHit]) -> None:
         try:
-            fd = self._workspace.open_file(place)
+            with self._workspace.reading(place) as fd:
+                self._give(fd, place, records)
         except PathRefused as problem:
             self._report.changed += problem.code == "not_found"
-            return
-        try:
-            self._give(fd, place, records)
-        finally:
-            os.close(fd)
 
     def _give(self, fd: int, place: ProjectPath, records: list[RipgrepHit]) -> None:
-        found = read_again(fd, records)
+        found = _read_again(fd, records)
         if found is None:
             self._report.changed += 1
         else:
@@ -241,8 +234,8 @@ class Search:
         self._report.long_lines += reading.long_lines
         walk.unreadable = 0
         self._notices += [told for told in notices(walk) if not (walk.cut == "time" and "Stopped" in told)]
-        if walk.cut == "time" and TIME_IS_UP not in self._notices:
-            self._notices.append(TIME_IS_UP)
+        if walk.cut == "time":
+            self._late()
 
     def _look(self, fd: int, path: str, lines: LinePattern, reading: FileReading) -> None:
         try:
@@ -254,18 +247,9 @@ class Search:
         if not fits:
             return
         place = self._inside(path)
-        try:
-            safe = self._workspace.open_file(place)
-        except PathRefused:
-            return
-        try:
-            found = fitting(safe, lines, self._query, reading, self._goes_on)
-        except Binary:
-            return
-        finally:
-            os.close(safe)
-        if found:
-            self._report.add(self._name(place), found)
+        with contextlib.suppress(PathRefused, Binary), self._workspace.reading(place) as safe:
+            if found := fitting(safe, lines, self._query, reading, self._goes_on):
+                self._report.add(self._name(place), found)
 
     def _inside(self, path: str) -> ProjectPath:
         place = self._place
@@ -274,3 +258,36 @@ class Search:
     def _name(self, place: ProjectPath) -> str:
         """Give the path to show: from the project folder, or the whole one where it is in another root."""
         return place.path if place.root is self._workspace.cwd else f"{place.root.path}/{place.path}"
+
+
+def _read_again(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
+    """Read the lines that ripgrep found; None if they are not what it found any more."""
+    mark = os.pread(fd, 3, 0)
+    if mark[:2] in MARKS:
+        return _by_number(fd, records)
+    shift = len(codecs.BOM_UTF8) if mark == codecs.BOM_UTF8 else 0
+    found = []
+    for record in records:
+        data = os.pread(fd, 4 * LINE_CHARACTERS + 8, record.offset + shift)
+        line = data.partition(b"\n")[0]
+        if not line.startswith(record.start):
+            return None
+        found.append(FoundLine(record.number, line.decode(errors="replace"), record.hit))
+    return found
+
+
+def _by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
+    wanted = {record.number: record for record in records}
+    found = []
+    number = 0
+    for block in FileReading(BLOCK, LONGEST, stops_at_nul=False).blocks(fd):
+        for text in lines_of(block):
+            number += 1
+            record = wanted.get(number)
+            if record is not None:
+                if not text[:KEPT].encode(errors="replace").startswith(record.start[:32]):
+                    return None
+                found.append(FoundLine(number, text[:KEPT], record.hit))
+        if len(found) == len(wanted):
+            break
+    return found

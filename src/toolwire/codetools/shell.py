@@ -27,10 +27,7 @@ STOPPED = {
     "memory": "stopped, because it used too much memory",
 }
 SIGNS = (
-    (
-        r"Read-only file system",
-        "in the sandbox only the project folder and /tmp can be written, and not .git",
-    ),
+    (r"Read-only file system", "in the sandbox only the project folder and /tmp can be written, and not .git"),
     (
         r"(?i)could not resolve|name resolution|network is unreachable|name or service not known",
         "the sandbox has no network",

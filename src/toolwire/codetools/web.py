@@ -4,26 +4,26 @@ Rules of this file:
 - What the model gets begins with the status, the address that was read in the end, and the type.
 - What a server sends is data, and is marked as such. No mark can keep a model from believing it.
 - What is no text is not given; its type and size are.
+- The values of variables whose names speak of secrets are not sent anywhere, in an address or in a header.
 """
 
 import asyncio
+import base64
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from http.client import responses
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import unquote, unquote_plus
 
 from toolwire.codetools.addresses import FetchRules, brief
-from toolwire.codetools.charsets import GUESSED, codec_of, decoded, is_text, is_whole
 from toolwire.codetools.definitions import HTTP_BYTES, HTTP_CHARACTERS, HTTP_SECONDS, MAX_HTTP_SECONDS
-from toolwire.codetools.desk import Desk
-from toolwire.codetools.outbound import headers_of, secret_in
-from toolwire.codetools.readable import TextWindow, read_page
+from toolwire.codetools.fetching import Fetched, Network, fetch, headers_of
+from toolwire.codetools.files import Desk
+from toolwire.codetools.readable import GUESSED, TextWindow, codec_of, decoded, is_text, is_whole, read_page
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
 from toolwire.work.threads import TooManyThreads, in_thread
-
-if TYPE_CHECKING:
-    from toolwire.codetools.fetching import Fetched
 
 MAX_HTTP_BYTES = 10 * HTTP_BYTES
 ERROR_CHARACTERS = 2000
@@ -43,6 +43,8 @@ BINARY = frozenset(
     "application/msword application/x-protobuf".split()
 )
 BINARY_KINDS = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
+SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN|PASSW|CREDENTIAL|PRIVATE|AUTH", re.IGNORECASE)
+SHORTEST_SECRET = 8
 
 
 async def http_get(
@@ -60,7 +62,11 @@ async def http_get(
     except InvalidField as problem:
         raise ToolError(f"nothing can be fetched, because an option of these tools is wrong: {problem}") from None
     sent = headers_of(headers)
-    _keep_secrets([url, *map(str, (headers or {}).values())], desk)
+    environment = desk.options.get("environment")
+    variables = {**os.environ, **(environment if isinstance(environment, Mapping) else {})}
+    secret = _secret_in([url, *map(str, (headers or {}).values())], variables)
+    if secret is not None:
+        raise ToolError(f"this would send the value of {shown(secret)} to a server: secrets are not sent")
     seconds = min(float(timeout), MAX_HTTP_SECONDS)
     try:
         async with asyncio.timeout(seconds):
@@ -74,97 +80,110 @@ async def http_get(
         raise ToolError("too much is going on at the same time: try again later") from None
 
 
-def _keep_secrets(texts: list[str], desk: Desk) -> None:
-    """Refuse to send what the variables of this process, or of the commands, keep secret."""
-    given = desk.options.get("environment")
-    name = secret_in(texts, dict(os.environ) | dict(given if isinstance(given, Mapping) else {}))
-    if name is not None:
-        raise ToolError(f"this would send the value of {shown(name)} to a server: secrets are not sent")
+def network() -> Network | None:
+    """Give the network to fetch from; None is that of the system."""
+    return None
 
 
 async def _get(url: str, headers: dict[str, str], rules: FetchRules, limit: int, *, raw: bool, start: int) -> str:
-    from toolwire.codetools.fetching import fetch  # noqa: PLC0415 - the client is loaded when something is fetched
-
-    found = await fetch(url, headers, rules, limit, wanted=_is_wanted, network=network())
-    good = 200 <= found.status < 300
+    answer = await fetch(url, headers, rules, limit, wanted=_is_wanted, network=network())
+    good = 200 <= answer.status < 300
     window = TextWindow(start, HTTP_CHARACTERS) if good else TextWindow(0, ERROR_CHARACTERS)
     try:
-        readable = found.body is not None and await in_thread(lambda: _fill(window, found, raw=raw))
+        readable = answer.body is not None and await in_thread(lambda: _fill(window, answer, raw=raw))
     finally:
         window.closed = True
-    kind = shown(found.headers.get("content-type", "")[:TYPE_CHARACTERS])
-    head = f"{found.status} {_phrase(found.status)}\nURL: {shown(str(found.target.url))}\nContent-Type: {kind}\n"
+    kind = shown(answer.headers.get("content-type", "")[:TYPE_CHARACTERS])
+    phrase = responses.get(answer.status, "")
+    head = f"{answer.status} {phrase}\nURL: {shown(str(answer.target.url))}\nContent-Type: {kind}\n"
     if not readable:
-        raise ToolError(f"{head}[The content is no text, so it is not given: {kind or 'no type'}, {_size(found)}.]")
+        raise ToolError(f"{head}[The content is no text, so it is not given: {kind or 'no type'}, {_size(answer)}.]")
     if good and window.count and start >= window.count:
         raise ToolError(f"offset {start + 1} is beyond the end: the text has {window.count} characters")
-    text = "\n".join([f"{head}{DATA}\n", window.text, *_notices(found, window, limit)])
+    text = "\n".join([f"{head}{DATA}\n", window.text, *_notices(answer, window, limit)])
     if not good:
         raise ToolError(text)
     return text
 
 
-def network() -> Any:
-    """Give the network to fetch from; None is that of the system."""
-    return None
+def _essence(headers: Mapping[str, str]) -> str:
+    """Give the type of an answer, without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _phrase(status: int) -> str:
-    return responses.get(status, "")
+def _is_textual(essence: str) -> bool:
+    return essence.startswith("text/") or essence in TEXTUAL or essence.endswith(("+json", "+xml"))
 
 
-def _essence(kind: str) -> str:
-    return kind.partition(";")[0].strip().lower()
-
-
-def _is_wanted(_status: int, headers: dict[str, str]) -> bool:
+def _is_wanted(headers: Mapping[str, str]) -> bool:
     """Whether an answer may be text, by its type."""
-    kind = _essence(headers.get("content-type", ""))
-    return _is_textual(kind) or not (kind in BINARY or kind.startswith(BINARY_KINDS))
+    essence = _essence(headers)
+    return _is_textual(essence) or not (essence in BINARY or essence.startswith(BINARY_KINDS))
 
 
-def _is_textual(kind: str) -> bool:
-    return kind.startswith("text/") or kind in TEXTUAL or kind.endswith(("+json", "+xml"))
-
-
-def _fill(window: TextWindow, found: "Fetched", *, raw: bool) -> bool:
+def _fill(window: TextWindow, answer: Fetched, *, raw: bool) -> bool:
     """Read the text of an answer; False if it is none."""
-    body, kind = found.body or b"", found.headers.get("content-type", "")
-    codec, essence = codec_of(kind, body, cut=found.cut), _essence(kind)
-    if not _is_textual(essence) and (codec == GUESSED or not is_whole(body, codec, cut=found.cut)):
+    body, essence = answer.body or b"", _essence(answer.headers)
+    codec = codec_of(answer.headers.get("content-type", ""), body, cut=answer.cut)
+    if not _is_textual(essence) and (codec == GUESSED or not is_whole(body, codec, cut=answer.cut)):
         return False
     if not is_text(body, codec):
         return False
-    pieces = window.wanted(decoded(body, codec, final=not found.cut))
+    pieces = window.wanted(decoded(body, codec, final=not answer.cut))
     html = essence in HTML or (not essence and bytes(body[:100]).lstrip().lower().startswith(BEGINNINGS))
     if html and not raw:
-        read_page(pieces, str(found.target.url), window.add)
+        read_page(pieces, str(answer.target.url), window.add)
     else:
         for piece in pieces:
             window.add(piece)
     return True
 
 
-def _size(found: "Fetched") -> str:
+def _size(answer: Fetched) -> str:
     """Say how large a body is, as far as that is known."""
-    if found.body is not None:
-        return f"more than {len(found.body)} bytes" if found.cut else f"{len(found.body)} bytes"
-    said = found.headers.get("content-length", "")
-    return f"{said[:20]} bytes as the server says" if said.isdecimal() else "of a size that the server does not say"
+    if answer.body is not None:
+        return f"more than {len(answer.body)} bytes" if answer.cut else f"{len(answer.body)} bytes"
+    length = answer.headers.get("content-length", "")
+    return f"{length[:20]} bytes as the server says" if length.isdecimal() else "of a size that the server does not say"
 
 
-def _notices(found: "Fetched", window: TextWindow, limit: int) -> list[str]:
+def _notices(answer: Fetched, window: TextWindow, limit: int) -> list[str]:
     """Say what is not there, and how to get it."""
     notices = []
     if not window.count:
         notices.append("[There is no content.]")
     last = min(window.end, window.count)
     if window.start or last < window.count:
-        onward = f" Use offset={last + 1} to read on." if last < window.count and found.status < 300 else ""
+        onward = f" Use offset={last + 1} to read on." if last < window.count and answer.status < 300 else ""
         notices.append(f"[Characters {window.start + 1} to {last} of {window.count}.{onward}]")
-    if found.cut:
+    if answer.cut:
         more = f"; max_bytes can be {MAX_HTTP_BYTES} at most" if limit < MAX_HTTP_BYTES else ""
         notices.append(f"[Only the first {limit} bytes were read, and there are more{more}.]")
-    if found.dropped:
-        notices.append(f"[After a redirect to another site these headers were not sent: {', '.join(found.dropped)}.]")
+    if answer.dropped:
+        notices.append(f"[After a redirect to another site these headers were not sent: {', '.join(answer.dropped)}.]")
     return notices
+
+
+def _secret_in(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None:
+    """Name the variable whose secret value stands in one of the texts, plain or in a usual encoding."""
+    readings: list[str] = []
+    for text in texts:
+        once, twice = unquote(text), unquote(unquote(text))
+        readings += [text, once, twice, unquote_plus(text), unquote_plus(once)]
+    sent = "\n".join(readings)
+    for name, value in variables.items():
+        is_secret = SECRET_NAME.search(name) and isinstance(value, str) and len(value) >= SHORTEST_SECRET
+        if is_secret and any(form in sent for form in _forms(value)):
+            return name
+    return None
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Give a value as it is, and as base64 and hex have it wherever it stands in what was encoded."""
+    data = value.encode(errors="surrogateescape")
+    yield from (value, data.hex(), data.hex().upper())
+    for shift in range(3):
+        # The characters at both ends depend on what stands beside the value.
+        whole = base64.b64encode(b"\0" * shift + data).decode()
+        inner = whole[(0, 2, 3)[shift] : len(whole) - (4 if (shift + len(data)) % 3 else 0)]
+        yield from (inner, inner.replace("+", "-").replace("/", "_"))
