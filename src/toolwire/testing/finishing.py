@@ -13,15 +13,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
+from toolwire.testing.rules import WireRequest
+from toolwire.testing.rules_anthropic import prefix_of
 from toolwire.testing.sealing import count_tokens, make_id, seal, token
-from toolwire.testing.strictness.anthropic_thinking import prefix_of
-from toolwire.testing.strictness.asked import Asked
 from toolwire.testing.wires import WIRES
 from toolwire.types import Message, Part, Response, Thinking, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments
 
 
-def finish(response: Response, asked: Asked, number: int) -> Response:
+def finish(response: Response, asked: WireRequest, number: int) -> Response:
     """Fill in what a server would say of an answer."""
     wire = WIRES[asked.dialect]
     choices = []
@@ -46,7 +46,7 @@ def _plain(parts: list[Part]) -> list[Any]:
     return [[getattr(part, field, None) for field in fields] for part in parts]
 
 
-def _number(parts: list[Part], asked: Asked, seed: tuple[int, int]) -> list[Part]:
+def _number(parts: list[Part], asked: WireRequest, seed: tuple[int, int]) -> list[Part]:
     """Give each call its position, its text and, where the wire has them, an id."""
     made: list[Part] = []
     calls = 0
@@ -64,12 +64,12 @@ def _number(parts: list[Part], asked: Asked, seed: tuple[int, int]) -> list[Part
     return made
 
 
-def _sign_nothing(parts: list[Part], asked: Asked) -> list[Part]:
+def _sign_nothing(parts: list[Part], asked: WireRequest) -> list[Part]:
     del asked
     return parts
 
 
-def _sign_messages(parts: list[Part], asked: Asked) -> list[Part]:
+def _sign_messages(parts: list[Part], asked: WireRequest) -> list[Part]:
     """Sign thoughts as the Messages API does: bound to their words, and to all before where a model does."""
     signed: list[Part] = []
     for part in parts:
@@ -80,7 +80,7 @@ def _sign_messages(parts: list[Part], asked: Asked) -> list[Part]:
     return signed
 
 
-def _block(part: Thinking, before: list[Part], asked: Asked) -> dict[str, Any]:
+def _block(part: Thinking, before: list[Part], asked: WireRequest) -> dict[str, Any]:
     if part.signature is not None:
         asked.memory.signatures.add(part.signature)
     if part.redacted:
@@ -90,7 +90,7 @@ def _block(part: Thinking, before: list[Part], asked: Asked) -> dict[str, Any]:
     return {"type": "thinking", "thinking": part.text, "signature": part.signature or sealed}
 
 
-def _sign_items(parts: list[Part], asked: Asked) -> list[Part]:
+def _sign_items(parts: list[Part], asked: WireRequest) -> list[Part]:
     """Make reasoning an item of Responses, with its encrypted content where it was asked for."""
     include = asked.body.get("include")
     encrypted = asked.body.get("store") is False or (type(include) is list and "reasoning.encrypted_content" in include)
@@ -110,7 +110,7 @@ def _sign_items(parts: list[Part], asked: Asked) -> list[Part]:
     return signed
 
 
-def _sign_content(parts: list[Part], asked: Asked) -> list[Part]:
+def _sign_content(parts: list[Part], asked: WireRequest) -> list[Part]:
     """Sign the first call of an answer, as Gemini does."""
     signed = list(parts)
     place = next((place for place, part in enumerate(parts) if type(part) is ToolCall), None)
@@ -131,7 +131,7 @@ def _read(name: str, body: dict[str, Any]) -> Part:
     return part
 
 
-SIGNERS: dict[str, Callable[[list[Part], Asked], list[Part]]] = {
+SIGNERS: dict[str, Callable[[list[Part], WireRequest], list[Part]]] = {
     "anthropic": _sign_messages,
     "openai-responses": _sign_items,
     "gemini": _sign_content,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from toolwire.testing.strictness import Rejection
+from toolwire.testing.rules import Rejection
 
 _OPENAI = "You can find your API key at https://platform.openai.com/account/api-keys."
 _NO_KEY = (

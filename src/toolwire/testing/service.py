@@ -19,12 +19,13 @@ from toolwire.testing.finishing import finish
 from toolwire.testing.keys import check_key
 from toolwire.testing.listings import MODEL, MODELS, VERSION, counted
 from toolwire.testing.received import Received
+from toolwire.testing.rules import Rejection, ServerMemory, WireRequest
+from toolwire.testing.rules_openai_responses import conversation
 from toolwire.testing.scenario import Scenario, Surplus, Turn, rounds_of
 from toolwire.testing.script import Script, script_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail
-from toolwire.testing.strictness import Asked, Memory, Rejection, refusal
-from toolwire.testing.strictness.openai_responses import conversation
+from toolwire.testing.strictness import refusal
 from toolwire.testing.telling import Close, Reply, fail, tell_stream, tell_whole
 from toolwire.testing.wires import JSON, WIRES, Route, route, wants_stream
 from toolwire.types import Error, Opaque, Request
@@ -63,7 +64,7 @@ class Service:
         self.requests: list[Received] = []
         self.problems: list[str] = []
         self.causes: list[BaseException] = []
-        self.memory = Memory()
+        self.memory = ServerMemory()
         self.scenario, self.played = Scenario.of(scenario), 0
 
     def play(self, scenario: Any) -> None:
@@ -138,7 +139,7 @@ class Service:
         """Answer a request to the model."""
         name = found.subject or body.get("model")
         model = name if type(name) is str else ""
-        asked = Asked(
+        asked = WireRequest(
             found.dialect,
             body,
             model,
@@ -163,7 +164,9 @@ class Service:
         self.played += 1
         return await self._perform(received, asked, request, turn, wants_stream(found, body))
 
-    async def _perform(self, received: Received, asked: Asked, request: Request, turn: Turn, streams: bool) -> Reply:
+    async def _perform(
+        self, received: Received, asked: WireRequest, request: Request, turn: Turn, streams: bool
+    ) -> Reply:
         """Do what the scenario says; what it raises, or cannot be told, is its problem."""
         try:
             script = script_of(await self.scenario.play(request, turn))
@@ -175,7 +178,7 @@ class Service:
             return self._spoil(received, asked.dialect, f"request {turn.number + 1}: {said}", problem)
         return self._spoil(received, asked.dialect, f"request {turn.number + 1}: {said}")
 
-    def _remember(self, asked: Asked, reply: Reply) -> Reply:
+    def _remember(self, asked: WireRequest, reply: Reply) -> Reply:
         """Keep an answer of Responses, unless it was asked not to."""
         if asked.dialect != "openai-responses":
             return reply
@@ -196,7 +199,7 @@ class Service:
         return self._refuse(received, name, Rejection(f"The scenario was not kept to: {problem}"))
 
 
-def _remembered(asked: Asked, received: Received) -> Any:
+def _remembered(asked: WireRequest, received: Received) -> Any:
     """Give the request with all that its server remembers of the conversation."""
     if asked.dialect != "openai-responses" or asked.body.get("previous_response_id") is None:
         return received.request
@@ -204,7 +207,7 @@ def _remembered(asked: Asked, received: Received) -> Any:
     return dialect(asked.dialect).decode_request(whole, received.path)
 
 
-def _tell(script: Script, asked: Asked, number: int, *, streams: bool) -> Reply:
+def _tell(script: Script, asked: WireRequest, number: int, *, streams: bool) -> Reply:
     if script.failure is not None:
         return fail(script.failure, asked.dialect, script.cues)
     script = msgspec.structs.replace(script, response=finish(script.response, asked, number))
@@ -213,7 +216,7 @@ def _tell(script: Script, asked: Asked, number: int, *, streams: bool) -> Reply:
     return tell_whole(script, asked.dialect)
 
 
-def _quirks(asked: Asked) -> dict[str, Any]:
+def _quirks(asked: WireRequest) -> dict[str, Any]:
     if asked.dialect == "openai-chat":
         options = asked.body.get("stream_options")
         return {"stream_usage": type(options) is dict and options.get("include_usage") is True}

@@ -1,0 +1,225 @@
+"""What the server of Chat Completions refuses: in its words, with its codes.
+
+Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; where nothing else is named, what is
+refused is what users report in issues (2025-03 to 2026-11).
+"""
+
+from typing import Any
+
+from toolwire.testing.rules import Check, Field, Object, Path, Rejection, Tagged, WireRequest, by_kinds, holding
+from toolwire.testing.rules_openai import (
+    MOST_TOOLS,
+    OPENAI,
+    SAMPLING,
+    check_choice,
+    check_functions,
+    check_sampling,
+    function_of,
+    reasons,
+    says_json,
+    version_of,
+)
+
+NAME_LIMIT = 64
+ID_LIMIT = 40  # agno#5382 and RooCode#10763, 2025-03 to 2025-12
+MOST_STOPS = 4
+# Models that run no functions here where an effort is given, and those that never do while they reason:
+# LibreChat#14231, vane#1173 and community.openai.com 1386454, as of 2026-11-20.
+ELSEWHERE, ALWAYS_ELSEWHERE = (5, 4), (5, 6)
+
+_PARTS = {
+    "text": holding(text="string"),
+    "refusal": holding(refusal="string"),
+    "image_url": holding(image_url="object"),
+    "input_audio": holding(input_audio="object"),
+    "file": holding(file="object"),
+}
+_CALL: dict[str, str | Field] = {
+    "id": Field("string", longest=ID_LIMIT),
+    **by_kinds(
+        "string: type",
+        "integer: index",
+        "object: function custom extra_content",
+    ),
+}
+
+
+def _call(kind: str, text: str) -> Object:
+    called = Object({"name": "string", text: "string"}, ("name", text))
+    return Object({**_CALL, kind: Field("object", inside=called)}, ("id", "type", kind))
+
+
+_CALLS = Tagged(
+    {"function": _call("function", "arguments"), "custom": _call("custom", "input")},
+    choose=lambda call: "custom" if call.get("type") == "custom" else "function",
+)
+_MESSAGE: dict[str, str | Field] = {
+    "tool_calls": Field("array|null", least=1, most=MOST_TOOLS, inside=_CALLS),
+    **by_kinds(
+        "string: role name tool_call_id",
+        # The last three are what many compatible servers answer, and their clients send back.
+        "string|array|null: content reasoning_content reasoning reasoning_details",
+        "string|null: refusal",
+        "object|null: function_call audio",
+        "array|null: annotations",
+    ),
+}
+
+
+def _message(*parts: str) -> Object:
+    """Describe a message whose content may have such parts."""
+    content = Field("string|array|null", least=1, inside=Tagged({part: _PARTS[part] for part in parts}))
+    return Object({**_MESSAGE, "content": content}, ("role",))
+
+
+MESSAGE = Tagged(
+    {
+        "system": _message("text"),
+        "assistant": _message("text", "refusal"),
+        "user": _message("text", "image_url", "input_audio", "file"),
+        "function": Object(_MESSAGE),
+        "tool": _message("text"),
+        "developer": _message("text"),
+    },
+    tag="role",
+)
+
+
+def _tool(kind: str) -> Object:
+    declared: dict[str, str | Field] = {"function": "object", "custom": "object"}
+    declared[kind] = Field("object", inside=function_of(NAME_LIMIT))
+    return Object(declared, (kind,), closed=False)
+
+
+_JSON_SCHEMA = Object(
+    {"name": "string", "schema": "object", "strict": "boolean|null", "description": "string"}, ("name",)
+)
+_FORMAT = Tagged(
+    {
+        "json_object": Object({}, closed=False),
+        "json_schema": holding(json_schema=Field("object", inside=_JSON_SCHEMA)),
+        "text": Object({}, closed=False),
+    }
+)
+FIELDS: dict[str, str | Field] = {
+    "messages": Field("array", least=1, inside=MESSAGE),
+    "tools": Field(
+        "array", least=1, most=MOST_TOOLS, inside=Tagged({kind: _tool(kind) for kind in ("function", "custom")})
+    ),
+    **SAMPLING,
+    "n": Field("integer|null", least=1, most=128),
+    "max_completion_tokens": Field("integer|null", least=1),
+    "stop": Field("string|array|null", most=MOST_STOPS),
+    "response_format": Field("object|null", inside=_FORMAT),
+    **by_kinds(
+        "string: model user",
+        "boolean: parallel_tool_calls",
+        "array: functions",
+        "object: web_search_options",
+        "string|object: tool_choice function_call",
+        "array|null: modalities",
+        "object|null: audio logit_bias metadata moderation prediction prompt_cache_options stream_options",
+        "number|null: frequency_penalty presence_penalty",
+        "integer|null: max_tokens seed top_logprobs",
+        "boolean|null: logprobs store stream",
+        "string|null: prompt_cache_key prompt_cache_retention reasoning_effort",
+        "string|null: safety_identifier service_tier verbosity",
+    ),
+}
+_BODY = Object(FIELDS, ("model", "messages"))
+
+
+def check_shape(request: WireRequest) -> None:
+    """Check all that the tables say."""
+    _BODY.check(request.body, (), OPENAI)
+
+
+def check_absence(request: WireRequest) -> None:
+    """Check that nothing is missing that a message of its role has."""
+    for place, message in enumerate(request.body["messages"]):
+        role = message["role"]
+        speaks = any(message.get(key) for key in ("tool_calls", "function_call", "refusal", "audio"))
+        if message.get("content") is None and role != "function" and not (role == "assistant" and speaks):
+            if "content" not in message:
+                raise OPENAI.mistake("missing", ("messages", place, "content"))
+            text = "Invalid value for 'content': expected a string, got null."
+            raise Rejection(text, f"messages.[{place}].content")
+        if role == "tool" and "tool_call_id" not in message:
+            raise OPENAI.mistake("missing", ("messages", place, "tool_call_id"))
+
+
+def check_pairing(request: WireRequest) -> None:
+    """Check that every call has its results right after it, and every result its call."""
+    waiting: list[str] = []
+    known: set[str] = set()
+    for place, message in enumerate(request.body["messages"]):
+        if message["role"] != "tool":
+            _refuse_waiting(waiting, place)
+            waiting = [call["id"] for call in message.get("tool_calls") or ()]
+            known = set(waiting)
+            continue
+        if not known:
+            text = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+            raise Rejection(f"Invalid parameter: {text}", f"messages.[{place}].role")
+        answered = message["tool_call_id"]
+        if answered not in known:
+            text = f"Invalid parameter: 'tool_call_id' of '{answered}' not found in 'tool_calls' of previous message."
+            raise Rejection(text, f"messages.[{place}].tool_call_id")
+        waiting = [call_id for call_id in waiting if call_id != answered]
+    _refuse_waiting(waiting, len(request.body["messages"]))
+
+
+def _refuse_waiting(waiting: list[str], place: int) -> None:
+    if waiting:
+        text = (
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            "'tool_call_id'. The following tool_call_ids did not have response messages: "
+            f"{', '.join(waiting)}"
+        )
+        raise Rejection(text, f"messages.[{place}].role")
+
+
+def check_tools(request: WireRequest) -> None:
+    """Check the schemas of the declared tools, and the choice among them."""
+    functions: list[tuple[Path, dict[str, Any]]] = [
+        (("tools", place, tool["type"]), tool[tool["type"]]) for place, tool in enumerate(request.body.get("tools", ()))
+    ]
+    check_functions(functions)
+    check_choice(
+        request.body, _forced(request.body.get("tool_choice")), {function["name"] for _, function in functions}
+    )
+
+
+def _forced(choice: Any) -> str | None:
+    match choice:
+        case {"type": "function", "function": {"name": str(name)}} | {"type": "custom", "custom": {"name": str(name)}}:
+            return name
+    return None
+
+
+def check_settings(request: WireRequest) -> None:
+    """Check what depends on other settings, and on the model."""
+    body, model = request.body, request.model
+    effort = body.get("reasoning_effort")
+    check_sampling(body, model, effort)
+    if body.get("stream_options") is not None and body.get("stream") is not True:
+        text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise Rejection(text, "stream_options")
+    if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
+        text = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+        raise Rejection(text, "max_tokens", "invalid_parameter_combination")
+    if reasons(model) and body.get("max_tokens") is not None:
+        text = "Unsupported parameter: 'max_tokens' is not supported with this model. "
+        raise Rejection(f"{text}Use 'max_completion_tokens' instead.", "max_tokens", "unsupported_parameter")
+    version = version_of(model)
+    elsewhere = version >= ALWAYS_ELSEWHERE or (version >= ELSEWHERE and effort is not None)
+    if body.get("tools") and effort != "none" and elsewhere:
+        text = f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. "
+        rest = "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+        raise Rejection(text + rest, "reasoning_effort")
+    if (body.get("response_format") or {}).get("type") == "json_object" and not says_json(body["messages"]):
+        text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
+        raise Rejection(text, "messages")
+
+
+CHECKS: tuple[Check, ...] = (check_shape, check_absence, check_pairing, check_tools, check_settings)
