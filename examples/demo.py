@@ -25,7 +25,7 @@ from toolwire.client.sync import Client
 from toolwire.codetools.environment import PATH
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.testing import simulate
-from toolwire.testing.expecting import words_of
+from toolwire.testing.steps import words_of
 from toolwire.types import Request, ToolCall, ToolResult
 from toolwire.wire.transport import HttpRequest, HttpResponse, Stop, Timeouts
 

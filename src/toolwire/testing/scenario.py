@@ -9,25 +9,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
-
 from toolwire.errors import InvalidField
-from toolwire.testing.steps import STEPS, Player, ScriptStep
+from toolwire.testing.echo import echo
+from toolwire.testing.steps import STEPS, Player, ScriptStep, Turn
 from toolwire.testing.written import read_file, read_scenario, steps_of
 from toolwire.types import Request
 
 
-class Turn(Struct, frozen=True):
-    """Where a request stands: how many came before it, and how many answers its history has."""
-
-    number: int
-    round: int
-    dialect: str
-    body: dict[str, Any]
-    headers: Mapping[str, str]
-
-
-class Surplus(Exception):
+class NoTurnLeft(Exception):
     """A script has no turn for a request."""
 
 
@@ -58,8 +47,6 @@ class Scenario:
     def of(cls, given: Any) -> "Scenario":
         """Make a scenario of whatever may stand for one; None is the echo, one step answers every request."""
         if given is None:
-            from toolwire.testing.echo import echo  # noqa: PLC0415 - only where nothing is scripted
-
             return cls(echo)
         if isinstance(given, Scenario):
             return given
@@ -89,7 +76,7 @@ class Scenario:
             place %= len(self.turns)
         self.asked.add(place)
         if place >= len(self.turns):
-            raise Surplus(f"the scenario has {len(self.turns)} turns, and this asks for number {place + 1}")
+            raise NoTurnLeft(f"the scenario has {len(self.turns)} turns, and this asks for number {place + 1}")
         return self.turns[place]
 
     def left(self) -> list[str]:

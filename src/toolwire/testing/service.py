@@ -4,8 +4,10 @@ Rules of this file:
 - A request is judged in the order in which a server does it: path, key, body, then what the body says.
 - Whatever a scenario does wrong is a problem that is told at the end; the client gets an error that it will
   not retry.
+- Headers hold keys, so they are never shown.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -14,21 +16,16 @@ import msgspec
 
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidBody, ToolwireError
-from toolwire.testing.expecting import unmet
-from toolwire.testing.finishing import finish
-from toolwire.testing.keys import check_key
-from toolwire.testing.listings import MODEL, MODELS, VERSION, counted
-from toolwire.testing.received import Received
+from toolwire.testing.answers import Script, fill_in, script_of
+from toolwire.testing.replies import Close, Reply, error_reply, stream_reply, whole_reply
 from toolwire.testing.rules import Rejection, ServerMemory, WireRequest
 from toolwire.testing.rules_openai_responses import conversation
-from toolwire.testing.scenario import Scenario, Surplus, Turn, rounds_of
-from toolwire.testing.script import Script, script_of
+from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
-from toolwire.testing.steps import Fail
+from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.strictness import refusal
-from toolwire.testing.telling import Close, Reply, fail, tell_stream, tell_whole
-from toolwire.testing.wires import JSON, WIRES, Route, route, wants_stream
-from toolwire.types import Error, Opaque, Request
+from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, Route, check_key, counted, route, wants_stream
+from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
 
 NOT_JSON = {
@@ -46,6 +43,37 @@ UNKNOWN_MODEL = {
     "ollama": "model '{}' not found",
 }
 USUAL_MODELS = ("toy",)
+
+
+class Received:
+    """One request: as it came, what it means, and what became of it.
+
+    `request` is the body as a canonical value, or None where it is none. `status` is what was answered,
+    `response` its body where that was sent whole, `losses` what its wire could not say, `refused` why if the
+    server refused the request. `sent` counts the bytes of the body that went out, and `gone` says
+    that the client left before the end; both are final when `over` is set.
+    """
+
+    def __init__(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> None:
+        self.method = method
+        self.path = path
+        self.query = dict(query)
+        self.headers = dict(headers)
+        self.raw = b""
+        self.body: Any = None
+        self.dialect: str | None = None
+        self.request: Request | None = None
+        self.turn: int | None = None
+        self.status: int | None = None
+        self.refused: Error | None = None
+        self.response: Any = None
+        self.losses: tuple[Loss, ...] = ()
+        self.sent = 0
+        self.gone = False
+        self.over = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"<Received {self.method} {self.path} {self.status or 'unanswered'}>"
 
 
 class Service:
@@ -174,7 +202,7 @@ class Service:
             if said is None:
                 return self._remember(asked, _tell(script, asked, turn.number, streams=streams))
         except Exception as problem:  # noqa: BLE001 - a scenario may raise anything
-            said = str(problem) if isinstance(problem, Surplus) else f"{type(problem).__name__}: {problem}"
+            said = str(problem) if isinstance(problem, NoTurnLeft) else f"{type(problem).__name__}: {problem}"
             return self._spoil(received, asked.dialect, f"request {turn.number + 1}: {said}", problem)
         return self._spoil(received, asked.dialect, f"request {turn.number + 1}: {said}")
 
@@ -189,12 +217,12 @@ class Service:
 
     def _refuse(self, received: Received, name: str, refused: Rejection) -> Reply:
         received.refused = _error(name, refused)
-        return fail(Fail(received.refused), name)
+        return error_reply(Fail(received.refused), name)
 
     def _spoil(self, received: Received, name: str, problem: str, cause: BaseException | None = None) -> Reply:
         """Note that the scenario was not kept to, and say so to the client."""
         self.problems.append(problem)
-        if cause is not None and not isinstance(cause, Surplus):
+        if cause is not None and not isinstance(cause, NoTurnLeft):
             self.causes.append(cause)
         return self._refuse(received, name, Rejection(f"The scenario was not kept to: {problem}"))
 
@@ -209,11 +237,11 @@ def _remembered(asked: WireRequest, received: Received) -> Any:
 
 def _tell(script: Script, asked: WireRequest, number: int, *, streams: bool) -> Reply:
     if script.failure is not None:
-        return fail(script.failure, asked.dialect, script.cues)
-    script = msgspec.structs.replace(script, response=finish(script.response, asked, number))
+        return error_reply(script.failure, asked.dialect, script.cues)
+    script = msgspec.structs.replace(script, response=fill_in(script.response, asked, number))
     if streams:
-        return tell_stream(script, asked.dialect, **_quirks(asked))
-    return tell_whole(script, asked.dialect)
+        return stream_reply(script, asked.dialect, **_quirks(asked))
+    return whole_reply(script, asked.dialect)
 
 
 def _quirks(asked: WireRequest) -> dict[str, Any]:

@@ -1,15 +1,17 @@
-"""The five wires as servers speak them: paths, content types, headers, and the form of ids.
+"""The five wires as servers speak them: paths, headers, the form of ids, keys, and what is told beside answers.
 
 Rule: what differs between servers is a row of a table here.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import unquote
 
 from msgspec import Struct
 
+from toolwire.testing.rules import Rejection
+from toolwire.testing.sealing import count_tokens, digest
 from toolwire.types import ErrorKind
 
 JSON = "application/json"
@@ -105,3 +107,111 @@ def wants_stream(found: Route, body: Mapping[str, Any]) -> bool:
     if found.streams is not None:
         return found.streams
     return body.get("stream", found.dialect == "ollama") is True
+
+
+_OPENAI = "You can find your API key at https://platform.openai.com/account/api-keys."
+_NO_KEY = (
+    "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer "
+    "auth (i.e. Authorization: Bearer YOUR_KEY)."
+)
+_UNREGISTERED = (
+    "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or "
+    "other form of API consumer identity to call this API."
+)
+MISSING: dict[str, Rejection] = {
+    "openai-chat": Rejection(_NO_KEY, status=401, kind="authentication"),
+    "openai-responses": Rejection(_NO_KEY, status=401, kind="authentication"),
+    "anthropic": Rejection("x-api-key header is required", status=401, kind="authentication"),
+    "gemini": Rejection(_UNREGISTERED, status=403, kind="permission"),
+    "ollama": Rejection("unauthorized", status=401, kind="authentication"),
+}
+
+
+def given_key(name: str, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
+    """Find the key in a request; None where there is none."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    bearer = bearer.strip() if scheme.lower() == "bearer" else ""
+    places = {
+        "anthropic": (headers.get("x-api-key"), bearer),
+        "gemini": (headers.get("x-goog-api-key"), query.get("key"), bearer),
+    }
+    return next(filter(None, places.get(name, (bearer, headers.get("api-key")))), None)
+
+
+def check_key(
+    name: str, headers: Mapping[str, str], query: Mapping[str, str], expected: str | None
+) -> Rejection | None:
+    """Refuse a request without a key, or with another than the expected one; Ollama wants none by itself."""
+    given = given_key(name, headers, query)
+    if given is None:
+        return None if name == "ollama" and expected is None else MISSING[name]
+    return None if expected is None or given == expected else _wrong(name, given)
+
+
+def _wrong(name: str, given: str) -> Rejection:
+    if name == "gemini":
+        return Rejection("API key not valid. Please pass a valid API key.")
+    if name == "ollama":
+        return MISSING[name]
+    if name == "anthropic":
+        return Rejection("invalid x-api-key", status=401, kind="authentication")
+    hidden = f"{given[:3]}***{given[-2:]}" if len(given) > 8 else "***"
+    text = f"Incorrect API key provided: {hidden}. {_OPENAI}"
+    return Rejection(text, None, "invalid_api_key", 401, "authentication")
+
+
+WHEN = "2026-01-01T00:00:00Z"
+VERSION = "0.30.0"
+
+
+def _openai_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "toolwire"}
+
+
+def _anthropic_model(name: str) -> dict[str, Any]:
+    return {"type": "model", "id": name, "display_name": name, "created_at": WHEN}
+
+
+def _gemini_model(name: str) -> dict[str, Any]:
+    methods = ["generateContent", "streamGenerateContent", "countTokens"]
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
+
+
+def _ollama_model(name: str) -> dict[str, Any]:
+    details = {"format": "gguf", "family": "toolwire", "parameter_size": "0", "quantization_level": "none"}
+    named = {"name": name, "model": name, "modified_at": WHEN, "size": 0}
+    return {**named, "digest": digest(name).hex(), "details": details}
+
+
+def _ollama_shown(name: str) -> dict[str, Any]:
+    capabilities = ["completion", "tools", "thinking", "vision"]
+    known = {"details": _ollama_model(name)["details"], "model_info": {"general.architecture": "toolwire"}}
+    return {"modelfile": "", "template": "", **known, "capabilities": capabilities, "modified_at": WHEN}
+
+
+MODELS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
+    "openai-chat": lambda names: {"object": "list", "data": [_openai_model(name) for name in names]},
+    "anthropic": lambda names: {
+        "data": [_anthropic_model(name) for name in names],
+        "has_more": False,
+        "first_id": names[0] if names else None,
+        "last_id": names[-1] if names else None,
+    },
+    "gemini": lambda names: {"models": [_gemini_model(name) for name in names]},
+    "ollama": lambda names: {"models": [_ollama_model(name) for name in names]},
+}
+MODEL: dict[str, Callable[[str], dict[str, Any]]] = {
+    "openai-chat": _openai_model,
+    "anthropic": _anthropic_model,
+    "gemini": _gemini_model,
+    "ollama": _ollama_shown,
+}
+
+
+def counted(name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Count the tokens of a request."""
+    tokens = count_tokens(body)
+    if name == "gemini":
+        return {"totalTokens": tokens}
+    shown = {"input_tokens": tokens}
+    return {"object": "response.input_tokens", **shown} if name == "openai-responses" else shown
