@@ -24,11 +24,16 @@ _CHECKS = {
 }
 
 
+def judge(request: WireRequest) -> None:
+    """Raise a Rejection, if the server of this dialect would not take a request."""
+    for check in _CHECKS[request.dialect]:
+        check(request)
+
+
 def refusal(request: WireRequest) -> Rejection | None:
     """Say why the server of this dialect would not take a request, or None."""
     try:
-        for check in _CHECKS[request.dialect]:
-            check(request)
+        judge(request)
     except Rejection as rejection:
         return rejection.with_traceback(None)
     return None
