@@ -278,6 +278,15 @@ class Tagged:
 ANYTHING = Object({}, closed=False)
 
 
+def shape_of(body: Object, wording: Wording) -> Check:
+    """Make the check of a whole body against its table."""
+
+    def check_shape(request: WireRequest) -> None:
+        body.check(request.body, (), wording)
+
+    return check_shape
+
+
 def by_kinds(*rows: str) -> dict[str, str | Field]:
     """Describe fields in rows, each with kinds and the names of the fields that have them: "string: model user"."""
     split = (row.split(": ") for row in rows)

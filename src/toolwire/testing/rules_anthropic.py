@@ -34,17 +34,17 @@ NEWEST = "2026-10-21"
 # modelcontextprotocol#1345 (2025-08-14), netclaw#1133 (2026-05-21), nicobailon/pi-mcp-adapter#190 (2026-07-17)
 NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$", re.ASCII)
 ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS/nanobot#4356, 2026-06
-MOST_MARKS = 4
-NO_PREFILL = (4, 6)  # anthropics/skills, model migration, 2026-07-01
-MID_SYSTEM = (4, 8)  # anthropics/skills, model migration, 2026-07-01
-LEAST_BUDGET = 1024
-_VERSION = re.compile(
-    r"claude-(?P<family>opus|sonnet|haiku|fable|mythos)-(?P<major>[0-9]{1,2})(?:-(?P<minor>[0-9]))?(?![0-9])"
-)
-# From which version on a family binds its thoughts to all before them, thinks always, takes no budget.
-_BINDING = {"opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5), "fable": (5, 1), "mythos": (5, 1)}
+MOST_MARKS = 4  # platform.claude.com, prompt caching, 2026-11-20
+LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
+_FAMILIES = ("opus", "sonnet", "haiku", "fable", "mythos")
+_VERSION = re.compile(rf"claude-({'|'.join(_FAMILIES)})-([0-9]{{1,2}})(?:-([0-9]))?(?![0-9])")
+# From which version on the models of a family are so; anthropics/skills, model migration, 2026-07-01.
+_NO_PREFILL = dict.fromkeys(_FAMILIES, (4, 6))
+_NO_SAMPLING = _NO_BUDGET = _ADAPTIVE = dict.fromkeys(_FAMILIES, (4, 7))
+_SYSTEM_LATER = dict.fromkeys(_FAMILIES, (4, 8))
+# The same: thinking that is bound to all before it, and that cannot be turned off; "What's new in Opus 5.5", 2026-11-20.
+_BOUND = dict.fromkeys(_FAMILIES, (5, 5)) | dict.fromkeys(("fable", "mythos"), (5, 1))
 _ALWAYS = {"opus": (5, 5), "fable": (5, 0), "mythos": (5, 0)}
-_NEWER = (4, 7)
 SAMPLING = {"temperature": "number", "top_p": "number", "top_k": "integer"}
 
 ANTHROPIC = Wording(
@@ -158,21 +158,12 @@ BETA = by_kinds(
 )
 
 
-def version_of(model: str) -> tuple[str, tuple[int, int]] | None:
-    """Read the family and the version of a model from its name."""
+def _reaches(model: str, versions: dict[str, tuple[int, int]]) -> bool:
+    """Whether a model is, by its name, of the version that a table has for its family, or of a later one."""
     match = _VERSION.search(model)
-    return None if match is None else (match["family"], (int(match["major"]), int(match["minor"] or 0)))
-
-
-def _reaches(model: str, table: dict[str, tuple[int, int]]) -> bool:
-    known = version_of(model)
-    return known is not None and known[0] in table and known[1] >= table[known[0]]
-
-
-def is_newer(model: str) -> bool:
-    """Whether a model takes neither sampling parameters nor a budget for thinking."""
-    known = version_of(model)
-    return known is not None and known[1] >= _NEWER
+    if match is None or match[1] not in versions:
+        return False
+    return (int(match[2]), int(match[3] or 0)) >= versions[match[1]]
 
 
 def blocks_of(content: Any) -> list[Any]:
@@ -206,7 +197,7 @@ def check_shape(request: WireRequest) -> None:
     beta = "anthropic-beta" in request.headers or "betas" in body
     _body_of(newest=version == NEWEST, beta=beta).check(body, (), ANTHROPIC)
     for key in SAMPLING:
-        if key in body and is_newer(request.model):
+        if key in body and _reaches(request.model, _NO_SAMPLING):
             raise Rejection(f"`{key}` is deprecated for this model.")
     if not 0 <= body.get("temperature", 0) <= 1:
         raise Rejection("temperature: range: 0..1")
@@ -215,6 +206,7 @@ def check_shape(request: WireRequest) -> None:
 def check_messages(request: WireRequest) -> None:
     """Check what each message says, by its role and its place."""
     messages = request.body["messages"]
+    only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == NEWEST else ONLY
     for place, message in enumerate(messages):
         role, content = message["role"], message["content"]
         if role == "system":
@@ -222,7 +214,6 @@ def check_messages(request: WireRequest) -> None:
         if not content and not (role == "assistant" and place == len(messages) - 1):
             text = "all messages must have non-empty content except for the optional final assistant message"
             raise Rejection(f"messages.{place}: {text}")
-        only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == NEWEST else ONLY
         for step, block in enumerate(blocks_of(content)):
             kind = block["type"]
             if only.get(kind, role) != role and (kind != "document" or role == "assistant"):
@@ -247,8 +238,8 @@ def _check_words(block: dict[str, Any]) -> None:
 
 def _check_system(request: WireRequest, place: int) -> None:
     """Check that a system message stands where one may stand: after the user, before the assistant."""
-    messages, known = request.body["messages"], version_of(request.model)
-    if known is None or known[1] < MID_SYSTEM:
+    messages = request.body["messages"]
+    if not _reaches(request.model, _SYSTEM_LATER):
         raise Rejection(f"messages.{place}.role: role 'system' is not supported on this model")
     before = messages[place - 1]["role"] if place else None
     after = messages[place + 1]["role"] if place + 1 < len(messages) else "assistant"
@@ -319,10 +310,10 @@ def check_marks(request: WireRequest) -> None:
 
 def check_end(request: WireRequest) -> None:
     """Check how the conversation ends: newer models do not go on writing an answer that was begun."""
-    last, known = request.body["messages"][-1], version_of(request.model)
+    last = request.body["messages"][-1]
     if last["role"] != "assistant":
         return
-    if known is not None and known[1] >= NO_PREFILL:
+    if _reaches(request.model, _NO_PREFILL):
         text = "This model does not support assistant message prefill. "
         raise Rejection(f"{text}The conversation must end with a user message.")
     blocks = blocks_of(last["content"])
@@ -346,7 +337,7 @@ def prefix_of(request: WireRequest, place: int | None, before: list[Any]) -> str
 
     Without a place, it is a thought of the answer, which follows all messages.
     """
-    if not request.judged or not _reaches(request.model, _BINDING):
+    if not request.judged or not _reaches(request.model, _BOUND):
         return ""
     body = request.body
     earlier = [(role, blocks) for _, role, blocks in turns(body["messages"][:place])]
@@ -376,7 +367,7 @@ def _check_thought(request: WireRequest, block: dict[str, Any], prefix: str, at:
     if signature in request.memory.signatures or signature == seal(block["thinking"], prefix):
         return
     ours = seal("")
-    if _reaches(request.model, _BINDING) and len(signature) == len(ours) and signature.startswith(ours[:20]):
+    if _reaches(request.model, _BOUND) and len(signature) == len(ours) and signature.startswith(ours[:20]):
         text = "Invalid signature in thinking block. The block is bound to a different conversation"
         raise Rejection(f"{at}: {text}")
     raise Rejection(f"{at}: Invalid `signature` in `thinking` block")
@@ -385,18 +376,18 @@ def _check_thought(request: WireRequest, block: dict[str, Any], prefix: str, at:
 def _check_first(request: WireRequest) -> None:
     """Check that a turn whose tools are being run begins with its thinking, where that has a budget."""
     messages = request.body["messages"]
-    if (request.body.get("thinking") or {}).get("type") != "enabled":
+    if (request.body.get("thinking") or {}).get("type") != "enabled" or len(turns(messages)) < 2:
         return
-    for (_, role, asking), (_, _, answering) in [turns(messages)[-2:]] if len(turns(messages)) > 1 else []:
-        kinds = [block["type"] for block in asking]
-        runs = "tool_use" in kinds and any(block["type"] == "tool_result" for block in answering)
-        if role == "assistant" and runs and kinds[0] not in ("thinking", "redacted_thinking"):
-            last = max(place for place, message in enumerate(messages) if message["role"] == "assistant")
-            raise Rejection(
-                f"messages.{last}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
-                f"`{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must start with a "
-                "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
-            )
+    (_, role, asking), (_, _, answering) = turns(messages)[-2:]
+    kinds = [block["type"] for block in asking]
+    runs = "tool_use" in kinds and any(block["type"] == "tool_result" for block in answering)
+    if role == "assistant" and runs and kinds[0] not in ("thinking", "redacted_thinking"):
+        last = max(place for place, message in enumerate(messages) if message["role"] == "assistant")
+        raise Rejection(
+            f"messages.{last}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+            f"`{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must start with a "
+            "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
+        )
 
 
 def _check_setting(request: WireRequest) -> None:
@@ -404,7 +395,7 @@ def _check_setting(request: WireRequest) -> None:
     kind = setting.get("type")
     always = _reaches(request.model, _ALWAYS)
     if kind == "enabled":
-        if is_newer(request.model):
+        if _reaches(request.model, _NO_BUDGET):
             text = '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
             raise Rejection(f'{text}"output_config.effort" to control thinking behavior.')
         if setting["budget_tokens"] >= request.body["max_tokens"]:
@@ -412,7 +403,7 @@ def _check_setting(request: WireRequest) -> None:
     if kind == "disabled" and always:
         raise Rejection('"thinking.type.disabled" is not supported for this model.')
     forced = (request.body.get("tool_choice") or {}).get("type") in ("any", "tool")
-    if forced and (always or kind == "enabled" or (kind == "adaptive" and is_newer(request.model))):
+    if forced and (always or kind == "enabled" or (kind == "adaptive" and _reaches(request.model, _ADAPTIVE))):
         raise Rejection("Thinking may not be enabled when tool_choice forces tool use.")
 
 

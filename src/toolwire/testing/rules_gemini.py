@@ -26,6 +26,7 @@ from toolwire.testing.rules import (
 from toolwire.testing.sealing import is_token
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
+_Content = tuple[str, list[dict[str, Any]]]  # its role, and its parts with their keys in camelCase
 DOCUMENTS = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 # Texts that stand for a signature: DOCUMENTS, continue#8865 and strands#1298, as of 2026-11-20.
 _SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
@@ -141,23 +142,21 @@ def check_shape(request: WireRequest) -> None:
         raise GEMINI.mistake("no contents", ("contents",))
 
 
-def _contents_of(request: WireRequest) -> list[tuple[str, list[Any]]]:
-    """Give the role and the parts of each content, with the keys of each part in camelCase."""
-    contents = listed(request.body["contents"])
-    return [
-        (content.get("role", "user"), [camel(part) for part in flattened(content.get("parts"))]) for content in contents
-    ]
-
-
 def check_contents(request: WireRequest) -> None:
-    """Check what each content and each part of it says, and by whom."""
-    for place, (role, parts) in enumerate(_contents_of(request)):
+    """Check what each content and each part of it says, in which order, and with which signature."""
+    contents: list[_Content] = [
+        (content.get("role", "user"), [camel(part) for part in flattened(content.get("parts"))])
+        for content in listed(request.body["contents"])
+    ]
+    for place, (role, parts) in enumerate(contents):
         if role not in ("user", "model", "function"):
             raise Rejection("Please use a valid role: user, model.")
         if not parts:
             raise GEMINI.mistake("no parts", ("contents", place, "parts"))
         for step, part in enumerate(parts):
             _check_part(part, role, ("contents", place, "parts", step))
+    _check_order(contents)
+    _check_signatures(contents, request)
 
 
 def _check_part(part: dict[str, Any], role: str, path: Path) -> None:
@@ -176,9 +175,8 @@ def _check_part(part: dict[str, Any], role: str, path: Path) -> None:
         raise Rejection("Please ensure that function responses are in a content of the role user.")
 
 
-def check_order(request: WireRequest) -> None:
+def _check_order(contents: list[_Content]) -> None:
     """Check that each turn of calls is followed by as many responses, of the same names."""
-    contents = _contents_of(request)
     called: list[Any] = []
     for _, places in turns_of("model" if role == "model" else "user" for role, _ in contents):
         parts = [part for place in places for part in contents[place][1]]
@@ -212,11 +210,10 @@ def _check_answers(called: list[Any], answers: list[Any]) -> None:
             raise Rejection(f"The function response id '{answer['id']}' matches no function call of the turn before.")
 
 
-def check_signatures(request: WireRequest) -> None:
+def _check_signatures(contents: list[_Content], request: WireRequest) -> None:
     """Check that the first call of each step of the present turn has its signature, on models that sign."""
     generation = _GENERATION.match(request.model.rpartition("/")[2])
     signs = generation is not None and int(generation[1]) >= SIGNS_FROM
-    contents = _contents_of(request)
     asked = [
         place
         for place, (role, parts) in enumerate(contents)
@@ -298,4 +295,4 @@ def _check_choice(choice: dict[str, Any], names: list[str]) -> None:
         raise GEMINI.mistake("undeclared", path, value=unknown[0])
 
 
-CHECKS: tuple[Check, ...] = (check_shape, check_contents, check_order, check_signatures, check_tools)
+CHECKS: tuple[Check, ...] = (check_shape, check_contents, check_tools)

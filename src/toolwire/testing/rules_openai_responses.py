@@ -17,6 +17,7 @@ from toolwire.testing.rules import (
     WireRequest,
     by_kinds,
     holding,
+    shape_of,
 )
 from toolwire.testing.rules_openai import (
     MOST_TOOLS,
@@ -113,12 +114,6 @@ FIELDS: dict[str, str | Field] = {
         "string|null: safety_identifier service_tier truncation",
     ),
 }
-_BODY = Object(FIELDS, ("model",))
-
-
-def check_shape(request: WireRequest) -> None:
-    """Check all that the tables say."""
-    _BODY.check(request.body, (), OPENAI)
 
 
 def check_memory(request: WireRequest) -> None:
@@ -224,7 +219,7 @@ def check_settings(request: WireRequest) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    check_shape,
+    shape_of(Object(FIELDS, ("model",)), OPENAI),
     check_memory,
     check_pairing,
     check_reasoning_pairs,
