@@ -8,7 +8,7 @@ Rules of this file:
   one of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -127,18 +127,14 @@ def fill_in(response: Response, request: WireRequest, number: int) -> Response:
     wire = WIRES[request.dialect]
     choices = []
     for place, choice in enumerate(response.choices):
-        parts = _number(choice.message.parts, request, (number, place))
-        parts = SIGNERS.get(request.dialect, _sign_nothing)(parts, request)
+        parts = _sign(_number(choice.message.parts, request, (number, place)), request)
         choices.append(replace(choice, message=replace(choice.message, content=parts)))
     usage = response.usage or Usage(
         count_tokens(request.body), count_tokens([_plain(choice.message.parts) for choice in choices])
     )
+    name = make_id(wire.answer_id, 24, number, request.body) if request.dialect != "ollama" else None
     return replace(
-        response,
-        choices=choices,
-        usage=usage,
-        model=response.model or request.model,
-        id=response.id or (make_id(wire.answer_id, 24, number, request.body) if request.dialect != "ollama" else None),
+        response, choices=choices, usage=usage, model=response.model or request.model, id=response.id or name
     )
 
 
@@ -149,93 +145,71 @@ def _plain(parts: list[Part]) -> list[Any]:
 
 def _number(parts: list[Part], request: WireRequest, seed: tuple[int, int]) -> list[Part]:
     """Give each call its position, its text and, where the wire has them, an id."""
-    made: list[Part] = []
-    calls = 0
+    form = WIRES[request.dialect].call_id
+    numbered: list[Part] = []
+    index = 0
     for part in parts:
-        if type(part) is not ToolCall:
-            made.append(part)
-            continue
-        form = WIRES[request.dialect].call_id
-        given = part.id
-        if given is None and form is not None:
-            given = make_id(*form, seed, calls, request.body)
-        raw = format_arguments(part.arguments) if part.raw is None and part.error is None else part.raw
-        made.append(replace(part, id=given, index=calls, raw=raw))
-        calls += 1
-    return made
-
-
-def _sign_nothing(parts: list[Part], request: WireRequest) -> list[Part]:
-    del request
-    return parts
-
-
-def _sign_messages(parts: list[Part], request: WireRequest) -> list[Part]:
-    """Sign thoughts as the Messages API does: bound to their words, and to all before where a model does."""
-    signed: list[Part] = []
-    for part in parts:
-        if type(part) is Thinking and part.opaque is None:
-            signed.append(_read("anthropic", {"content": [_block(part, signed, request)]}))
+        if type(part) is ToolCall:
+            call_id = make_id(*form, seed, index, request.body) if part.id is None and form is not None else part.id
+            raw = format_arguments(part.arguments) if part.raw is None and part.error is None else part.raw
+            numbered.append(replace(part, id=call_id, index=index, raw=raw))
+            index += 1
         else:
-            signed.append(part)
-    return signed
+            numbered.append(part)
+    return numbered
 
 
-def _block(part: Thinking, before: list[Part], request: WireRequest) -> dict[str, Any]:
-    if part.signature is not None:
-        request.memory.signatures.add(part.signature)
-    if part.redacted:
-        return {"type": "redacted_thinking", "data": part.signature or token("redacted", part.text)}
-    said = dialect("anthropic").encode_response(Response.of(Message("assistant", before))).body["content"]
-    sealed = seal(part.text, prefix_of(request, None, said))
-    return {"type": "thinking", "thinking": part.text, "signature": part.signature or sealed}
-
-
-def _sign_items(parts: list[Part], request: WireRequest) -> list[Part]:
-    """Make reasoning an item of Responses, with its encrypted content where it was request for."""
-    include = request.body.get("include")
-    encrypted = request.body.get("store") is False or (
-        type(include) is list and "reasoning.encrypted_content" in include
-    )
+def _sign(parts: list[Part], request: WireRequest) -> list[Part]:
+    """Sign what servers of a dialect sign: thoughts, or the first call."""
+    name = request.dialect
+    if name == "gemini":
+        return _sign_call(parts, request)
     signed: list[Part] = []
     for place, part in enumerate(parts):
-        if type(part) is not Thinking or part.opaque is not None:
+        if type(part) is not Thinking or part.opaque is not None or name not in ("anthropic", "openai-responses"):
             signed.append(part)
             continue
-        texts = [{"type": "summary_text", "text": part.text}] if part.text else []
-        item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, place, part.text, request.body)}
-        item["summary"] = texts
         if part.signature is not None:
             request.memory.signatures.add(part.signature)
-        if encrypted or part.signature is not None:
-            item["encrypted_content"] = part.signature or token("reasoning", part.text)
-        signed.append(_read("openai-responses", {"output": [item]}))
+        if name == "anthropic":
+            signed.append(_read(name, {"content": [_thinking_block(part, signed, request)]}))
+        else:
+            signed.append(_read(name, {"output": [_reasoning_item(part, place, request)]}))
     return signed
 
 
-def _sign_content(parts: list[Part], request: WireRequest) -> list[Part]:
+def _thinking_block(part: Thinking, before: list[Part], request: WireRequest) -> dict[str, Any]:
+    """Write a thought as the Messages API does: bound to its words, and to all before where a model does so."""
+    if part.redacted:
+        return {"type": "redacted_thinking", "data": part.signature or token("redacted", part.text)}
+    blocks = dialect("anthropic").encode_response(Response.of(Message("assistant", before))).body["content"]
+    signature = part.signature or seal(part.text, prefix_of(request, None, blocks))
+    return {"type": "thinking", "thinking": part.text, "signature": signature}
+
+
+def _reasoning_item(part: Thinking, place: int, request: WireRequest) -> dict[str, Any]:
+    """Write a thought as an item of Responses, with its encrypted content where it was asked for."""
+    include = request.body.get("include")
+    wanted = type(include) is list and "reasoning.encrypted_content" in include
+    item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, place, part.text, request.body)}
+    item["summary"] = [{"type": "summary_text", "text": part.text}] if part.text else []
+    if wanted or request.body.get("store") is False or part.signature is not None:
+        item["encrypted_content"] = part.signature or token("reasoning", part.text)
+    return item
+
+
+def _sign_call(parts: list[Part], request: WireRequest) -> list[Part]:
     """Sign the first call of an answer, as Gemini does."""
-    signed = list(parts)
-    place = next((place for place, part in enumerate(parts) if type(part) is ToolCall), None)
-    if place is None:
-        return signed
-    call: Any = parts[place]
-    if call.opaque is not None or not call.runs:
-        return signed
+    calls = [(place, part) for place, part in enumerate(parts) if type(part) is ToolCall]
+    if not calls or calls[0][1].opaque is not None or not calls[0][1].runs:
+        return parts
+    place, call = calls[0]
     value = {"name": call.name, "args": call.arguments} | ({} if call.id is None else {"id": call.id})
     body = {"functionCall": value, "thoughtSignature": token("call", value, request.body.get("contents"))}
-    made: Any = _read("gemini", {"candidates": [{"content": {"role": "model", "parts": [body]}}]})
-    signed[place] = replace(made, index=call.index)
-    return signed
+    signed: Any = _read("gemini", {"candidates": [{"content": {"role": "model", "parts": [body]}}]})
+    return [*parts[:place], replace(signed, index=call.index), *parts[place + 1 :]]
 
 
 def _read(name: str, body: dict[str, Any]) -> Part:
     [part] = dialect(name).decode_response(body).message.parts
     return part
-
-
-SIGNERS: dict[str, Callable[[list[Part], WireRequest], list[Part]]] = {
-    "anthropic": _sign_messages,
-    "openai-responses": _sign_items,
-    "gemini": _sign_content,
-}

@@ -36,11 +36,11 @@ def echo(request: Request, turn: Turn) -> list[ScriptStep]:
     """Answer a request."""
     del turn
     if results := results_of(request.messages):
-        said = [f"{name or 'A tool'} gave: {words_of(result)}" for name, result in results]
-        return [Text(text="\n".join(said))]
+        lines = [f"{name or 'A tool'} gave: {words_of(result)}" for name, result in results]
+        return [Text(text="\n".join(lines))]
     text = next((message.text for message in reversed(request.messages) if message.role == "user"), "")
-    if (found := _FAIL.search(text)) is not None:
-        status = int(found[1])
+    if (match := _FAIL.search(text)) is not None:
+        status = int(match[1])
         return [Fail(Error(kind_of_status(status), "Failing, as you asked.", status))]
     thought: list[ScriptStep] = [Thinking(text=f"The user says: {text}")] if _thinks(request) else []
     calls = _calls(request, text)
@@ -66,15 +66,15 @@ def _calls(request: Request, text: str) -> list[ScriptStep]:
     named = [tool for tool in tools if re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", text)]
     forced = choice is not None and choice.mode == "required"
     wanted = named or (tools[:1] if forced or _ASKS.search(text) else [])
-    given = _object_in(text)
-    return [_call(tool, text, given) for tool in wanted]
+    arguments = _object_in(text)
+    return [_call(tool, text, arguments) for tool in wanted]
 
 
-def _call(tool: Tool, text: str, given: dict[str, Any] | None) -> ToolCall:
+def _call(tool: Tool, text: str, arguments: dict[str, Any] | None) -> ToolCall:
     if tool.custom:
         return ToolCall(None, tool.name, raw=text, custom=True)
-    made = example(tool.parameters or {})
-    return ToolCall(None, tool.name, given if given is not None else made if type(made) is dict else {})
+    made = example(tool.parameters or {}) if arguments is None else arguments
+    return ToolCall(None, tool.name, made if type(made) is dict else {})
 
 
 def _object_in(text: str) -> dict[str, Any] | None:

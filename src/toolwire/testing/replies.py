@@ -117,14 +117,14 @@ def _says_nothing(script: Script) -> bool:
 def stream_reply(script: Script, name: str, **quirks: Any) -> Reply:
     """Tell a script as a stream."""
     writer = _StreamWriter(script, name, quirks)
-    told = list(writer.run())
+    pieces = list(writer.run())
     cut = next((cue for cue in script.cues if isinstance(cue, Cut) and _counts(cue)), None)
-    pieces = tuple(told if cut is None else _cut(told, cut))
+    played = tuple(pieces if cut is None else _cut(pieces, cut))
     raw = next((cue for cue in script.cues if isinstance(cue, Raw)), None)
     status, kind = (raw.status, raw.content_type) if raw and not script.answers else (200, None)
     usual = JSON if quirks.get("stream_array") else WIRES[name].stream_type
     headers = (("content-type", kind or usual),)
-    return Reply(status, headers, pieces, whole=False, losses=writer.encoder.losses)
+    return Reply(status, headers, played, whole=False, losses=writer.encoder.losses)
 
 
 def _counts(cut: Cut) -> bool:
@@ -173,8 +173,8 @@ class _StreamWriter:
                 case PartCue():
                     part = self.script.response.choices[cue.choice].message.parts[cue.place]
                     yield from self._begin()
-                    told = _in_pieces(tell_part(key, part, cue.choice))
-                    yield from self._tell(_signed_last(told) if self.name == "anthropic" else told)
+                    events = _in_pieces(tell_part(key, part, cue.choice))
+                    yield from self._tell(_signed_last(events) if self.name == "anthropic" else events)
                 case Fail():
                     yield from self._begin()
                     yield from self._tell([ErrorEnd(cue.error)])
@@ -213,9 +213,9 @@ class _StreamWriter:
     def _frames(self, data: bytes) -> list[bytes]:
         if self.frame is None or not data:
             return [data] if data else []
-        found = self.frame.findall(data)
-        rest = data[sum(map(len, found)) :]
-        return [*found, rest] if rest else found
+        frames = self.frame.findall(data)
+        rest = data[sum(map(len, frames)) :]
+        return [*frames, rest] if rest else frames
 
     def _send(self, frames: Iterable[bytes]) -> Iterator[Piece]:
         for data in frames:

@@ -34,7 +34,7 @@ NEWEST = "2026-10-21"
 # modelcontextprotocol#1345 (2025-08-14), netclaw#1133 (2026-05-21), nicobailon/pi-mcp-adapter#190 (2026-07-17)
 NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$", re.ASCII)
 ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS/nanobot#4356, 2026-06
-MOST_MARKS = 4  # platform.claude.com, prompt caching, 2026-11-20
+MOST_MARKS = 4  # the documentation of prompt caching, as of 2026-11-20
 LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
 _FAMILIES = ("opus", "sonnet", "haiku", "fable", "mythos")
 _VERSION = re.compile(rf"claude-({'|'.join(_FAMILIES)})-([0-9]{{1,2}})(?:-([0-9]))?(?![0-9])")
@@ -42,7 +42,7 @@ _VERSION = re.compile(rf"claude-({'|'.join(_FAMILIES)})-([0-9]{{1,2}})(?:-([0-9]
 _NO_PREFILL = dict.fromkeys(_FAMILIES, (4, 6))
 _NO_SAMPLING = _NO_BUDGET = _ADAPTIVE = dict.fromkeys(_FAMILIES, (4, 7))
 _SYSTEM_LATER = dict.fromkeys(_FAMILIES, (4, 8))
-# The same: thinking that is bound to all before it, and that cannot be turned off; "What's new in Opus 5.5", 2026-11-20.
+# The same for thinking that is bound to all before it, or cannot be turned off; "What's new in Opus 5.5", 2026-11-20.
 _BOUND = dict.fromkeys(_FAMILIES, (5, 5)) | dict.fromkeys(("fable", "mythos"), (5, 1))
 _ALWAYS = {"opus": (5, 5), "fable": (5, 0), "mythos": (5, 0)}
 SAMPLING = {"temperature": "number", "top_p": "number", "top_k": "integer"}

@@ -103,13 +103,13 @@ def unmet(expected: Expect, request: Request) -> str | None:
 
 
 def _unmet(expected: Expect, request: Request) -> Iterator[str]:
-    said = {
+    texts = {
         "the last message": (expected.last, _words(request.messages[-1]) if request.messages else ""),
         "the system prompt": (expected.system, _system(request)),
     }
-    for what, (wanted, given) in said.items():
-        if wanted is not None and wanted not in given:
-            yield f"{what} must hold {wanted!r}, not {given[:200]!r}"
+    for what, (wanted, text) in texts.items():
+        if wanted is not None and wanted not in text:
+            yield f"{what} must hold {wanted!r}, not {text[:200]!r}"
     if expected.model is not None and request.model != expected.model:
         yield f"the model must be {expected.model!r}, not {request.model!r}"
     offered = [tool.name for tool in request.tools if hasattr(tool, "name")]
@@ -146,16 +146,16 @@ def _unmet_condition(expected: Expect, request: Request) -> Iterator[str]:
 def results_of(messages: Iterable[Message]) -> list[tuple[str, ToolResult]]:
     """List the results since the model spoke last, each with the name of its tool."""
     names: dict[str | None, str] = {}
-    found: list[tuple[str, ToolResult]] = []
+    results: list[tuple[str, ToolResult]] = []
     for message in messages:
         if message.role == "assistant":
-            found = []
+            results = []
         for part in message.parts:
             if type(part) is ToolCall:
                 names[part.id] = part.name
             elif type(part) is ToolResult:
-                found.append((part.name or names.get(part.tool_call_id) or "", part))
-    return found
+                results.append((part.name or names.get(part.tool_call_id) or "", part))
+    return results
 
 
 def words_of(result: ToolResult) -> str:
@@ -171,6 +171,6 @@ def _words(message: Message) -> str:
 
 
 def _system(request: Request) -> str:
-    given = request.system
-    first = given if isinstance(given, str) else "".join(p.text for p in given or () if type(p) is Text)
+    system = request.system
+    first = system if isinstance(system, str) else "".join(p.text for p in system or () if type(p) is Text)
     return first + "".join(m.text for m in request.messages if m.role in {"system", "developer"})

@@ -68,45 +68,40 @@ _FIXED = {
     "/api/show": Route("model", "ollama"),
 }
 _GEMINI = re.compile(r"/v1(?:beta|alpha)?/models/(?P<model>[^/:]+)(?::(?P<verb>[A-Za-z]+))?")
-_VERBS = {
-    "generateContent": ("answer", False),
-    "streamGenerateContent": ("answer", True),
-    "countTokens": ("count", None),
+_VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
+    None: ("model", "GET", None),
+    "generateContent": ("answer", "POST", False),
+    "streamGenerateContent": ("answer", "POST", True),
+    "countTokens": ("count", "POST", None),
 }
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
 _RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)")
-
-
-TELLING = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
+VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
 def route(path: str, headers: Mapping[str, str]) -> Route | None:
     """Say what a path asks for, or None; three vendors list their models at one path, a header tells them."""
-    if (known := _FIXED.get(path)) is not None:
-        return known
-    if (found := _RESPONSE.fullmatch(path)) is not None:
-        return Route("retrieve", "openai-responses", "GET", found["id"])
+    if path in _FIXED:
+        return _FIXED[path]
+    if (match := _RESPONSE.fullmatch(path)) is not None:
+        return Route("retrieve", "openai-responses", "GET", match["id"])
     if path.startswith("/v1/models") and ":" not in path.rpartition("/")[2]:
-        if (found := _MODEL.fullmatch(path)) is None:
+        if (match := _MODEL.fullmatch(path)) is None:
             return None
-        vendor = next((name for header, name in TELLING if header in headers), "openai-chat")
-        return Route("model" if found["model"] else "models", vendor, "GET", unquote(found["model"] or ""))
-    if (found := _GEMINI.fullmatch(path)) is not None:
-        model, verb = unquote(found["model"]), found["verb"]
-        if verb is None:
-            return Route("model", "gemini", "GET", model)
-        action: Any
-        if verb in _VERBS:
-            action, streams = _VERBS[verb]
-            return Route(action, "gemini", "POST", model, streams)
-    return None
+        vendor = next((name for header, name in VENDOR_HEADERS if header in headers), "openai-chat")
+        return Route("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
+    match = _GEMINI.fullmatch(path)
+    if match is None or match["verb"] not in _VERBS:
+        return None
+    action, method, streams = _VERBS[match["verb"]]
+    return Route(action, "gemini", method, unquote(match["model"]), streams)
 
 
-def wants_stream(found: Route, body: Mapping[str, Any]) -> bool:
+def wants_stream(asked: Route, body: Mapping[str, Any]) -> bool:
     """Whether a request asks for a stream: Gemini says it in the path, Ollama streams unless told not to."""
-    if found.streams is not None:
-        return found.streams
-    return body.get("stream", found.dialect == "ollama") is True
+    if asked.streams is not None:
+        return asked.streams
+    return body.get("stream", asked.dialect == "ollama") is True
 
 
 _NO_KEY = (

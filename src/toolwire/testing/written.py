@@ -201,9 +201,9 @@ def _readers() -> Mapping[str, Callable[[str, Any], None]]:
 
 def read_scenario(value: Any) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
     """Read a whole scenario: a list of turns, or a map of them and of how they are played."""
-    said = value if isinstance(value, Mapping) else {"turns": value}
-    said = _map(said, "scenario", SCENARIO_KEYS) if "turns" in said else {"turns": [said]}
-    turns = said.pop("turns")
+    options = value if isinstance(value, Mapping) else {"turns": value}
+    options = _map(options, "scenario", SCENARIO_KEYS) if "turns" in options else {"turns": [options]}
+    turns = options.pop("turns")
     if not isinstance(turns, list | tuple):
         raise InvalidField("turns", f"must be a list, not {turns!r}")
-    return [steps_of(turn, f"turns[{place}]") for place, turn in enumerate(turns)], said
+    return [steps_of(turn, f"turns[{place}]") for place, turn in enumerate(turns)], options
