@@ -124,15 +124,14 @@ def names_of(*kinds: Any) -> set[str]:
 def test_the_tables_have_the_fields_of_the_sdks() -> None:
     chat = openai.types.chat.completion_create_params
     responses = openai.types.responses.response_create_params
-    plain, beta = anthropic.types.message_create_params, anthropic.types.beta.message_create_params
-    assert set(rules_openai_chat.FIELDS) == names_of(chat.CompletionCreateParamsStreaming)
-    assert set(rules_openai_responses.FIELDS) == names_of(responses.ResponseCreateParamsStreaming)
-    assert set(rules_anthropic.FIELDS) == names_of(plain.MessageCreateParamsStreaming)
-    assert set(rules_anthropic.FIELDS | rules_anthropic.BETA) - {"output_format"} == names_of(
-        beta.MessageCreateParamsStreaming
-    )
+    plain, beta_params = anthropic.types.message_create_params, anthropic.types.beta.message_create_params
+    assert set(rules_openai_chat.BODY.fields) == names_of(chat.CompletionCreateParamsStreaming)
+    assert set(rules_openai_responses.BODY.fields) == names_of(responses.ResponseCreateParamsStreaming)
+    newest, beta = (set(rules_anthropic.body_of(newest=True, beta=beta).fields) for beta in (False, True))
+    assert newest == names_of(plain.MessageCreateParamsStreaming)
+    assert beta - {"output_format"} == names_of(beta_params.MessageCreateParamsStreaming)
     config = {rules_gemini.camel({key: None}).popitem()[0] for key in google.GenerationConfig.model_fields}
-    assert config - set(rules_gemini.CONFIG) == set()
+    assert config - set(rules_gemini.CONFIG.fields) == set()
     schema = {rules_gemini.camel({key: None}).popitem()[0] for key in google.Schema.model_fields}
     assert schema == set(rules_gemini.SCHEMA)
 

@@ -148,6 +148,7 @@ class Field(Struct, frozen=True):
     """
 
     kinds: str
+    required: bool = False
     one_of: Sequence[Any] = ()
     pattern: re.Pattern[str] | None = None
     longest: int | None = None
@@ -193,16 +194,24 @@ class Field(Struct, frozen=True):
 
 
 class Object:
-    """An object: its fields, each a Field or only its kinds. Where it is closed, it has no others."""
+    """An object: rows of kinds and the fields that are of them, and fields of which more is said.
 
-    def __init__(self, fields: Mapping[str, str | Field], required: Iterable[str] = (), *, closed: bool = True) -> None:
-        whole = {key: Field(each) if isinstance(each, str) else each for key, each in fields.items()}
-        self.required, self.closed = tuple(required), closed
-        self._kinds = {key: each.kinds for key, each in whole.items()}
+    "string: name! title" is a row; those with a "!" are required.
+    """
+
+    closed = False
+
+    def __init__(self, *rows: str, **fields: Field) -> None:
+        self.fields = {
+            name.removesuffix("!"): Field(kinds, required=name.endswith("!"))
+            for kinds, names in (row.split(": ") for row in rows)
+            for name in names.split()
+        } | fields
+        self._required = [key for key, each in self.fields.items() if each.required]
         self._types = {
-            key: {kind for word in each.kinds.split("|") for kind in _TYPES[word]} for key, each in whole.items()
+            key: {kind for word in each.kinds.split("|") for kind in _TYPES[word]} for key, each in self.fields.items()
         }
-        self._deep = [(key, each) for key, each in whole.items() if each != Field(each.kinds)]
+        self._deep = list(fields.items())
 
     def check(self, value: Any, path: Path, wording: Wording) -> None:
         """Check a value."""
@@ -210,7 +219,7 @@ class Object:
             raise wording.wrong(path, "object", value)
         if wording.spell is not None:
             value = wording.spell(value)
-        for key in self.required:
+        for key in self._required:
             if key not in value:
                 raise wording.mistake("missing", (*path, key))
         self._check_kinds(value, path, wording)
@@ -225,12 +234,13 @@ class Object:
                 if self.closed:
                     raise wording.mistake("unknown", (*path, key))
             elif type(inner) not in known or (type(inner) is float and not math.isfinite(inner)):
-                raise wording.wrong((*path, key), self._kinds[key], inner)
+                raise wording.wrong((*path, key), self.fields[key].kinds, inner)
 
 
-def holding(**fields: str | Field) -> Object:
-    """Describe an object that must have these fields, and may have others."""
-    return Object(fields, fields, closed=False)
+class Closed(Object):
+    """An object that has no other fields."""
+
+    closed = True
 
 
 class Tagged:
@@ -275,7 +285,7 @@ class Tagged:
         return wording.no_such("one_of", path if self.at_object else at, word, self.shapes)
 
 
-ANYTHING = Object({}, closed=False)
+ANYTHING = Object()
 
 
 def shape_of(body: Object, wording: Wording) -> Check:
@@ -285,12 +295,6 @@ def shape_of(body: Object, wording: Wording) -> Check:
         body.check(request.body, (), wording)
 
     return check_shape
-
-
-def by_kinds(*rows: str) -> dict[str, str | Field]:
-    """Describe fields in rows, each with kinds and the names of the fields that have them: "string: model user"."""
-    split = (row.split(": ") for row in rows)
-    return {name: kinds for kinds, names in split for name in names.split()}
 
 
 def listed(value: Any) -> list[Any]:

@@ -16,14 +16,13 @@ from typing import Any
 from toolwire.testing.rules import (
     ANYTHING,
     Check,
+    Closed,
     Field,
     Object,
     Rejection,
     Tagged,
     WireRequest,
     Wording,
-    by_kinds,
-    holding,
     repeated,
     turns_of,
 )
@@ -45,7 +44,6 @@ _SYSTEM_LATER = dict.fromkeys(_FAMILIES, (4, 8))
 # The same for thinking that is bound to all before it, or cannot be turned off; "What's new in Opus 5.5", 2026-11-20.
 _BOUND = dict.fromkeys(_FAMILIES, (5, 5)) | dict.fromkeys(("fable", "mythos"), (5, 1))
 _ALWAYS = {"opus": (5, 5), "fable": (5, 0), "mythos": (5, 0)}
-SAMPLING = {"temperature": "number", "top_p": "number", "top_k": "integer"}
 
 ANTHROPIC = Wording(
     {
@@ -66,23 +64,26 @@ ANTHROPIC = Wording(
 )
 
 _IN_RESULT = ("text", "image", "document", "search_result", "tool_reference", "browser_state")
-_RESULT_FIELDS: dict[str, str | Field] = {
-    "tool_use_id": Field("string", pattern=ID),
-    "content": Field("string|array|null", inside=Tagged(dict.fromkeys(_IN_RESULT, ANYTHING))),
-    "is_error": "boolean|null",
-}
 _BLOCKS: dict[str, Object] = {
-    "text": holding(text="string"),
-    "image": holding(source="object"),
-    "document": holding(source="object"),
-    "search_result": holding(source="string"),
-    "thinking": holding(thinking="string", signature="string"),
-    "redacted_thinking": holding(data="string"),
-    "tool_use": holding(id=Field("string", pattern=ID), name=Field("string", pattern=NAME), input="object"),
-    "tool_result": Object(_RESULT_FIELDS, ("tool_use_id",), closed=False),
-    "server_tool_use": holding(id="string", name="string", input="object"),
-    "container_upload": holding(file_id="string"),
-    "mcp_tool_use": holding(id="string", name="string", input="object"),
+    "text": Object("string: text!"),
+    "image": Object("object: source!"),
+    "document": Object("object: source!"),
+    "search_result": Object("string: source!"),
+    "thinking": Object("string: thinking! signature!"),
+    "redacted_thinking": Object("string: data!"),
+    "tool_use": Object(
+        "object: input!",
+        id=Field("string", required=True, pattern=ID),
+        name=Field("string", required=True, pattern=NAME),
+    ),
+    "tool_result": Object(
+        "boolean|null: is_error",
+        tool_use_id=Field("string", required=True, pattern=ID),
+        content=Field("string|array|null", inside=Tagged(dict.fromkeys(_IN_RESULT, ANYTHING))),
+    ),
+    "server_tool_use": Object("string: id! name!", "object: input!"),
+    "container_upload": Object("string: file_id!"),
+    "mcp_tool_use": Object("string: id! name!", "object: input!"),
     **dict.fromkeys(("compaction", "fallback", "mcp_tool_listing", "tool_addition", "tool_removal"), ANYTHING),
 }
 ONLY = {
@@ -100,47 +101,40 @@ def _type_of_block(block: dict[str, Any]) -> Any:
     return ANYTHING if own else kind
 
 
-MESSAGE = Object(
-    {
-        "role": Field("string", one_of=("user", "assistant", "system")),
-        "content": Field("string|array", inside=Tagged(_BLOCKS, choose=_type_of_block)),
-    },
-    ("role", "content"),
+MESSAGE = Closed(
+    role=Field("string", required=True, one_of=("user", "assistant", "system")),
+    content=Field("string|array", required=True, inside=Tagged(_BLOCKS, choose=_type_of_block)),
 )
-_SCHEMA = holding(type=Field("any", one_of=("object",)))
 _TOOL = Object(
-    {
-        "name": Field("string", pattern=NAME),
-        "input_schema": Field("object", inside=_SCHEMA),
-        "description": "string|null",
-    },
-    ("name", "input_schema"),
-    closed=False,
+    "string|null: description",
+    name=Field("string", required=True, pattern=NAME),
+    input_schema=Field("object", required=True, inside=Object(type=Field("any", required=True, one_of=("object",)))),
 )
+_TOOLS = Tagged({"custom": _TOOL}, choose=lambda tool: "custom" if tool.get("type") in (None, "custom") else ANYTHING)
+_BUDGET = Field("integer", required=True, least=LEAST_BUDGET)
 _THINKING = Tagged(
     {
         "adaptive": ANYTHING,
-        "enabled": holding(budget_tokens=Field("integer", least=LEAST_BUDGET)),
+        "enabled": Object(budget_tokens=_BUDGET),
         "disabled": ANYTHING,
         "between_tools": ANYTHING,
     },
     choose=lambda setting: setting.get("type") if setting else ANYTHING,
 )
+SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
+BETA = (
+    "array: mcp_servers betas",
+    "object|null: billing_policy compaction context_management thread output_format",
+    "array|string|null: fallbacks",
+    "string|object|null: fallback_credit_token",
+)
 
 
-FIELDS: dict[str, str | Field] = {
-    "max_tokens": Field("integer", least=0),
-    "messages": Field("array", least=1, inside=MESSAGE),
-    "tools": Field(
-        "array",
-        inside=Tagged(
-            {"custom": _TOOL}, choose=lambda tool: "custom" if tool.get("type") in (None, "custom") else ANYTHING
-        ),
-    ),
-    "tool_choice": Field("object", inside=Tagged(dict.fromkeys(("auto", "any", "tool", "none"), ANYTHING))),
-    "thinking": Field("object", inside=_THINKING),
-    **by_kinds(
-        "string: model service_tier user_profile_id workspace_id",
+@cache
+def body_of(*, newest: bool, beta: bool) -> Object:
+    """Describe a body: the newest version of the API has no sampling."""
+    return Closed(
+        "string: model! service_tier user_profile_id workspace_id",
         "string|array: system",
         "boolean: stream",
         "array: stop_sequences",
@@ -148,14 +142,14 @@ FIELDS: dict[str, str | Field] = {
         "string|null: inference_geo speed",
         "object|null: cache_control diagnostics",
         "string|object|null: container",
-    ),
-}
-BETA = by_kinds(
-    "array: mcp_servers betas",
-    "object|null: billing_policy compaction context_management thread output_format",
-    "array|string|null: fallbacks",
-    "string|object|null: fallback_credit_token",
-)
+        *(BETA if beta else ()),
+        max_tokens=Field("integer", required=True, least=0),
+        messages=Field("array", required=True, least=1, inside=MESSAGE),
+        tools=Field("array", inside=_TOOLS),
+        tool_choice=Field("object", inside=Tagged(dict.fromkeys(("auto", "any", "tool", "none"), ANYTHING))),
+        thinking=Field("object", inside=_THINKING),
+        **({} if newest else SAMPLING),
+    )
 
 
 def _reaches(model: str, versions: dict[str, tuple[int, int]]) -> bool:
@@ -181,12 +175,6 @@ def turns(messages: list[Any]) -> list[tuple[int, str, list[Any]]]:
     ]
 
 
-@cache
-def _body_of(*, newest: bool, beta: bool) -> Object:
-    """Describe a body: the newest version of the API has no sampling."""
-    return Object(FIELDS | ({} if newest else SAMPLING) | (BETA if beta else {}), ("model", "max_tokens", "messages"))
-
-
 def check_shape(request: WireRequest) -> None:
     """Check the version of the API, and all that the tables say."""
     version, body = request.headers.get("anthropic-version"), request.body
@@ -195,7 +183,7 @@ def check_shape(request: WireRequest) -> None:
     if version not in VERSIONS:
         raise Rejection(f'anthropic-version: "{version}" is not a valid version')
     beta = "anthropic-beta" in request.headers or "betas" in body
-    _body_of(newest=version == NEWEST, beta=beta).check(body, (), ANTHROPIC)
+    body_of(newest=version == NEWEST, beta=beta).check(body, (), ANTHROPIC)
     for key in SAMPLING:
         if key in body and _reaches(request.model, _NO_SAMPLING):
             raise Rejection(f"`{key}` is deprecated for this model.")

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolwire.testing.rules import (
     Check,
+    Closed,
     Field,
     Object,
     Path,
@@ -17,7 +18,6 @@ from toolwire.testing.rules import (
     WireRequest,
     Wording,
     bracketed,
-    by_kinds,
     flattened,
     listed,
     repeated,
@@ -74,14 +74,14 @@ GEMINI = Wording(
     spell=camel,
 )
 
-CONFIG = by_kinds(
+CONFIG = Closed(
     "string: responseMimeType mediaResolution",
     "number: temperature topP topK presencePenalty frequencyPenalty",
     "integer: candidateCount maxOutputTokens seed logprobs",
     "boolean: responseLogprobs audioTimestamp enableAffectiveDialog enableEnhancedCivicAnswers",
     "array: stopSequences responseModalities",
-    "object: responseSchema speechConfig imageConfig thinkingConfig",
-    "object: routingConfig modelSelectionConfig translationConfig audioTranscriptionConfig",
+    "object: responseSchema speechConfig imageConfig thinkingConfig routingConfig modelSelectionConfig",
+    "object: translationConfig audioTranscriptionConfig",
     "object|boolean: responseJsonSchema",
     "object|array: responseFormat",
 )
@@ -95,49 +95,34 @@ SCHEMA = frozenset(
 )
 
 
-def _calling(member: str) -> Field:
-    return Field("object", inside=Object({"name": "string", "id": "string|null", member: "object|null"}, closed=False))
-
-
 _PART = Object(
-    {
-        "text": "string",
-        "thoughtSignature": "string",
-        "functionCall": _calling("args"),
-        "functionResponse": _calling("response"),
-    },
-    closed=False,
+    "string: text thoughtSignature",
+    functionCall=Field("object", inside=Object("string: name", "string|null: id", "object|null: args")),
+    functionResponse=Field("object", inside=Object("string: name", "string|null: id", "object|null: response")),
 )
-_CONTENT = Object({"role": "string", "parts": Field("array|object", inside=_PART, flat=True)})
-_DECLARATION = Object(
-    by_kinds(
-        "string: name description behavior",
-        "object: parameters response",
-        "object|boolean: parametersJsonSchema responseJsonSchema",
-    )
+_CONTENT = Closed("string: role", parts=Field("array|object", inside=_PART, flat=True))
+_DECLARATION = Closed(
+    "string: name description behavior",
+    "object: parameters response",
+    "object|boolean: parametersJsonSchema responseJsonSchema",
 )
-_TOOL = Object({"functionDeclarations": Field("array|object|null", inside=_DECLARATION)}, closed=False)
-_CHOICE = Object({"mode": "string", "allowedFunctionNames": "array", "streamFunctionCallArguments": "boolean"})
-FIELDS: dict[str, str | Field] = {
-    "contents": Field("array|object", inside=_CONTENT),
-    "tools": Field("array", inside=_TOOL),
-    "toolConfig": Field(
-        "object", inside=Object({"functionCallingConfig": Field("object|null", inside=_CHOICE)}, closed=False)
-    ),
-    "generationConfig": Field("object", inside=Object(CONFIG)),
-    **by_kinds(
-        "string: cachedContent serviceTier continuationToken model",
-        "boolean: store",
-        "array: safetySettings",
-        "object: systemInstruction labels",
-    ),
-}
-_BODY = Object(FIELDS)
+_TOOL = Object(functionDeclarations=Field("array|object|null", inside=_DECLARATION))
+_CHOICE = Closed("string: mode", "array: allowedFunctionNames", "boolean: streamFunctionCallArguments")
+BODY = Closed(
+    "string: cachedContent serviceTier continuationToken model",
+    "boolean: store",
+    "array: safetySettings",
+    "object: systemInstruction labels",
+    contents=Field("array|object", inside=_CONTENT),
+    tools=Field("array", inside=_TOOL),
+    toolConfig=Field("object", inside=Object(functionCallingConfig=Field("object|null", inside=_CHOICE))),
+    generationConfig=Field("object", inside=CONFIG),
+)
 
 
 def check_shape(request: WireRequest) -> None:
     """Check all that the tables say, and that there is something to answer."""
-    _BODY.check(request.body, (), GEMINI)
+    BODY.check(request.body, (), GEMINI)
     if not request.body.get("contents"):
         raise GEMINI.mistake("no contents", ("contents",))
 

@@ -39,38 +39,29 @@ OLLAMA = Wording(
 )
 
 
-def _struct(**fields: str | Field) -> Object:
+def _struct(*rows: str, **fields: Field) -> Object:
     """Describe a struct of Go: null leaves a field as it is, and what is not known is ignored."""
-    given = {key: each if isinstance(each, Field) else Field(each) for key, each in fields.items()}
-    return Object({key: replace(each, kinds=f"{each.kinds}|null") for key, each in given.items()}, closed=False)
+    nullable = {key: replace(each, kinds=f"{each.kinds}|null") for key, each in fields.items()}
+    return Object(*(row.replace(": ", "|null: ") for row in rows), **nullable)
 
 
 _CALL = _struct(
-    id="string", function=Field("object", inside=_struct(name="string", arguments="object", index="integer"))
+    "string: id", function=Field("object", inside=_struct("string: name", "object: arguments", "integer: index"))
 )
 _MESSAGE = _struct(
-    role="string",
-    content="string",
-    thinking="string",
-    images="array",
-    tool_calls=Field("array", inside=_CALL),
-    tool_name="string",
-    tool_call_id="string",
+    "string: role content thinking tool_name tool_call_id", "array: images", tool_calls=Field("array", inside=_CALL)
 )
-_FUNCTION = _struct(name="string", description="string", parameters="object")
+_FUNCTION = _struct("string: name description", "object: parameters")
 _BODY = _struct(
-    model="string",
+    "string: model",
+    "boolean: stream truncate shift logprobs",
+    "integer: top_logprobs",
+    "object: options",
+    "string|object: format",
+    "boolean|string: think",
+    "string|number: keep_alive",
     messages=Field("array", inside=_MESSAGE),
-    tools=Field("array", inside=_struct(type="string", function=Field("object", inside=_FUNCTION))),
-    stream="boolean",
-    format="string|object",
-    options="object",
-    think="boolean|string",
-    keep_alive="string|number",
-    truncate="boolean",
-    shift="boolean",
-    logprobs="boolean",
-    top_logprobs="integer",
+    tools=Field("array", inside=_struct("string: type", function=Field("object", inside=_FUNCTION))),
 )
 
 

@@ -74,8 +74,7 @@ def version_of(model: str) -> tuple[int, int]:
 
 def function_of(name_limit: int) -> Object:
     """Describe a declared function; its name has at most so many characters."""
-    name = Field("string", pattern=NAME, longest=name_limit)
-    return Object({"name": name, "parameters": "object|null"}, ("name",), closed=False)
+    return Object("object|null: parameters", name=Field("string", required=True, pattern=NAME, longest=name_limit))
 
 
 def check_functions(functions: list[tuple[Path, dict[str, Any]]]) -> None:

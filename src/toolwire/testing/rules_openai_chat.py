@@ -7,15 +7,15 @@ refused is what users report in issues (2025-03 to 2026-11).
 from typing import Any
 
 from toolwire.testing.rules import (
+    ANYTHING,
     Check,
+    Closed,
     Field,
     Object,
     Path,
     Rejection,
     Tagged,
     WireRequest,
-    by_kinds,
-    holding,
     shape_of,
 )
 from toolwire.testing.rules_openai import (
@@ -39,48 +39,42 @@ MOST_STOPS = 4
 ELSEWHERE, ALWAYS_ELSEWHERE = (5, 4), (5, 6)
 
 _PARTS = {
-    "text": holding(text="string"),
-    "refusal": holding(refusal="string"),
-    "image_url": holding(image_url="object"),
-    "input_audio": holding(input_audio="object"),
-    "file": holding(file="object"),
-}
-_CALL: dict[str, str | Field] = {
-    "id": Field("string", longest=ID_LIMIT),
-    **by_kinds(
-        "string: type",
-        "integer: index",
-        "object: function custom extra_content",
-    ),
+    "text": Object("string: text!"),
+    "refusal": Object("string: refusal!"),
+    "image_url": Object("object: image_url!"),
+    "input_audio": Object("object: input_audio!"),
+    "file": Object("object: file!"),
 }
 
 
 def _call(kind: str, text: str) -> Object:
-    called = Object({"name": "string", text: "string"}, ("name", text))
-    return Object({**_CALL, kind: Field("object", inside=called)}, ("id", "type", kind))
+    called = Field("object", required=True, inside=Closed(f"string: name! {text}!"))
+    call_id = Field("string", required=True, longest=ID_LIMIT)
+    rows = ("string: id! type!", "integer: index", "object: function custom extra_content")
+    return Closed(*rows, id=call_id, **{kind: called})
 
 
 _CALLS = Tagged(
     {"function": _call("function", "arguments"), "custom": _call("custom", "input")},
     choose=lambda call: "custom" if call.get("type") == "custom" else "function",
 )
-_MESSAGE: dict[str, str | Field] = {
-    "tool_calls": Field("array|null", least=1, most=MOST_TOOLS, inside=_CALLS),
-    **by_kinds(
-        "string: role name tool_call_id",
-        # The last three are what many compatible servers answer, and their clients send back.
-        "string|array|null: content reasoning_content reasoning reasoning_details",
-        "string|null: refusal",
-        "object|null: function_call audio",
-        "array|null: annotations",
-    ),
-}
 
 
 def _message(*parts: str) -> Object:
-    """Describe a message whose content may have such parts."""
-    content = Field("string|array|null", least=1, inside=Tagged({part: _PARTS[part] for part in parts}))
-    return Object({**_MESSAGE, "content": content}, ("role",))
+    """Describe a message whose content may have such parts; nothing is known of none."""
+    content = Field("string|array|null")
+    if parts:
+        content = Field("string|array|null", least=1, inside=Tagged({part: _PARTS[part] for part in parts}))
+    return Closed(
+        "string: role! name tool_call_id",
+        "string|null: refusal",
+        "object|null: function_call audio",
+        "array|null: annotations",
+        # What many compatible servers answer, and their clients send back.
+        "string|array|null: reasoning_content reasoning reasoning_details",
+        content=content,
+        tool_calls=Field("array|null", least=1, most=MOST_TOOLS, inside=_CALLS),
+    )
 
 
 MESSAGE = Tagged(
@@ -88,55 +82,44 @@ MESSAGE = Tagged(
         "system": _message("text"),
         "assistant": _message("text", "refusal"),
         "user": _message("text", "image_url", "input_audio", "file"),
-        "function": Object(_MESSAGE),
+        "function": _message(),
         "tool": _message("text"),
         "developer": _message("text"),
     },
     tag="role",
 )
-
-
-def _tool(kind: str) -> Object:
-    declared: dict[str, str | Field] = {"function": "object", "custom": "object"}
-    declared[kind] = Field("object", inside=function_of(NAME_LIMIT))
-    return Object(declared, (kind,), closed=False)
-
-
-_JSON_SCHEMA = Object(
-    {"name": "string", "schema": "object", "strict": "boolean|null", "description": "string"}, ("name",)
+_FUNCTION = Field("object", required=True, inside=function_of(NAME_LIMIT))
+_TOOL = Tagged(
+    {"function": Object("object: custom", function=_FUNCTION), "custom": Object("object: function", custom=_FUNCTION)}
 )
+_JSON_SCHEMA = Closed("string: name! description", "object: schema", "boolean|null: strict")
 _FORMAT = Tagged(
     {
-        "json_object": Object({}, closed=False),
-        "json_schema": holding(json_schema=Field("object", inside=_JSON_SCHEMA)),
-        "text": Object({}, closed=False),
+        "json_object": ANYTHING,
+        "json_schema": Object(json_schema=Field("object", required=True, inside=_JSON_SCHEMA)),
+        "text": ANYTHING,
     }
 )
-FIELDS: dict[str, str | Field] = {
-    "messages": Field("array", least=1, inside=MESSAGE),
-    "tools": Field(
-        "array", least=1, most=MOST_TOOLS, inside=Tagged({kind: _tool(kind) for kind in ("function", "custom")})
-    ),
+BODY = Closed(
+    "string: model! user",
+    "boolean: parallel_tool_calls",
+    "array: functions",
+    "object: web_search_options",
+    "string|object: tool_choice function_call",
+    "array|null: modalities",
+    "object|null: audio logit_bias metadata moderation prediction prompt_cache_options stream_options",
+    "number|null: frequency_penalty presence_penalty",
+    "integer|null: max_tokens seed top_logprobs",
+    "boolean|null: logprobs store stream",
+    "string|null: prompt_cache_key prompt_cache_retention reasoning_effort safety_identifier service_tier verbosity",
+    messages=Field("array", required=True, least=1, inside=MESSAGE),
+    tools=Field("array", least=1, most=MOST_TOOLS, inside=_TOOL),
+    n=Field("integer|null", least=1, most=128),
+    max_completion_tokens=Field("integer|null", least=1),
+    stop=Field("string|array|null", most=MOST_STOPS),
+    response_format=Field("object|null", inside=_FORMAT),
     **SAMPLING,
-    "n": Field("integer|null", least=1, most=128),
-    "max_completion_tokens": Field("integer|null", least=1),
-    "stop": Field("string|array|null", most=MOST_STOPS),
-    "response_format": Field("object|null", inside=_FORMAT),
-    **by_kinds(
-        "string: model user",
-        "boolean: parallel_tool_calls",
-        "array: functions",
-        "object: web_search_options",
-        "string|object: tool_choice function_call",
-        "array|null: modalities",
-        "object|null: audio logit_bias metadata moderation prediction prompt_cache_options stream_options",
-        "number|null: frequency_penalty presence_penalty",
-        "integer|null: max_tokens seed top_logprobs",
-        "boolean|null: logprobs store stream",
-        "string|null: prompt_cache_key prompt_cache_retention reasoning_effort",
-        "string|null: safety_identifier service_tier verbosity",
-    ),
-}
+)
 
 
 def check_absence(request: WireRequest) -> None:
@@ -228,7 +211,7 @@ def check_settings(request: WireRequest) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    shape_of(Object(FIELDS, ("model", "messages")), OPENAI),
+    shape_of(BODY, OPENAI),
     check_absence,
     check_pairing,
     check_tools,

@@ -9,14 +9,13 @@ from typing import Any
 from toolwire.testing.rules import (
     ANYTHING,
     Check,
+    Closed,
     Field,
     Object,
     Path,
     Rejection,
     Tagged,
     WireRequest,
-    by_kinds,
-    holding,
     shape_of,
 )
 from toolwire.testing.rules_openai import (
@@ -43,26 +42,25 @@ HOSTED = (
     "local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call apply_patch_call_output "
     "mcp_list_tools mcp_approval_request mcp_approval_response mcp_call program program_output"
 ).split()
-_OF_USER = {
-    "input_text": holding(text="string"),
-    **dict.fromkeys(("input_image", "input_file", "input_audio"), ANYTHING),
-}
-_OF_ASSISTANT = {"output_text": holding(text="string"), "refusal": holding(refusal="string")}
-_IN_RESULT = dict.fromkeys(_OF_USER, ANYTHING)
-_ITEM = dict.fromkeys(("type", "id"), "string|null")
+_IN_RESULT = dict.fromkeys(("input_text", "input_image", "input_file", "input_audio"), ANYTHING)
+_OF_USER = _IN_RESULT | {"input_text": Object("string: text!")}
+_OF_ASSISTANT = {"output_text": Object("string: text!"), "refusal": Object("string: refusal!")}
 
 
-def _item(**fields: str | Field) -> Object:
-    """Describe an item that must have these fields, and may have others."""
-    return Object(_ITEM | fields, fields, closed=False)
+def _item(*rows: str, **fields: Field) -> Object:
+    return Object("string|null: type id", *rows, **fields)
 
 
 def _message(parts: dict[str, Object]) -> Object:
-    return _item(role="string", content=Field("string|array", inside=Tagged(parts, at_object=True)))
+    content = Field("string|array", required=True, inside=Tagged(parts, at_object=True))
+    return _item("string: role!", content=content)
 
 
-_CALL_ID = Field("string", longest=ID_LIMIT)
-_RESULT = _item(call_id="string", output=Field("string|array", inside=Tagged(_IN_RESULT, at_object=True)))
+def _call(text: str) -> Object:
+    return _item(f"string: name! {text}!", call_id=Field("string", required=True, longest=ID_LIMIT))
+
+
+_OUTPUT = Field("string|array", required=True, inside=Tagged(_IN_RESULT, at_object=True))
 _ITEMS: dict[str, Object | Tagged] = {
     "message": Tagged(
         {
@@ -73,10 +71,10 @@ _ITEMS: dict[str, Object | Tagged] = {
         },
         tag="role",
     ),
-    "reasoning": Object({**_ITEM, "summary": "array", "encrypted_content": "string|null"}, ("summary",), closed=False),
-    "item_reference": Object(_ITEM, ("id",), closed=False),
-    **{kind: _item(call_id=_CALL_ID, name="string", **{text: "string"}) for kind, text in CALLS.items()},
-    **dict.fromkeys(RESULTS, _RESULT),
+    "reasoning": _item("array: summary!", "string|null: encrypted_content"),
+    "item_reference": Object("string|null: type id!"),
+    **{kind: _call(text) for kind, text in CALLS.items()},
+    **dict.fromkeys(RESULTS, _item("string: call_id!", output=_OUTPUT)),
     **dict.fromkeys(HOSTED, _item()),
 }
 
@@ -91,29 +89,25 @@ def _type_of_tool(tool: dict[str, Any]) -> Any:
 
 
 _TOOL = Tagged(dict.fromkeys(("function", "custom"), function_of(NAME_LIMIT)), choose=_type_of_tool)
-_FORMAT = Tagged(
-    {"text": ANYTHING, "json_object": ANYTHING, "json_schema": holding(name="any", schema="any")},
-)
-FIELDS: dict[str, str | Field] = {
-    "input": Field("string|array", inside=Tagged(_ITEMS, choose=_type_of_item)),
-    "tools": Field("array", most=MOST_TOOLS, inside=_TOOL),
+_FORMAT = Tagged({"text": ANYTHING, "json_object": ANYTHING, "json_schema": Object("any: name! schema!")})
+BODY = Closed(
+    "string: model! user",
+    "string|object: tool_choice",
+    "string|array|null: instructions",
+    "string|object|null: conversation",
+    "object: access_programs image prompt_cache_options",
+    "object|null: metadata moderation prompt reasoning stream_options",
+    "boolean|null: background parallel_tool_calls store stream",
+    "array|null: context_management include",
+    "integer|null: max_tool_calls top_logprobs",
+    "string|null: previous_response_id prompt_cache_key prompt_cache_retention",
+    "string|null: safety_identifier service_tier truncation",
+    input=Field("string|array", inside=Tagged(_ITEMS, choose=_type_of_item)),
+    tools=Field("array", most=MOST_TOOLS, inside=_TOOL),
+    text=Field("object", inside=Object(format=Field("any", inside=_FORMAT))),
+    max_output_tokens=Field("integer|null", least=LEAST_TOKENS),
     **SAMPLING,
-    "text": Field("object", inside=Object({"format": Field("any", inside=_FORMAT)}, closed=False)),
-    "max_output_tokens": Field("integer|null", least=LEAST_TOKENS),
-    **by_kinds(
-        "string: model user",
-        "string|object: tool_choice",
-        "string|array|null: instructions",
-        "string|object|null: conversation",
-        "object: access_programs image prompt_cache_options",
-        "object|null: metadata moderation prompt reasoning stream_options",
-        "boolean|null: background parallel_tool_calls store stream",
-        "array|null: context_management include",
-        "integer|null: max_tool_calls top_logprobs",
-        "string|null: previous_response_id prompt_cache_key prompt_cache_retention",
-        "string|null: safety_identifier service_tier truncation",
-    ),
-}
+)
 
 
 def check_memory(request: WireRequest) -> None:
@@ -198,7 +192,7 @@ def check_tools(request: WireRequest) -> None:
     choice: Any = body.get("tool_choice")
     forced = None
     if type(choice) is dict and choice.get("type") in ("function", "custom"):
-        holding(name="string").check(choice, ("tool_choice",), OPENAI)
+        Object("string: name!").check(choice, ("tool_choice",), OPENAI)
         forced = choice["name"]
     hosted = len(functions) < len(tools) or (request.memory.inputs and body.get("previous_response_id"))
     check_choice(body, None if hosted else forced, {function["name"] for _, function in functions})
@@ -219,7 +213,7 @@ def check_settings(request: WireRequest) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    shape_of(Object(FIELDS, ("model",)), OPENAI),
+    shape_of(BODY, OPENAI),
     check_memory,
     check_pairing,
     check_reasoning_pairs,
