@@ -28,6 +28,7 @@ from toolwire.testing.rules import (
 )
 from toolwire.testing.sealing import digest, is_token, seal
 
+# platform.claude.com/docs/en/api/versioning, 2026-11-20
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 NEWEST = "2026-10-21"
 # modelcontextprotocol#1345 (2025-08-14), netclaw#1133 (2026-05-21), nicobailon/pi-mcp-adapter#190 (2026-07-17)
@@ -121,6 +122,7 @@ _THINKING = Tagged(
     },
     choose=lambda setting: setting.get("type") if setting else ANYTHING,
 )
+# Gone from the newest version: platform.claude.com, migration page, 2026-11-20.
 SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
 BETA = (
     "array: mcp_servers betas",

@@ -32,7 +32,7 @@ DOCUMENTS = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 _SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 SKIPS = frozenset((*_SKIPS, *(base64.b64encode(word.encode()).decode() for word in _SKIPS)))
 SIGNS_FROM = 3  # DOCUMENTS, 2026-11-20
-MOST_DECLARATIONS = 512
+MOST_DECLARATIONS = 512  # ai.google.dev does not name a limit (2026-11-20); this one is a guess
 MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 _GENERATION = re.compile(r"gemini-([0-9]{1,3})")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")

@@ -31,7 +31,7 @@ from toolwire.testing.rules_openai import (
 )
 from toolwire.testing.sealing import is_token
 
-NAME_LIMIT = 128
+NAME_LIMIT = 128  # the types of openai 3.52.0
 ID_LIMIT = 64  # openai/openai-openapi, 2026-08-21
 LEAST_TOKENS = 16  # openai/openai-openapi, 2026-08-21
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}

@@ -1,6 +1,9 @@
 """The five wires as servers speak them: paths, headers, the form of ids, keys, and what is told beside answers.
 
 Rule: what differs between servers is a row of a table here.
+
+Sources: openai 3.52.0, anthropic 2.11.0, google-genai 3.4.0 and ollama 0.6.3, for paths, headers and lists; the words
+about keys and models are those that users report (to 2026-11).
 """
 
 import re
