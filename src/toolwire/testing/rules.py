@@ -132,10 +132,9 @@ class Wording(Struct, frozen=True):
     def no_such(self, name: str, path: Path, value: Any, words: Iterable[str]) -> Rejection:
         """Tell which words there are, where a value is none of them."""
         *most, last = [f"'{word}'" for word in words]
-        commas = ", ".join(most)
-        with_or, with_and = (f"{commas} or {last}", f"{commas}, and {last}") if most else (last, last)
-        listed = ", ".join([*most, last])
-        return self.mistake(name, path, value=value, listed=listed, with_or=with_or, with_and=with_and)
+        first = ", ".join(most)
+        ways = {"listed": f"{first}, {last}", "with_or": f"{first} or {last}", "with_and": f"{first}, and {last}"}
+        return self.mistake(name, path, value=value, **(ways if most else dict.fromkeys(ways, last)))
 
 
 class Field(Struct, frozen=True):
@@ -172,7 +171,7 @@ class Field(Struct, frozen=True):
         elif kind is dict:
             if self.inside is not None:
                 self.inside.check(value, path, wording)
-        elif self.least is not None and value is not None:
+        elif kind in (int, float):
             self._check_bounds(value, path, wording)
 
     def _check_items(self, items: list[Any], path: Path, wording: Wording) -> None:
