@@ -28,8 +28,9 @@ from toolwire import (
 )
 from toolwire.client.clearing import NOTHING, Clearance, Clearing, Sweep, clear, cleared, native
 from toolwire.dialects import dialect
+from toolwire.testing.rules import WireRequest
 from toolwire.testing.service import Service
-from toolwire.testing.strictness import Asked, refusal
+from toolwire.testing.strictness import refusal
 from toolwire.types import Opaque
 
 HEADERS = {"anthropic": {"x-api-key": "k", "anthropic-version": "2026-10-21"}}
@@ -123,7 +124,7 @@ def test_a_view_is_legal_stable_and_keeps_what_it_must(
         tally["histories cleared between turns"] += 1
     for name, model in MODELS.items():
         body = dialect(name).encode_request(replace(once, model=model)).body
-        assert refusal(Asked(name, body, model, HEADERS.get(name, {}))) is None
+        assert refusal(WireRequest(name, body, model, HEADERS.get(name, {}))) is None
         tally["cleared requests judged as the vendors do"] += 1
 
 
@@ -191,7 +192,7 @@ def test_thoughts_that_are_bound_must_go() -> None:  # a control
     for messages, words in ((kept, "bound to a different conversation"), (left, None)):
         request = Request(context=Context(messages=messages, tools=TOOLS), model=MODELS["anthropic"])
         body = dialect("anthropic").encode_request(request).body
-        refused = refusal(Asked("anthropic", body, MODELS["anthropic"], HEADERS["anthropic"]))
+        refused = refusal(WireRequest("anthropic", body, MODELS["anthropic"], HEADERS["anthropic"]))
         assert (refused is None) == (words is None)
         assert refused is None or words is None or words in refused.message
     assert Counter(loss.concept for loss in cut.losses) == {"old_result": 5, "thinking": 7}
@@ -233,7 +234,7 @@ def test_the_strict_server_takes_it_with_its_header_only() -> None:
     request = Request(context=Context(messages=turns(2), tools=TOOLS), model=MODELS["anthropic"])
     body = {**told.body, **dialect("anthropic").encode_request(request).body}
     for headers, taken in ((told.beside(HEADERS["anthropic"]), True), (HEADERS["anthropic"], False)):
-        assert (refusal(Asked("anthropic", body, MODELS["anthropic"], headers)) is None) == taken
+        assert (refusal(WireRequest("anthropic", body, MODELS["anthropic"], headers)) is None) == taken
 
 
 def test_a_beta_that_is_asked_for_already_stays() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.testing.rules import Rejection, ServerMemory, WireRequest
+from toolwire.testing.rules_anthropic import prefix_of
 from toolwire.testing.sealing import seal, token
-from toolwire.testing.strictness import Asked, Memory, Rejection, refusal
-from toolwire.testing.strictness.anthropic_thinking import prefix_of
+from toolwire.testing.strictness import refusal
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 STRICT: dict[str, Any] = {
@@ -34,7 +35,7 @@ def _tool(role: str, call_id: str) -> dict[str, Any]:
     return {"role": role, "tool_call_id": call_id, "content": "sunny"}
 
 
-def chat() -> Asked:
+def chat() -> WireRequest:
     """Give a history of Chat Completions."""
     messages = [
         {"role": "developer", "content": "Be brief."},
@@ -46,12 +47,12 @@ def chat() -> Asked:
         _tool("tool", "c3"),
     ]
     tools = [{"type": "function", "function": {"name": name, "parameters": OBJECT}} for name in "fg"]
-    return Asked("openai-chat", {"model": "gpt-4.1", "messages": messages, "tools": tools}, "gpt-4.1")
+    return WireRequest("openai-chat", {"model": "gpt-4.1", "messages": messages, "tools": tools}, "gpt-4.1")
 
 
-def responses() -> Asked:
+def responses() -> WireRequest:
     """Give a history of Responses, its reasoning carried along."""
-    memory = Memory()
+    memory = ServerMemory()
     sealed = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": token("a thought")}
     items: list[Any] = [{"role": "user", "content": "Weather?"}, sealed]
     for call_id, name in (("c1", "f"), ("c2", "g"), ("c3", "f")):
@@ -61,7 +62,7 @@ def responses() -> Asked:
     memory.items |= {"rs_1": None, "fc_c1": "rs_1"}
     tools = [{"type": "function", "name": name, "parameters": OBJECT, "strict": False} for name in "fg"]
     body = {"model": "gpt-6-sol", "input": items, "tools": tools}
-    return Asked("openai-responses", body, "gpt-6-sol", memory=memory)
+    return WireRequest("openai-responses", body, "gpt-6-sol", memory=memory)
 
 
 def _use(name: str, call_id: str) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def _result(call_id: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": "sunny"}
 
 
-def messages() -> Asked:
+def messages() -> WireRequest:
     """Give a history of the Messages API, with a thought that is bound to all before it."""
     thought = {"type": "thinking", "thinking": "Two at once.", "signature": ""}
     turns: list[Any] = [
@@ -90,7 +91,7 @@ def messages() -> Asked:
         "tools": tools,
         "system": "Be brief.",
     }
-    asked = Asked("anthropic", body, "claude-opus-5-5", NEWEST)
+    asked = WireRequest("anthropic", body, "claude-opus-5-5", NEWEST)
     thought["signature"] = seal("Two at once.", prefix_of(asked, 1, []))
     return asked
 
@@ -99,7 +100,7 @@ def _content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "parts": list(parts)}
 
 
-def gemini() -> Asked:
+def gemini() -> WireRequest:
     """Give a history of generateContent, signed at the first call of each step."""
 
     def asks(name: str) -> dict[str, Any]:
@@ -117,10 +118,10 @@ def gemini() -> Asked:
         _content("user", gives("f")),
     ]
     declared = [{"name": name, "parametersJsonSchema": OBJECT} for name in "fg"]
-    return Asked("gemini", {"contents": contents, "tools": [{"functionDeclarations": declared}]}, "gemini-3-pro")
+    return WireRequest("gemini", {"contents": contents, "tools": [{"functionDeclarations": declared}]}, "gemini-3-pro")
 
 
-def ollama() -> Asked:
+def ollama() -> WireRequest:
     """Give a history of Ollama's own chat."""
     called = [{"function": {"name": name, "arguments": {}}} for name in "fg"]
     messages = [
@@ -129,10 +130,10 @@ def ollama() -> Asked:
         {"role": "tool", "content": "sunny", "tool_name": "f"},
     ]
     tools = [{"type": "function", "function": {"name": name, "parameters": OBJECT}} for name in "fg"]
-    return Asked("ollama", {"model": "qwen3", "messages": messages, "tools": tools}, "qwen3")
+    return WireRequest("ollama", {"model": "qwen3", "messages": messages, "tools": tools}, "qwen3")
 
 
-LEGAL: dict[str, Callable[[], Asked]] = {
+LEGAL: dict[str, Callable[[], WireRequest]] = {
     "openai-chat": chat,
     "openai-responses": responses,
     "anthropic": messages,

@@ -32,7 +32,8 @@ from toolwire import (
 )
 from toolwire.dialects import NAMES
 from toolwire.errors import UnsayableRequest
-from toolwire.testing.strictness import Asked, Memory, refusal
+from toolwire.testing.rules import ServerMemory, WireRequest
+from toolwire.testing.strictness import refusal
 
 OLDER = {"anthropic-version": "2023-06-01", "anthropic-beta": "any"}
 SEALS = ("signature", "data", "encrypted_content", "thoughtSignature", "thought_signature")
@@ -59,9 +60,9 @@ REASONS = {
 }
 
 
-def remembered(body: Any) -> Memory:
+def remembered(body: Any) -> ServerMemory:
     """Take every seal, id and earlier response of a body for one that its server gave."""
-    memory, waiting = Memory(), [body]
+    memory, waiting = ServerMemory(), [body]
     while waiting:
         match waiting.pop():
             case dict(inner):
@@ -77,7 +78,7 @@ def remembered(body: Any) -> Memory:
 
 
 def verdict(name: str, body: dict[str, Any], model: str, headers: Any = NEWEST) -> str | None:
-    asked = Asked(name, body, model, headers, judged=False, memory=remembered(body))
+    asked = WireRequest(name, body, model, headers, judged=False, memory=remembered(body))
     refused = refusal(asked)
     return None if refused is None else refused.message
 

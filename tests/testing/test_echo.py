@@ -6,8 +6,7 @@ import jsonschema_rs
 import pytest
 
 from toolwire.testing import Fail, Turn
-from toolwire.testing.echo import echo
-from toolwire.testing.examples import example
+from toolwire.testing.echo import echo, example
 from toolwire.types import (
     Context,
     Message,

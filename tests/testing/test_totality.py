@@ -18,18 +18,10 @@ from tests.corpus import Recording
 from tests.testing.asking import BODIES, KEYS, PATHS, USUAL_KEY
 from tests.testing.histories import LEGAL
 from tests.wires import requests_of
+from toolwire.testing import rules_anthropic, rules_gemini, rules_openai_chat, rules_openai_responses
+from toolwire.testing.rules import ServerMemory, WireRequest
 from toolwire.testing.service import Service
-from toolwire.testing.strictness import (
-    Asked,
-    Memory,
-    gemini,
-    openai_chat,
-    openai_responses,
-    refusal,
-)
-from toolwire.testing.strictness import (
-    anthropic as messages,
-)
+from toolwire.testing.strictness import refusal
 
 pytestmark = pytest.mark.slow  # many values are generated
 
@@ -100,7 +92,7 @@ def test_no_body_breaks_a_check(name: str) -> None:
     counts = {True: 0, False: 0}
     for body in broken(whole(name)):
         model = body.get("model") if type(body.get("model")) is str else asked.model
-        refused = refusal(Asked(name, body, model, asked.headers, memory=asked.memory))
+        refused = refusal(WireRequest(name, body, model, asked.headers, memory=asked.memory))
         counts[refused is not None] += 1
     assert counts[True] > 300
     assert counts[False] > 10
@@ -132,15 +124,16 @@ def names_of(*kinds: Any) -> set[str]:
 def test_the_tables_have_the_fields_of_the_sdks() -> None:
     chat = openai.types.chat.completion_create_params
     responses = openai.types.responses.response_create_params
-    plain, beta = anthropic.types.message_create_params, anthropic.types.beta.message_create_params
-    assert set(openai_chat.FIELDS) == names_of(chat.CompletionCreateParamsStreaming)
-    assert set(openai_responses.FIELDS) == names_of(responses.ResponseCreateParamsStreaming)
-    assert set(messages.FIELDS) == names_of(plain.MessageCreateParamsStreaming)
-    assert set(messages.FIELDS | messages.BETA) - {"output_format"} == names_of(beta.MessageCreateParamsStreaming)
-    config = {gemini.camel({key: None}).popitem()[0] for key in google.GenerationConfig.model_fields}
-    assert config - set(gemini.CONFIG) == set()
-    schema = {gemini.camel({key: None}).popitem()[0] for key in google.Schema.model_fields}
-    assert schema == set(gemini.SCHEMA)
+    plain, beta_params = anthropic.types.message_create_params, anthropic.types.beta.message_create_params
+    assert set(rules_openai_chat.BODY.fields) == names_of(chat.CompletionCreateParamsStreaming)
+    assert set(rules_openai_responses.BODY.fields) == names_of(responses.ResponseCreateParamsStreaming)
+    newest, beta = (set(rules_anthropic.body_of(newest=True, beta=beta).fields) for beta in (False, True))
+    assert newest == names_of(plain.MessageCreateParamsStreaming)
+    assert beta - {"output_format"} == names_of(beta_params.MessageCreateParamsStreaming)
+    config = {rules_gemini.camel({key: None}).popitem()[0] for key in google.GenerationConfig.model_fields}
+    assert config - set(rules_gemini.CONFIG.fields) == set()
+    schema = {rules_gemini.camel({key: None}).popitem()[0] for key in google.Schema.model_fields}
+    assert schema == set(rules_gemini.SCHEMA)
 
 
 class Everything(dict[Any, Any]):
@@ -171,7 +164,7 @@ def is_judged(name: str, recording: Recording, body: Any) -> bool:
 @pytest.mark.parametrize("name", SERVED_BY)
 def test_what_the_vendors_took_is_taken(name: str, corpus: Any, tally: Any) -> None:
     assert corpus
-    memory = Memory()
+    memory = ServerMemory()
     known: Any = Everything()  # signatures and items of the vendors cannot be checked
     memory.signatures = memory.items = known
     headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "any"}
@@ -181,7 +174,7 @@ def test_what_the_vendors_took_is_taken(name: str, corpus: Any, tally: Any) -> N
             judged += 1
             found = re.search(r"models/([^/:]+)", recording.url_path)
             model = found[1] if found else str(body.get("model"))
-            why = refusal(Asked(name, body, model, headers, recording.url_query, memory=memory))
+            why = refusal(WireRequest(name, body, model, headers, recording.url_query, memory=memory))
             refused += [] if why is None else [(recording.name, why.message)]
     assert refused == []
     assert judged > 40
@@ -191,4 +184,4 @@ def test_what_the_vendors_took_is_taken(name: str, corpus: Any, tally: Any) -> N
 def test_the_bodies_of_these_tests_are_taken() -> None:
     for name, body in BODIES.items():
         model = str(body.get("model", "gemini-3-pro"))
-        assert refusal(Asked(name, body, model, KEYS.get(name, {}))) is None
+        assert refusal(WireRequest(name, body, model, KEYS.get(name, {}))) is None

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 if _TYPE_CHECKING:
-    from toolwire.testing.received import Received
-    from toolwire.testing.scenario import Scenario, Turn
+    from toolwire.testing.scenario import Scenario
     from toolwire.testing.server import SimulatedModel, simulate
-    from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, Wait
+    from toolwire.testing.service import Received
+    from toolwire.testing.steps import Cut, Expect, Fail, Finish, Pace, Raw, Turn, Wait
 
 __all__ = [
     "Cut",
@@ -31,12 +31,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Received": "received",
+    "Received": "service",
     "Scenario": "scenario",
-    "Turn": "scenario",
     "SimulatedModel": "server",
     "simulate": "server",
-    **dict.fromkeys(("Cut", "Expect", "Fail", "Finish", "Pace", "Raw", "Wait"), "steps"),
+    **dict.fromkeys(("Cut", "Expect", "Fail", "Finish", "Pace", "Raw", "Turn", "Wait"), "steps"),
 }
 
 

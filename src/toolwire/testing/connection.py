@@ -15,16 +15,15 @@ from typing import Any, NoReturn, TypeVar
 
 import h11
 
-from toolwire.testing.received import Received
-from toolwire.testing.service import Service
-from toolwire.testing.telling import Close, Reply
+from toolwire.testing.replies import Close, Reply
+from toolwire.testing.service import Received, Service
 
 LARGEST = 64 * 1024 * 1024
 CHUNK = 65_536
 T = TypeVar("T")
 
 
-class Gone(Exception):
+class ClientLeft(Exception):
     """The client has closed the connection."""
 
 
@@ -37,7 +36,7 @@ class ClientConnection:
 
     async def serve(self) -> None:
         """Answer requests until one side closes."""
-        with contextlib.suppress(Gone, ConnectionError):
+        with contextlib.suppress(ClientLeft, ConnectionError):
             try:
                 while await self._serve_one():
                     self.http.start_next_cycle()
@@ -83,7 +82,7 @@ class ClientConnection:
         pieces, size = [], 0
         while not isinstance(event := await self._next(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
-                raise Gone
+                raise ClientLeft
             size += len(event.data)
             if size > LARGEST:
                 return None
@@ -99,7 +98,7 @@ class ClientConnection:
             if doing.done():
                 return doing.result()
             received.gone = True
-            raise Gone
+            raise ClientLeft
         except ConnectionError:
             received.gone = True
             raise
@@ -138,7 +137,7 @@ class ClientConnection:
             held = self.writer.get_extra_info("socket")
             held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.writer.transport.abort()
-        raise Gone
+        raise ClientLeft
 
     async def _send(self, event: Any) -> None:
         data = self.http.send(event)

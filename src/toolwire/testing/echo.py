@@ -3,7 +3,8 @@
 Rules of this file:
 - It says what it was told, or what the tools gave.
 - A tool that is named, or the first one where it is asked to "call" or to "use" one, is called; an object in
-  the text is its arguments, else they are made from its schema.
+  the text is its arguments, else they are made from its schema: the smallest ones, always the same.
+- What a schema names is used first: a constant, a default, an example, the first of an enumeration.
 - "fail 429" fails with that status.
 """
 
@@ -12,26 +13,34 @@ import re
 from typing import Any
 
 from toolwire.encoding.error_kinds import kind_of_status
-from toolwire.testing.examples import example
-from toolwire.testing.expecting import results_of, words_of
-from toolwire.testing.scenario import Turn
-from toolwire.testing.steps import Fail, ScriptStep
+from toolwire.testing.steps import Fail, ScriptStep, Turn, results_of, words_of
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments
 
 _FAIL = re.compile(r"\bfail (?:with )?([45][0-9]{2})\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:call|use)\b", re.IGNORECASE)
 
+_DEEPEST = 20
+_TEXTS = {
+    "date": "2026-01-01",
+    "date-time": "2026-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "email": "a@example.org",
+    "uri": "https://example.org",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "192.0.2.1",
+}
+
 
 def echo(request: Request, turn: Turn) -> list[ScriptStep]:
     """Answer a request."""
     del turn
     if results := results_of(request.messages):
-        said = [f"{name or 'A tool'} gave: {words_of(result)}" for name, result in results]
-        return [Text(text="\n".join(said))]
+        lines = [f"{name or 'A tool'} gave: {words_of(result)}" for name, result in results]
+        return [Text(text="\n".join(lines))]
     text = next((message.text for message in reversed(request.messages) if message.role == "user"), "")
-    if (found := _FAIL.search(text)) is not None:
-        status = int(found[1])
+    if (match := _FAIL.search(text)) is not None:
+        status = int(match[1])
         return [Fail(Error(kind_of_status(status), "Failing, as you asked.", status))]
     thought: list[ScriptStep] = [Thinking(text=f"The user says: {text}")] if _thinks(request) else []
     calls = _calls(request, text)
@@ -57,15 +66,15 @@ def _calls(request: Request, text: str) -> list[ScriptStep]:
     named = [tool for tool in tools if re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", text)]
     forced = choice is not None and choice.mode == "required"
     wanted = named or (tools[:1] if forced or _ASKS.search(text) else [])
-    given = _object_in(text)
-    return [_call(tool, text, given) for tool in wanted]
+    arguments = _object_in(text)
+    return [_call(tool, text, arguments) for tool in wanted]
 
 
-def _call(tool: Tool, text: str, given: dict[str, Any] | None) -> ToolCall:
+def _call(tool: Tool, text: str, arguments: dict[str, Any] | None) -> ToolCall:
     if tool.custom:
         return ToolCall(None, tool.name, raw=text, custom=True)
-    made = example(tool.parameters or {})
-    return ToolCall(None, tool.name, given if given is not None else made if type(made) is dict else {})
+    made = example(tool.parameters or {}) if arguments is None else arguments
+    return ToolCall(None, tool.name, made if type(made) is dict else {})
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
@@ -77,3 +86,68 @@ def _object_in(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if type(value) is dict else None
+
+
+def example(schema: Any, root: Any = None, depth: int = 0) -> Any:
+    """Make a value of a schema."""
+    root = schema if root is None else root
+    if type(schema) is not dict or depth > _DEEPEST:
+        return {} if depth == 0 else None
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    for key in ("examples", "enum"):
+        if type(schema.get(key)) is list and schema[key]:
+            return schema[key][0]
+    if (target := _referred(schema.get("$ref"), root)) is not None:
+        return example(target, root, depth + 1)
+    for key in ("anyOf", "oneOf", "allOf"):
+        if type(schema.get(key)) is list and schema[key] and "properties" not in schema:
+            return example(schema[key][0], root, depth + 1)
+    return _of_kind(schema, root, depth)
+
+
+def _of_kind(schema: dict[str, Any], root: Any, depth: int) -> Any:
+    kind = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
+    kind = next((word for word in kind if word != "null"), "null") if type(kind) is list and kind else kind
+    match str(kind).lower():
+        case "object":
+            properties, required = schema.get("properties"), schema.get("required")
+            known = properties if type(properties) is dict else {}
+            names = [name for name in (required if type(required) is list else known) if type(name) is str]
+            return {name: example(known.get(name, {}), root, depth + 1) for name in names}
+        case "array":
+            least = schema.get("minItems", 0)
+            inner = example(schema.get("items", {}), root, depth + 1)
+            return [inner] * min(least, _DEEPEST) if type(least) is int else []
+        case "integer" | "number":
+            return _number(schema)
+        case "boolean":
+            return True
+        case "null":
+            return None
+    return _text(schema)
+
+
+def _number(schema: dict[str, Any]) -> Any:
+    least, most = schema.get("minimum", 1), schema.get("maximum", 1)
+    above: Any = schema.get("exclusiveMinimum")
+    if type(above) in (int, float):
+        return above + 1
+    return least if "minimum" in schema else min(1, most) if type(most) in (int, float) else 1
+
+
+def _text(schema: dict[str, Any]) -> str:
+    word = _TEXTS.get(str(schema.get("format")), "example")
+    least, most = schema.get("minLength", 0), schema.get("maxLength", len(word))
+    if type(least) is int and len(word) < least:
+        word = (word * (min(least, 1000) // len(word) + 1))[:least]
+    return word[:most] if type(most) is int and "format" not in schema else word
+
+
+def _referred(reference: Any, root: Any) -> Any:
+    if type(reference) is not str or not reference.startswith("#/"):
+        return None
+    for step in reference[2:].split("/"):
+        root = root.get(step.replace("~1", "/").replace("~0", "~")) if type(root) is dict else None
+    return root

@@ -9,25 +9,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
-
 from toolwire.errors import InvalidField
-from toolwire.testing.steps import STEPS, Player, ScriptStep
+from toolwire.testing.echo import echo
+from toolwire.testing.steps import STEPS, Player, ScriptStep, Turn
 from toolwire.testing.written import read_file, read_scenario, steps_of
 from toolwire.types import Request
 
 
-class Turn(Struct, frozen=True):
-    """Where a request stands: how many came before it, and how many answers its history has."""
-
-    number: int
-    round: int
-    dialect: str
-    body: dict[str, Any]
-    headers: Mapping[str, str]
-
-
-class Surplus(Exception):
+class NoTurnLeft(Exception):
     """A script has no turn for a request."""
 
 
@@ -55,41 +44,39 @@ class Scenario:
         self.asked: set[int] = set()
 
     @classmethod
-    def of(cls, given: Any) -> "Scenario":
+    def of(cls, source: Any) -> "Scenario":
         """Make a scenario of whatever may stand for one; None is the echo, one step answers every request."""
-        if given is None:
-            from toolwire.testing.echo import echo  # noqa: PLC0415 - only where nothing is scripted
-
+        if source is None:
             return cls(echo)
-        if isinstance(given, Scenario):
-            return given
-        if isinstance(given, str | os.PathLike):
-            turns, said = read_file(given)
-            return cls(turns, **said)
-        if isinstance(given, Mapping) and "turns" in given:
-            turns, said = read_scenario(given)
-            return cls(turns, **said)
-        if callable(given) or isinstance(given, list | tuple):
-            return cls(given)
-        if isinstance(given, (*STEPS, Mapping)):
-            return cls([given], repeat=True)
-        raise InvalidField("scenario", f"must be turns, a function or a file, not {type(given).__name__}")
+        if isinstance(source, Scenario):
+            return source
+        if isinstance(source, str | os.PathLike):
+            turns, options = read_file(source)
+            return cls(turns, **options)
+        if isinstance(source, Mapping) and "turns" in source:
+            turns, options = read_scenario(source)
+            return cls(turns, **options)
+        if callable(source) or isinstance(source, list | tuple):
+            return cls(source)
+        if isinstance(source, (*STEPS, Mapping)):
+            return cls([source], repeat=True)
+        raise InvalidField("scenario", f"must be turns, a function or a file, not {type(source).__name__}")
 
     async def play(self, request: Request, turn: Turn) -> list[ScriptStep]:
         """Give the steps of the answer to a request."""
         if self.function is None:
             return self._scripted(turn.number if self.by == "request" else turn.round)
-        given = self.function(request, turn)
-        if inspect.isawaitable(given):
-            given = await given
-        return steps_of(given, "the function's answer")
+        answer = self.function(request, turn)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return steps_of(answer, "the function's answer")
 
     def _scripted(self, place: int) -> list[ScriptStep]:
         if self.repeat and self.turns:
             place %= len(self.turns)
         self.asked.add(place)
         if place >= len(self.turns):
-            raise Surplus(f"the scenario has {len(self.turns)} turns, and this asks for number {place + 1}")
+            raise NoTurnLeft(f"the scenario has {len(self.turns)} turns, and this asks for number {place + 1}")
         return self.turns[place]
 
     def left(self) -> list[str]:

@@ -33,12 +33,12 @@ def token(*values: Any) -> str:
     return base64.b64encode(HEAD + core + digest(core.hex())[:PROOF]).decode()
 
 
-def is_token(given: Any) -> bool:
+def is_token(text: Any) -> bool:
     """Whether a text is a token that was made here, in either alphabet of base64."""
-    if type(given) is not str:
+    if type(text) is not str:
         return False
     try:
-        data = base64.b64decode(given.replace("-", "+").replace("_", "/"), validate=True)
+        data = base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
         return False
     core, proof = data[len(HEAD) : -PROOF], data[-PROOF:]

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from toolwire.errors import ScenarioFailed
 from toolwire.testing.connection import ClientConnection
-from toolwire.testing.received import Received
-from toolwire.testing.service import Service
+from toolwire.testing.service import Received, Service
 
 HOST = "127.0.0.1"
 PATIENCE = 10.0

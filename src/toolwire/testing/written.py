@@ -8,7 +8,7 @@ Rules of this file:
 import base64
 import binascii
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -25,7 +25,7 @@ REASONS = get_args(FinishReason)
 def steps_of(turn: Any, path: str) -> list[ScriptStep]:
     """Read a turn: one step, a map of steps, or a list of both."""
     if isinstance(turn, Mapping):
-        return [step for key, value in turn.items() for step in _read(str(key), value, path)]
+        return [step for key, value in turn.items() for step in _read(str(key), value, f"{path}.{key}")]
     if isinstance(turn, list | tuple):
         return [step for place, inner in enumerate(turn) for step in steps_of(inner, f"{path}[{place}]")]
     if isinstance(turn, STEPS):
@@ -33,11 +33,11 @@ def steps_of(turn: Any, path: str) -> list[ScriptStep]:
     raise _wrong(path, f"must be a step, a map of steps or a list of them, not {type(turn).__name__}")
 
 
-def _read(key: str, value: Any, path: str) -> Iterator[ScriptStep]:
-    read = READERS.get(key)
-    if read is None:
-        raise _wrong(f"{path}.{key}", f"is no step; known: {', '.join(READERS)}")
-    yield from read(value, f"{path}.{key}")
+def _read(key: str, value: Any, path: str) -> Sequence[ScriptStep]:
+    if key not in READERS:
+        raise _wrong(path, f"is no step; known: {', '.join(READERS)}")
+    read = READERS[key](value, path)
+    return read if isinstance(read, list) else [read]
 
 
 def _wrong(path: str, reason: str) -> InvalidField:
@@ -72,18 +72,20 @@ def _map(value: Any, path: str, known: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _read_calls(value: Any, path: str) -> Iterator[ScriptStep]:
-    given = value if isinstance(value, list | tuple) else [value]
-    for place, call in enumerate(given):
-        here = f"{path}[{place}]" if given is value else path
-        if not isinstance(call, Mapping) or not call:
-            raise _wrong(here, "must be a map: a name with arguments, or `name`, `arguments` and `id`")
-        if "name" in call:
-            said = _map(call, here, CALL_KEYS)
-            yield _call(said["name"], said.get("arguments") or {}, said.get("id"), here)
+def _calls(value: Any, path: str) -> list[ToolCall]:
+    entries = [(path, value)]
+    if isinstance(value, list | tuple):
+        entries = [(f"{path}[{place}]", entry) for place, entry in enumerate(value)]
+    calls = []
+    for at, entry in entries:
+        if not isinstance(entry, Mapping) or not entry:
+            raise _wrong(at, "must be a map: a name with arguments, or `name`, `arguments` and `id`")
+        if "name" in entry:
+            call = _map(entry, at, CALL_KEYS)
+            calls.append(_call(call["name"], call.get("arguments") or {}, call.get("id"), at))
         else:
-            for name, arguments in call.items():
-                yield _call(name, arguments or {}, None, f"{here}.{name}")
+            calls += [_call(name, arguments or {}, None, f"{at}.{name}") for name, arguments in entry.items()]
+    return calls
 
 
 def _call(name: Any, arguments: Any, call_id: Any, path: str) -> ToolCall:
@@ -94,87 +96,67 @@ def _call(name: Any, arguments: Any, call_id: Any, path: str) -> ToolCall:
     return ToolCall(call_id, _text(name, path), dict(arguments))
 
 
-def _read_usage(value: Any, path: str) -> Iterator[ScriptStep]:
-    said = _map(value, path, [field for field in Usage.__struct_fields__ if field != "opaque"])
-    counts: dict[str, Any] = {key: _count(count, f"{path}.{key}") for key, count in said.items()}
-    yield Usage(**counts)
+def _usage(value: Any, path: str) -> Usage:
+    known = _map(value, path, [field for field in Usage.__struct_fields__ if field != "opaque"])
+    counts: dict[str, Any] = {key: _count(count, f"{path}.{key}") for key, count in known.items()}
+    return Usage(**counts)
 
 
-def _read_finish(value: Any, path: str) -> Iterator[ScriptStep]:
+def _finish(value: Any, path: str) -> Finish:
     if value not in REASONS:
         raise _wrong(path, f"must be one of {', '.join(REASONS)}, not {value!r}")
-    yield Finish(value)
+    return Finish(value)
 
 
-def _read_error(value: Any, path: str) -> Iterator[ScriptStep]:
+def _fail(value: Any, path: str) -> Fail:
     known = ("kind", "status", "message", "type", "code", "param", "retry_after", "headers")
-    said = _map(value if isinstance(value, Mapping) else {_error_key(value): value}, path, known)
-    status, kind = said.pop("status", None), said.pop("kind", None)
+    key = "status" if type(value) is int else "kind"
+    fields = _map(value if isinstance(value, Mapping) else {key: value}, path, known)
+    status, kind = fields.pop("status", None), fields.pop("kind", None)
     if status is not None and (type(status) is not int or not 400 <= status < 600):
         raise _wrong(f"{path}.status", f"must be a status of an error, not {status!r}")
     kind = kind or KIND_OF_STATUS.get(status or 0, "server")
     if kind not in STATUS_OF_KIND:
         raise _wrong(f"{path}.kind", f"must be one of {', '.join(STATUS_OF_KIND)}, not {kind!r}")
-    after, headers = said.pop("retry_after", None), said.pop("headers", {})
-    message = _text(said.pop("message", f"The scenario says {kind}."), f"{path}.message")
+    after, headers = fields.pop("retry_after", None), fields.pop("headers", {})
+    message = _text(fields.pop("message", f"The scenario says {kind}."), f"{path}.message")
     after = None if after is None else _seconds(after, f"{path}.retry_after")
-    yield Fail(Error(kind, message, status, **said), after, headers)
+    return Fail(Error(kind, message, status, **fields), after, headers)
 
 
-def _error_key(value: Any) -> str:
-    return "status" if type(value) is int else "kind"
+def _cut(value: Any, path: str) -> Cut:
+    fields = {} if value is True else _map(value, path, Cut.__struct_fields__)
+    counts = {key: _count(fields[key], f"{path}.{key}") for key in ("events", "bytes") if key in fields}
+    return Cut(**counts, reset=bool(fields.get("reset")))
 
 
-def _read_cut(value: Any, path: str) -> Iterator[ScriptStep]:
-    if value is True:
-        yield Cut()
-        return
-    said = _map(value, path, Cut.__struct_fields__)
-    counts = {key: _count(said[key], f"{path}.{key}") for key in ("events", "bytes") if key in said}
-    yield Cut(**counts, reset=bool(said.get("reset")))
-
-
-def _read_raw(value: Any, path: str) -> Iterator[ScriptStep]:
-    said = {"data": value} if not isinstance(value, Mapping) else dict(value)
-    said = _map(said, path, ("data", "base64", "status", "content_type"))
-    if "base64" in said:
+def _raw(value: Any, path: str) -> Raw:
+    known = ("data", "base64", "status", "content_type")
+    fields = _map(value if isinstance(value, Mapping) else {"data": value}, path, known)
+    data = fields.get("data", "")
+    if "base64" in fields:
         try:
-            data = base64.b64decode(_text(said["base64"], path), validate=True)
+            data = base64.b64decode(_text(fields["base64"], path), validate=True)
         except binascii.Error as problem:
             raise _wrong(f"{path}.base64", f"is not base64: {problem}") from problem
-    else:
-        given = said.get("data", "")
-        data = given if isinstance(given, bytes) else _text(given, path).encode()
-    yield Raw(data, said.get("status", 200), said.get("content_type"))
+    data = data if isinstance(data, bytes) else _text(data, path).encode()
+    return Raw(data, fields.get("status", 200), fields.get("content_type"))
 
 
-def _read_expect(value: Any, path: str) -> Iterator[ScriptStep]:
-    yield Expect(**_map(value, path, Expect.__struct_fields__))
-
-
-def _one(
-    kind: Callable[[Any], ScriptStep], read: Callable[[Any, str], Any]
-) -> Callable[[Any, str], Iterator[ScriptStep]]:
-    def reading(value: Any, path: str) -> Iterator[ScriptStep]:
-        yield kind(read(value, path))
-
-    return reading
-
-
-READERS: dict[str, Callable[[Any, str], Iterator[ScriptStep]]] = {
-    "expect": _read_expect,
-    "wait": _one(Wait, _seconds),
-    "pace": _one(Pace, _seconds),
-    "thinking": _one(lambda text: Thinking(text=text), _text),
-    "text": _one(lambda text: Text(text=text), _text),
-    "refusal": _one(lambda text: Refusal(text=text), _text),
-    "call": _read_calls,
-    "calls": _read_calls,
-    "usage": _read_usage,
-    "finish": _read_finish,
-    "error": _read_error,
-    "raw": _read_raw,
-    "cut": _read_cut,
+READERS: dict[str, Callable[[Any, str], Any]] = {
+    "expect": lambda value, path: Expect(**_map(value, path, Expect.__struct_fields__)),
+    "wait": lambda value, path: Wait(_seconds(value, path)),
+    "pace": lambda value, path: Pace(_seconds(value, path)),
+    "thinking": lambda value, path: Thinking(text=_text(value, path)),
+    "text": lambda value, path: Text(text=_text(value, path)),
+    "refusal": lambda value, path: Refusal(text=_text(value, path)),
+    "call": _calls,
+    "calls": _calls,
+    "usage": _usage,
+    "finish": _finish,
+    "error": _fail,
+    "raw": _raw,
+    "cut": _cut,
 }
 
 
@@ -200,9 +182,9 @@ def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dic
 
 def read_scenario(value: Any) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
     """Read a whole scenario: a list of turns, or a map of them and of how they are played."""
-    said = value if isinstance(value, Mapping) else {"turns": value}
-    said = _map(said, "scenario", SCENARIO_KEYS) if "turns" in said else {"turns": [said]}
-    turns = said.pop("turns")
+    options = value if isinstance(value, Mapping) else {"turns": value}
+    options = _map(options, "scenario", SCENARIO_KEYS) if "turns" in options else {"turns": [options]}
+    turns = options.pop("turns")
     if not isinstance(turns, list | tuple):
         raise InvalidField("turns", f"must be a list, not {turns!r}")
-    return [steps_of(turn, f"turns[{place}]") for place, turn in enumerate(turns)], said
+    return [steps_of(turn, f"turns[{place}]") for place, turn in enumerate(turns)], options

@@ -8,7 +8,8 @@ import msgspec
 
 from toolwire.client.structured import ANSWER, Way
 from toolwire.providers import PROVIDERS, Provider
-from toolwire.testing.strictness import Asked, Memory, refusal
+from toolwire.testing.rules import ServerMemory, WireRequest
+from toolwire.testing.strictness import refusal
 from toolwire.types import Context, Message, Request, Response, Text, Tool, ToolCall
 
 NATIVE, STRICT = Way("native"), Way("native", strict=True)
@@ -72,7 +73,7 @@ def sent(provider: Provider | str, request: Request) -> dict[str, Any]:
     """Encode a request, show it to the strict server of its vendor, and give the body that it took."""
     provider = PROVIDERS[provider] if isinstance(provider, str) else provider
     body: dict[str, Any] = provider.speaks().encode_request(request).body
-    asked = Asked(provider.dialect, body, request.model or "", provider.headers, memory=Memory())
+    asked = WireRequest(provider.dialect, body, request.model or "", provider.headers, memory=ServerMemory())
     found = refusal(asked)
     assert found is None, found
     return body

@@ -1,4 +1,4 @@
-"""A script told on a wire: at once or as a stream, as pieces that a connection plays.
+"""Replies over HTTP: a script written in a wire, at once or as a stream, as pieces that a connection plays.
 
 Rules of this file:
 - A piece is bytes to send, seconds to wait, or an end of the connection.
@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from toolwire.dialects import dialect
 from toolwire.encoding.finish import asks
 from toolwire.streams.accumulation import tell as tell_part
-from toolwire.testing.finishing import cut_words
-from toolwire.testing.script import Say, Script
+from toolwire.testing.answers import PartCue, Script
 from toolwire.testing.steps import Cut, Fail, Pace, Raw, Wait
 from toolwire.testing.wires import JSON, WIRES
 from toolwire.types import (
@@ -67,7 +66,7 @@ class Reply(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def failing(error: Error, name: str) -> tuple[int, bytes]:
+def _written_error(error: Error, name: str) -> tuple[int, bytes]:
     """Write an error as the servers of a dialect do."""
     if error.status is None and error.kind in WIRES[name].statuses:
         error = replace(error, status=WIRES[name].statuses[error.kind])
@@ -75,9 +74,9 @@ def failing(error: Error, name: str) -> tuple[int, bytes]:
     return written.status, written.json
 
 
-def fail(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
+def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
     """Answer with an error."""
-    status, data = failing(failure.error, name)
+    status, data = _written_error(failure.error, name)
     headers = [("content-type", JSON), *failure.headers.items()]
     if failure.retry_after is not None:
         headers.append(("retry-after", f"{failure.retry_after:g}"))
@@ -85,14 +84,14 @@ def fail(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
     return Reply(status, tuple(headers), (*waits, data), length=len(data))
 
 
-def tell_whole(script: Script, name: str) -> Reply:
+def whole_reply(script: Script, name: str) -> Reply:
     """Tell a script as one body."""
     cut = next((cue for cue in script.cues if isinstance(cue, Cut)), None)
     waits: list[Piece] = [cue.seconds for cue in script.cues if isinstance(cue, Wait)]
     raw = [cue for cue in script.cues if isinstance(cue, Raw)]
     failures = [cue for cue in script.cues if isinstance(cue, Fail)]
     if failures and cut is None:
-        return fail(failures[0], name, script.cues)
+        return error_reply(failures[0], name, script.cues)
     body: Any = None
     losses: tuple[Loss, ...] = ()
     if script.answers:
@@ -115,17 +114,17 @@ def _says_nothing(script: Script) -> bool:
     return isinstance(first, Cut) and first.events is None and first.bytes is None
 
 
-def tell_stream(script: Script, name: str, **quirks: Any) -> Reply:
+def stream_reply(script: Script, name: str, **quirks: Any) -> Reply:
     """Tell a script as a stream."""
-    telling = _Telling(script, name, quirks)
-    told = list(telling.run())
+    writer = _StreamWriter(script, name, quirks)
+    pieces = list(writer.run())
     cut = next((cue for cue in script.cues if isinstance(cue, Cut) and _counts(cue)), None)
-    pieces = tuple(told if cut is None else _cut(told, cut))
+    played = tuple(pieces if cut is None else _cut(pieces, cut))
     raw = next((cue for cue in script.cues if isinstance(cue, Raw)), None)
     status, kind = (raw.status, raw.content_type) if raw and not script.answers else (200, None)
     usual = JSON if quirks.get("stream_array") else WIRES[name].stream_type
     headers = (("content-type", kind or usual),)
-    return Reply(status, headers, pieces, whole=False, losses=telling.encoder.losses)
+    return Reply(status, headers, played, whole=False, losses=writer.encoder.losses)
 
 
 def _counts(cut: Cut) -> bool:
@@ -148,7 +147,7 @@ def _cut(pieces: list[Piece], cut: Cut) -> Iterator[Piece]:
     yield Close(cut.reset)
 
 
-class _Telling:
+class _StreamWriter:
     """Goes through the cues of a script, and gives the pieces of its stream."""
 
     def __init__(self, script: Script, name: str, quirks: dict[str, Any]) -> None:
@@ -171,11 +170,11 @@ class _Telling:
                 case Cut() if not _counts(cue):
                     yield Close(cue.reset)
                     return
-                case Say():
+                case PartCue():
                     part = self.script.response.choices[cue.choice].message.parts[cue.place]
                     yield from self._begin()
-                    told = _in_pieces(tell_part(key, part, cue.choice))
-                    yield from self._tell(_signed_last(told) if self.name == "anthropic" else told)
+                    events = _in_pieces(tell_part(key, part, cue.choice))
+                    yield from self._tell(_signed_last(events) if self.name == "anthropic" else events)
                 case Fail():
                     yield from self._begin()
                     yield from self._tell([ErrorEnd(cue.error)])
@@ -214,9 +213,9 @@ class _Telling:
     def _frames(self, data: bytes) -> list[bytes]:
         if self.frame is None or not data:
             return [data] if data else []
-        found = self.frame.findall(data)
-        rest = data[sum(map(len, found)) :]
-        return [*found, rest] if rest else found
+        frames = self.frame.findall(data)
+        rest = data[sum(map(len, frames)) :]
+        return [*frames, rest] if rest else frames
 
     def _send(self, frames: Iterable[bytes]) -> Iterator[Piece]:
         for data in frames:
@@ -231,13 +230,22 @@ def _in_pieces(events: Iterable[Event]) -> Iterator[Event]:
     for event in events:
         match event:
             case TextDelta() | RefusalDelta() | ThinkingDelta():
-                for words in cut_words(event.text):
+                for words in _cut_words(event.text):
                     yield replace(event, text=words)
             case CallDelta():
-                for words in cut_words(event.fragment):
+                for words in _cut_words(event.fragment):
                     yield replace(event, fragment=words)
             case _:
                 yield event
+
+
+def _cut_words(text: str, size: int = 16, most: int = 200) -> Iterator[str]:
+    """Cut a text into several pieces, always the same ones."""
+    step = max(size, -(-len(text) // most))
+    if len(text) <= step and len(text) > 1:
+        step = -(-len(text) // 2)
+    for place in range(0, len(text), step):
+        yield text[place : place + step]
 
 
 def _signed_last(events: Iterable[Event]) -> Iterator[Event]:

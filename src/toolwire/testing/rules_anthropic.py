@@ -1,0 +1,393 @@
+"""What the server of the Messages API refuses: in its words.
+
+Rules of this file:
+- The signature of a thought binds its words. On newer models it also binds all that stood before: the system
+  prompt, the tools and every earlier block, whatever the spelling and the cache marks.
+- Which model wants what is read from its name.
+
+Sources: the types of anthropic 2.11.0; platform.claude.com, the pages on versioning, migration, models and "What's new
+in Opus 5.5" (2026-11-20); anthropics/skills, model migration (2026-07-01); the words are those that users report.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+from toolwire.encoding.families import family_of
+from toolwire.testing.rules import (
+    ANYTHING,
+    Check,
+    Closed,
+    Field,
+    Object,
+    Rejection,
+    Tagged,
+    WireRequest,
+    Wording,
+    repeated,
+    turns_of,
+)
+from toolwire.testing.sealing import digest, is_token, seal
+
+# platform.claude.com/docs/en/api/versioning, 2026-11-20
+VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
+NEWEST = "2026-10-21"
+# modelcontextprotocol#1345 (2025-08-14), netclaw#1133 (2026-05-21), nicobailon/pi-mcp-adapter#190 (2026-07-17)
+NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$", re.ASCII)
+ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS/nanobot#4356, 2026-06
+MOST_MARKS = 4  # the documentation of prompt caching, as of 2026-11-20
+LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
+
+ANTHROPIC = Wording(
+    {
+        "missing": "{path}: Field required",
+        "unknown": "{path}: Extra inputs are not permitted",
+        "wrong": "{path}: Input should be a valid {expected}",
+        "one_of": "{path}: Input should be {with_or}",
+        "tag": "{path}: Input tag '{value}' found using 'type' does not match any of the expected tags: {listed}",
+        "pattern": "{path}: String should match pattern '{pattern}'",
+        "below": "{path}: Input should be greater than or equal to {least}",
+        "empty": "{path}: at least one message is required",
+    },
+    kinds={
+        **{kind: kind for kind in ("string", "integer", "number", "boolean", "null")},
+        "object": "dictionary",
+        "array": "list",
+    },
+)
+
+_IN_RESULT = ("text", "image", "document", "search_result", "tool_reference", "browser_state")
+_BLOCKS: dict[str, Object] = {
+    "text": Object("string: text!"),
+    "image": Object("object: source!"),
+    "document": Object("object: source!"),
+    "search_result": Object("string: source!"),
+    "thinking": Object("string: thinking! signature!"),
+    "redacted_thinking": Object("string: data!"),
+    "tool_use": Object(
+        "object: input!",
+        id=Field("string", required=True, pattern=ID),
+        name=Field("string", required=True, pattern=NAME),
+    ),
+    "tool_result": Object(
+        "boolean|null: is_error",
+        tool_use_id=Field("string", required=True, pattern=ID),
+        content=Field("string|array|null", inside=Tagged(dict.fromkeys(_IN_RESULT, ANYTHING))),
+    ),
+    "server_tool_use": Object("string: id! name!", "object: input!"),
+    "container_upload": Object("string: file_id!"),
+    "mcp_tool_use": Object("string: id! name!", "object: input!"),
+    **dict.fromkeys(("compaction", "fallback", "mcp_tool_listing", "tool_addition", "tool_removal"), ANYTHING),
+}
+ONLY = {
+    "tool_use": "assistant",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "tool_result": "user",
+}
+
+
+def _type_of_block(block: dict[str, Any]) -> Any:
+    """Read the type of a block; there are many kinds of results of the server's own tools."""
+    kind = block.get("type")
+    own = type(kind) is str and kind not in _BLOCKS and kind.endswith("_tool_result")
+    return ANYTHING if own else kind
+
+
+MESSAGE = Closed(
+    role=Field("string", required=True, one_of=("user", "assistant", "system")),
+    content=Field("string|array", required=True, inside=Tagged(_BLOCKS, choose=_type_of_block)),
+)
+_TOOL = Object(
+    "string|null: description",
+    name=Field("string", required=True, pattern=NAME),
+    input_schema=Field("object", required=True, inside=Object(type=Field("any", required=True, one_of=("object",)))),
+)
+_TOOLS = Tagged({"custom": _TOOL}, choose=lambda tool: "custom" if tool.get("type") in (None, "custom") else ANYTHING)
+_BUDGET = Field("integer", required=True, least=LEAST_BUDGET)
+_THINKING = Tagged(
+    {
+        "adaptive": ANYTHING,
+        "enabled": Object(budget_tokens=_BUDGET),
+        "disabled": ANYTHING,
+        "between_tools": ANYTHING,
+    },
+    choose=lambda setting: setting.get("type") if setting else ANYTHING,
+)
+# Gone from the newest version: platform.claude.com, migration page, 2026-11-20.
+SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
+BETA = (
+    "array: mcp_servers betas",
+    "object|null: billing_policy compaction context_management thread output_format",
+    "array|string|null: fallbacks",
+    "string|object|null: fallback_credit_token",
+)
+
+
+@cache
+def body_of(*, newest: bool, beta: bool) -> Object:
+    """Describe a body: the newest version of the API has no sampling."""
+    return Closed(
+        "string: model! service_tier user_profile_id workspace_id",
+        "string|array: system",
+        "boolean: stream",
+        "array: stop_sequences",
+        "object: output_config metadata",
+        "string|null: inference_geo speed",
+        "object|null: cache_control diagnostics",
+        "string|object|null: container",
+        *(BETA if beta else ()),
+        max_tokens=Field("integer", required=True, least=0),
+        messages=Field("array", required=True, least=1, inside=MESSAGE),
+        tools=Field("array", inside=_TOOLS),
+        tool_choice=Field("object", inside=Tagged(dict.fromkeys(("auto", "any", "tool", "none"), ANYTHING))),
+        thinking=Field("object", inside=_THINKING),
+        **({} if newest else SAMPLING),
+    )
+
+
+def blocks_of(content: Any) -> list[Any]:
+    """Give content as blocks; a text is one."""
+    if type(content) is str:
+        return [{"type": "text", "text": content}]
+    return content if type(content) is list else []
+
+
+def turns(messages: list[Any]) -> list[tuple[int, str, list[Any]]]:
+    """Give each turn of a conversation: where it begins, its role, and its blocks."""
+    return [
+        (places[0], role, [block for place in places for block in blocks_of(messages[place]["content"])])
+        for role, places in turns_of(message["role"] for message in messages)
+    ]
+
+
+def check_shape(request: WireRequest) -> None:
+    """Check the version of the API, and all that the tables say."""
+    version, body = request.headers.get("anthropic-version"), request.body
+    if version is None:
+        raise Rejection("anthropic-version: header is required")
+    if version not in VERSIONS:
+        raise Rejection(f'anthropic-version: "{version}" is not a valid version')
+    beta = "anthropic-beta" in request.headers or "betas" in body
+    body_of(newest=version == NEWEST, beta=beta).check(body, (), ANTHROPIC)
+    for key in SAMPLING:
+        if key in body and family_of(request.model).sampling is False:
+            raise Rejection(f"`{key}` is deprecated for this model.")
+    if not 0 <= body.get("temperature", 0) <= 1:
+        raise Rejection("temperature: range: 0..1")
+
+
+def check_messages(request: WireRequest) -> None:
+    """Check what each message says, by its role and its place."""
+    messages = request.body["messages"]
+    only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == NEWEST else ONLY
+    for place, message in enumerate(messages):
+        role, content = message["role"], message["content"]
+        if role == "system":
+            _check_system(request, place)
+        if not content and not (role == "assistant" and place == len(messages) - 1):
+            text = "all messages must have non-empty content except for the optional final assistant message"
+            raise Rejection(f"messages.{place}: {text}")
+        for step, block in enumerate(blocks_of(content)):
+            kind = block["type"]
+            if only.get(kind, role) != role and (kind != "document" or role == "assistant"):
+                raise Rejection(
+                    f"messages.{place}.content.{step}: `{kind}` blocks can only be in `{only[kind]}` messages"
+                )
+            _check_words(block)
+    if messages[0]["role"] != "user":
+        raise Rejection('messages: first message must use the "user" role')
+
+
+def _check_words(block: dict[str, Any]) -> None:
+    """Check that no text is empty (anthropics/claude-code#59812, 2026-05-16)."""
+    if block["type"] == "text" and not block["text"].strip():
+        text = "be non-empty" if not block["text"] else "contain non-whitespace text"
+        raise Rejection(f"messages: text content blocks must {text}")
+    if block["type"] == "tool_result" and type(block.get("content")) is list:
+        for inner in block["content"]:
+            if inner["type"] == "text" and not inner.get("text"):
+                raise Rejection("messages: text content blocks must be non-empty")
+
+
+def _check_system(request: WireRequest, place: int) -> None:
+    """Check that a system message stands where one may stand: after the user, before the assistant."""
+    messages = request.body["messages"]
+    if not family_of(request.model).system_messages:
+        raise Rejection(f"messages.{place}.role: role 'system' is not supported on this model")
+    before = messages[place - 1]["role"] if place else None
+    after = messages[place + 1]["role"] if place + 1 < len(messages) else "assistant"
+    if (before, after) != ("user", "assistant"):
+        raise Rejection(f"messages.{place}: a `system` message must follow a `user` message and end its turn")
+
+
+def check_tools(request: WireRequest) -> None:
+    """Check the names of the declared tools, and the choice among them."""
+    names = [tool.get("name") for tool in request.body.get("tools", ())]
+    if repeated(names) is not None:
+        raise Rejection("tools: Tool names must be unique.")
+    choice = request.body.get("tool_choice")
+    if choice is not None and not names:
+        raise Rejection("tool_choice: tool_choice may only be specified while providing tools")
+    if choice is not None and choice["type"] == "tool" and choice.get("name") not in names:
+        raise Rejection(f"Tool '{choice.get('name')}' not found in provided tools")
+
+
+def check_pairing(request: WireRequest) -> None:
+    """Check that every call has its result first thing in the next turn, and every result its call."""
+    seen: set[str] = set()
+    waiting: list[str] = []
+    for place, role, blocks in turns(request.body["messages"]):
+        called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if repeated(called) is not None or not seen.isdisjoint(called):
+            raise Rejection(f"messages.{place}.content: `tool_use` ids must be unique")
+        seen.update(called)
+        if role == "system":
+            continue
+        results = [(step, block["tool_use_id"]) for step, block in enumerate(blocks) if block["type"] == "tool_result"]
+        first = [name for nth, (step, name) in enumerate(results) if nth == step]
+        _refuse_waiting([name for name in waiting if name not in first], place - 1)
+        for step, name in results:
+            if name not in waiting:
+                text = f"unexpected `tool_use_id` found in `tool_result` blocks: {name}. Each `tool_result` block must "
+                rest = "have a corresponding `tool_use` block in the previous message."
+                raise Rejection(f"messages.{place}.content.{step}: {text}{rest}")
+        if (again := repeated(name for _, name in results)) is not None:
+            text = "each tool_use must have a single result. Found multiple `tool_result` blocks with id"
+            raise Rejection(f"messages.{place}.content: {text}: {again}")
+        waiting = called
+    _refuse_waiting(waiting, len(request.body["messages"]) - 1)
+
+
+def _refuse_waiting(names: list[str], place: int) -> None:
+    if names:
+        text = f"messages.{place}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+        rest = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+        raise Rejection(f"{text}{', '.join(names)}. {rest}")
+
+
+def check_marks(request: WireRequest) -> None:
+    """Count the cache marks."""
+    count, left = 0, [request.body.get(key) for key in ("system", "tools", "messages")]
+    while left:
+        here = left.pop()
+        if type(here) is dict:
+            count += type(here.get("cache_control")) is dict
+            left.append(here.get("content"))
+        elif type(here) is list:
+            left += here
+    count += type(request.body.get("cache_control")) is dict
+    if count > MOST_MARKS:
+        text = f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {count}."
+        raise Rejection(text)
+
+
+def check_end(request: WireRequest) -> None:
+    """Check how the conversation ends: newer models do not go on writing an answer that was begun."""
+    last = request.body["messages"][-1]
+    if last["role"] != "assistant":
+        return
+    if family_of(request.model).prefill is False:
+        text = "This model does not support assistant message prefill. "
+        raise Rejection(f"{text}The conversation must end with a user message.")
+    blocks = blocks_of(last["content"])
+    if blocks and blocks[-1]["type"] == "text" and blocks[-1]["text"] != blocks[-1]["text"].rstrip():
+        raise Rejection("messages: final assistant content cannot end with trailing whitespace")
+
+
+def _bare(value: Any) -> Any:
+    """Leave out what is not compared: cache marks, and keys that say nothing."""
+    if type(value) is dict:
+        return {
+            key: _bare(inner)
+            for key, inner in value.items()
+            if inner is not None and key not in ("cache_control", "citations")
+        }
+    return [_bare(inner) for inner in value] if type(value) is list else value
+
+
+def prefix_of(request: WireRequest, place: int | None, before: list[Any]) -> str:
+    """Digest what a thought is bound to: all before the message at `place`, and what its turn said before.
+
+    Without a place, it is a thought of the answer, which follows all messages.
+    """
+    if not request.judged or not family_of(request.model).thoughts_bound:
+        return ""
+    body = request.body
+    earlier = [(role, blocks) for _, role, blocks in turns(body["messages"][:place])]
+    if earlier and earlier[-1][0] == "assistant":
+        before = [*earlier.pop()[1], *before]
+    return digest(*_bare([blocks_of(body.get("system")), body.get("tools") or [], earlier, before])).hex()
+
+
+def check_thinking(request: WireRequest) -> None:
+    """Check each thought that comes back, and the setting."""
+    _check_setting(request)
+    for place, message in enumerate(request.body["messages"]):
+        blocks = blocks_of(message["content"])
+        for step, block in enumerate(blocks):
+            at = f"messages.{place}.content.{step}"
+            if block["type"] == "thinking":
+                _check_thought(request, block, prefix_of(request, place, blocks[:step]), at)
+            elif block["type"] == "redacted_thinking":
+                data = block["data"]
+                if not is_token(data) and data not in request.memory.signatures:
+                    raise Rejection(f"{at}: Invalid `data` in `redacted_thinking` block")
+    _check_first(request)
+
+
+def _check_thought(request: WireRequest, block: dict[str, Any], prefix: str, at: str) -> None:
+    signature = block["signature"]
+    if signature in request.memory.signatures or signature == seal(block["thinking"], prefix):
+        return
+    ours = seal("")
+    if family_of(request.model).thoughts_bound and len(signature) == len(ours) and signature.startswith(ours[:20]):
+        text = "Invalid signature in thinking block. The block is bound to a different conversation"
+        raise Rejection(f"{at}: {text}")
+    raise Rejection(f"{at}: Invalid `signature` in `thinking` block")
+
+
+def _check_first(request: WireRequest) -> None:
+    """Check that a turn whose tools are being run begins with its thinking, where that has a budget."""
+    messages = request.body["messages"]
+    if (request.body.get("thinking") or {}).get("type") != "enabled" or len(turns(messages)) < 2:
+        return
+    (_, role, asking), (_, _, answering) = turns(messages)[-2:]
+    kinds = [block["type"] for block in asking]
+    runs = "tool_use" in kinds and any(block["type"] == "tool_result" for block in answering)
+    if role == "assistant" and runs and kinds[0] not in ("thinking", "redacted_thinking"):
+        last = max(place for place, message in enumerate(messages) if message["role"] == "assistant")
+        raise Rejection(
+            f"messages.{last}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+            f"`{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must start with a "
+            "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
+        )
+
+
+def _check_setting(request: WireRequest) -> None:
+    setting = request.body.get("thinking") or {}
+    kind = setting.get("type")
+    family = family_of(request.model)
+    always = family.always_thinks
+    if kind == "enabled":
+        if family.thinking_budget is False:
+            text = '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            raise Rejection(f'{text}"output_config.effort" to control thinking behavior.')
+        if setting["budget_tokens"] >= request.body["max_tokens"]:
+            raise Rejection("`max_tokens` must be greater than `thinking.budget_tokens`.")
+    if kind == "disabled" and always:
+        raise Rejection('"thinking.type.disabled" is not supported for this model.')
+    forced = (request.body.get("tool_choice") or {}).get("type") in ("any", "tool")
+    if forced and (always or kind == "enabled" or (kind == "adaptive" and family.thinking_budget is False)):
+        raise Rejection("Thinking may not be enabled when tool_choice forces tool use.")
+
+
+CHECKS: tuple[Check, ...] = (
+    check_shape,
+    check_messages,
+    check_tools,
+    check_pairing,
+    check_marks,
+    check_thinking,
+    check_end,
+)

@@ -1,0 +1,97 @@
+"""What the server of Ollama refuses, which is little: bodies that do not fit its types, in the words of Go.
+
+Rule: it pairs no results with calls and minds no order of roles; so nothing of that is refused here.
+
+Sources: ollama/ollama, api/types.go and server/routes.go (2026-08-21); the types of ollama 0.6.3.
+"""
+
+import base64
+
+from msgspec.structs import replace
+
+from toolwire.testing.rules import Check, Field, Object, Path, Rejection, WireRequest, Wording
+
+ROLES = ("system", "user", "assistant", "tool")
+EFFORTS = ("low", "medium", "high", "max")
+
+
+def _join(path: Path) -> str:
+    return ".".join(step for step in path if type(step) is str)
+
+
+OLLAMA = Wording(
+    {"wrong": "json: cannot unmarshal {got} into Go struct field ChatRequest.{path} of type {expected}"},
+    kinds={
+        "string": "string",
+        "boolean": "bool",
+        "integer": "int",
+        "number": "float64",
+        "array": "[]api.Message",
+        "object": "map[string]any",
+        "null": "nil",
+    },
+    got={
+        **{kind: kind for kind in ("string", "number", "object", "array", "null")},
+        "integer": "number",
+        "boolean": "bool",
+    },
+    join=_join,
+)
+
+
+def _struct(*rows: str, **fields: Field) -> Object:
+    """Describe a struct of Go: null leaves a field as it is, and what is not known is ignored."""
+    nullable = {key: replace(each, kinds=f"{each.kinds}|null") for key, each in fields.items()}
+    return Object(*(row.replace(": ", "|null: ") for row in rows), **nullable)
+
+
+_CALL = _struct(
+    "string: id", function=Field("object", inside=_struct("string: name", "object: arguments", "integer: index"))
+)
+_MESSAGE = _struct(
+    "string: role content thinking tool_name tool_call_id", "array: images", tool_calls=Field("array", inside=_CALL)
+)
+_FUNCTION = _struct("string: name description", "object: parameters")
+_BODY = _struct(
+    "string: model",
+    "boolean: stream truncate shift logprobs",
+    "integer: top_logprobs",
+    "object: options",
+    "string|object: format",
+    "boolean|string: think",
+    "string|number: keep_alive",
+    messages=Field("array", inside=_MESSAGE),
+    tools=Field("array", inside=_struct("string: type", function=Field("object", inside=_FUNCTION))),
+)
+
+
+def check_shape(request: WireRequest) -> None:
+    """Check all that the table says, and the settings."""
+    body = request.body
+    _BODY.check(body, (), OLLAMA)
+    if not body.get("model"):
+        raise Rejection("model is required")
+    think, form = body.get("think"), body.get("format")
+    if type(think) is str and think not in EFFORTS:
+        known = ", ".join(f'"{word}"' for word in EFFORTS[::-1])
+        raise Rejection(f'invalid think value: "{think}" (must be {known}, true, or false)')
+    if type(form) is str and form not in ("", "json"):
+        raise Rejection(f'invalid format: "{form}"; expected "json" or a valid JSON Schema object')
+
+
+def check_messages(request: WireRequest) -> None:
+    """Check the role of each message, and its images."""
+    for message in request.body.get("messages") or ():
+        role = message.get("role") or ""
+        if role.lower() not in ROLES:
+            raise Rejection(f"invalid role: {role}, role must be one of [{', '.join(ROLES)}]")
+        for image in message.get("images") or ():
+            if type(image) is not str:
+                raise OLLAMA.wrong(("messages", "images"), "string", image)
+            try:
+                base64.b64decode(image.replace("\n", "").replace("\r", ""), validate=True)
+            except ValueError as problem:
+                raise Rejection("illegal base64 data at input byte 0") from problem
+
+
+CHECKS: tuple[Check, ...] = (check_shape, check_messages)

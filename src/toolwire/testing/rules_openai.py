@@ -1,0 +1,150 @@
+"""What both APIs of OpenAI mind in the same way: how mistakes are told, tools, names and settings.
+
+Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; the words of refusals are those that users
+report in issues (2025-03 to 2026-11).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolwire.encoding.families import family_of
+from toolwire.testing.rules import Field, Object, Path, Rejection, Wording, bracketed, repeated
+
+NAME = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)
+MOST_TOOLS = 128  # oh-my-openagent#2848, 2026-03-26
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+SAMPLING = {"temperature": Field("number|null", least=0, most=2), "top_p": Field("number|null", least=0, most=1)}
+_KINDS = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a decimal",
+    "boolean": "a boolean",
+    "object": "an object",
+    "array": "an array",
+    "null": "null",
+}
+OPENAI = Wording(
+    {
+        "missing": "Missing required parameter: '{path}'.",
+        "unknown": "Unknown parameter: '{path}'.",
+        "wrong": "Invalid type for '{path}': expected {every}, but got {got} instead.",
+        "one_of": "Invalid value: '{value}'. Supported values are: {with_and}.",
+        "pattern": "Invalid '{path}': string does not match pattern. "
+        "Expected a string that matches the pattern '{pattern}'.",
+        "too_long": "Invalid '{path}': string too long. "
+        "Expected a string with maximum length {most}, but got a string with length {count} instead.",
+        "empty": "Invalid '{path}': empty array. "
+        "Expected an array with minimum length {least}, but got an empty array instead.",
+        "too_many": "Invalid '{path}': array too long. "
+        "Expected an array with maximum length {most}, but got an array with length {count} instead.",
+        "below": "Invalid '{path}': {number} below minimum value. "
+        "Expected a value >= {least}, but got {value} instead.",
+        "above": "Invalid '{path}': {number} above maximum value. Expected a value <= {most}, but got {value} instead.",
+    },
+    kinds=_KINDS,
+    codes={
+        "missing": "missing_required_parameter",
+        "unknown": "unknown_parameter",
+        "wrong": "invalid_type",
+        **dict.fromkeys(("one_of", "pattern"), "invalid_value"),
+        "too_long": "string_above_max_length",
+        "empty": "empty_array",
+        "too_many": "array_above_max_length",
+        "below": "{number}_below_min_value",
+        "above": "{number}_above_max_value",
+    },
+    got=_KINDS,
+    join=bracketed,
+)
+
+
+def function_of(name_limit: int) -> Object:
+    """Describe a declared function; its name has at most so many characters."""
+    return Object("object|null: parameters", name=Field("string", required=True, pattern=NAME, longest=name_limit))
+
+
+def check_functions(functions: list[tuple[Path, dict[str, Any]]]) -> None:
+    """Check the schemas of declared functions, each with its path, and that their names differ."""
+    for path, function in functions:
+        for reason in _schema_mistakes(function.get("parameters"), strict=function.get("strict") is True):
+            text = f"Invalid schema for function '{function['name']}': {reason}"
+            raise Rejection(text, bracketed((*path, "parameters")), "invalid_function_parameters")
+    if (name := repeated(function["name"] for _, function in functions)) is not None:
+        raise Rejection(f"Invalid 'tools': the function name '{name}' is declared twice.", "tools", "invalid_value")
+
+
+def _schema_mistakes(schema: Any, *, strict: bool) -> Iterator[str]:
+    """Say what keeps a schema from being one of arguments."""
+    if not schema:
+        return
+    kind = schema.get("type")
+    if kind != "object" and "$ref" not in schema and "anyOf" not in schema:
+        named = "None" if kind is None else kind
+        yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{named}\"'."
+    if strict:
+        yield from _strict_mistakes(schema, ())
+
+
+def _strict_mistakes(schema: Any, context: tuple[str, ...], depth: int = 0) -> Iterator[str]:
+    """Say what keeps a schema from being a strict one (OpenAI's guide to structured outputs, 2026-11)."""
+    if type(schema) is not dict or depth > 100:
+        return
+    properties = schema.get("properties")
+    if schema.get("type") == "object" or type(properties) is dict:
+        if schema.get("additionalProperties") is not False:
+            yield f"In context={context}, 'additionalProperties' is required to be supplied and to be false."
+        required = schema.get("required")
+        names = list(properties) if type(properties) is dict else []
+        lacking = [name for name in names if type(required) is not list or name not in required]
+        if lacking:
+            yield (
+                f"In context={context}, 'required' is required to be supplied and to be an array including "
+                f"every key in properties. Missing '{lacking[0]}'."
+            )
+    for key in ("properties", "$defs", "definitions"):
+        members = schema.get(key)
+        for name, member in members.items() if type(members) is dict else ():
+            yield from _strict_mistakes(member, (*context, key, name), depth + 1)
+    yield from _strict_mistakes(schema.get("items"), (*context, "items"), depth + 1)
+    choices = schema.get("anyOf")
+    for place, member in enumerate(choices if type(choices) is list else ()):
+        yield from _strict_mistakes(member, (*context, "anyOf", str(place)), depth + 1)
+
+
+def check_choice(body: dict[str, Any], forced: str | None, names: set[str]) -> None:
+    """Check the choice among the tools; `forced` is the tool that it forces."""
+    choice = body.get("tool_choice")
+    for key in ("tool_choice", "parallel_tool_calls"):
+        chosen = body.get(key) is not None and not (key == "tool_choice" and choice in ("none", "auto"))
+        if chosen and not body.get("tools"):
+            raise Rejection(f"'{key}' is only allowed when 'tools' are specified.", key)
+    modes = ("none", "auto", "required")
+    if type(choice) is str and choice not in modes:
+        raise OPENAI.no_such("one_of", ("tool_choice",), choice, modes)
+    if forced is not None and forced not in names:
+        raise Rejection(f"Tool choice '{forced}' not found in 'tools' parameter.", "tool_choice")
+
+
+def check_sampling(body: dict[str, Any], model: str, effort: Any) -> None:
+    """Check the effort, and that a model which reasons takes no sampling (reported by users, as of 2026-11-20)."""
+    if effort is not None and effort not in EFFORTS:
+        raise OPENAI.no_such("one_of", ("reasoning_effort",), effort, EFFORTS)
+    family = family_of(model)
+    if effort == "none" or not family.reasons or (effort is None and family.reasons_unasked is False):
+        return
+    for key in SAMPLING:
+        if body.get(key) not in (None, 1):
+            message = f"Unsupported value: '{key}' does not support {body[key]} with this model. "
+            raise Rejection(f"{message}Only the default (1) value is supported.", key, "unsupported_value")
+
+
+def says_json(value: Any) -> bool:
+    """Whether the word JSON stands in any text of a value."""
+    left = [value]
+    while left:
+        here = left.pop()
+        if type(here) is str and "json" in here.lower():
+            return True
+        left += here.values() if type(here) is dict else here if type(here) is list else ()
+    return False
