@@ -216,9 +216,9 @@ class JsonObjects:
         elif mark in b"}]" and self._depth:
             self._depth -= 1
 
-    def is_open(self) -> bool:
-        """Whether an object has begun and not ended."""
-        return self._depth > 0
+    def is_idle(self) -> bool:
+        """Whether a new object may begin with the next byte: none has begun and not ended."""
+        return self._depth == 0
 
     def unfinished(self) -> list[Frame]:
         """Give nothing: half an object is none."""

@@ -16,8 +16,8 @@ from toolwire.dialects.anthropic.error import decode_error
 from toolwire.dialects.anthropic.parts import DIALECT, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
-from toolwire.streams import NOT_UTF8, StreamDecoder
-from toolwire.streams.slots import CallText
+from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
+from toolwire.streams.calls import CallSoFar
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -52,7 +52,7 @@ class _BlockReader:
 
     __slots__ = ("body", "call", "grown", "grows", "is_call", "key", "notes")
 
-    def __init__(self, key: int, body: dict[str, Any], call: CallText) -> None:
+    def __init__(self, key: int, body: dict[str, Any], call: CallSoFar) -> None:
         self.key = key
         self.body = body
         self.call = call
@@ -83,7 +83,7 @@ class _BlockReader:
         return self.body | {key: "".join(pieces) for key, pieces in self.grown.items()}
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads the events of a stream."""
 
     def __init__(self) -> None:
@@ -162,7 +162,6 @@ class Decoder(StreamDecoder):
         if self.damaged:
             block.call.problem = NOT_UTF8
         if block.is_call:
-            self.grows = block.call
             self.events.append(CallDelta(block.key, fragment))
         else:
             self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
@@ -197,10 +196,11 @@ class Decoder(StreamDecoder):
         self._release(None)
         if (before := self._blocks.get(index)) is not None:
             self._stop_block(body, whole=before.call.is_whole())
-        made = _BlockReader(self.new_key(), dict(block), CallText(index=self._calls))
+        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls))
         self._blocks[index] = made
         if made.is_call:
             self._calls += 1
+            self.texts[made.key] = made.call
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
             call: Any = self._build(made, {})
@@ -235,6 +235,7 @@ class Decoder(StreamDecoder):
 
     def _stop_call(self, block: _BlockReader, *, whole: bool) -> None:
         self._release(None)
+        del self.texts[block.key]
         text, first = block.call.text, block.body.get("input")
         if text.strip():
             arguments, error = parse_arguments(text)
@@ -321,6 +322,6 @@ def _without(body: dict[str, Any], key: str) -> dict[str, Any]:
 KINDS = frozenset({*GROWS, "input_json_delta", "signature_delta", "citations_delta"})
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder())

@@ -23,11 +23,11 @@ from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
 from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
 from toolwire.encoding.finish import refuse, wants_calls
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import Speech, StreamDecoder, repair
+from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
+from toolwire.streams.calls import index_of
 from toolwire.streams.merging import news_of
 from toolwire.streams.paths import Pieces
-from toolwire.streams.slots import index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -81,7 +81,7 @@ class _CandidateReader(Speech):
         "spoken",
     )
 
-    def __init__(self, decoder: StreamDecoder, choice: int) -> None:
+    def __init__(self, decoder: WireDecoder, choice: int) -> None:
         super().__init__(decoder, choice)
         self.beside: dict[str, Any] = {}
         self.around: Any = None
@@ -172,7 +172,7 @@ class Partial(Struct):
         return call if whole else refuse(replace(call, arguments=arguments), problem)
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads chunks."""
 
     def __init__(self) -> None:
@@ -384,6 +384,6 @@ def _news(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {key: news[key] for key in news if news[key] is not None or key not in before}
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder())

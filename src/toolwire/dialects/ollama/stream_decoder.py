@@ -8,7 +8,6 @@ Rules of this file:
 - The answer is dated by its first line, and so are the ids that are made for its calls. Of the times that the
   other lines say, only that of the last is kept, for the last line.
 - The line that says `done` ends the answer. What stands beside the message there is the shell of the answer.
-- Lines that differ in nothing but their time and their words are read by what differs.
 """
 
 from typing import Any
@@ -21,7 +20,7 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.encoding.finish import refuse
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import Speech, StreamDecoder
+from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.merging import news_of
 from toolwire.types import (
@@ -57,11 +56,10 @@ PLACEHOLDERS: dict[str, Any] = {
 }
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads lines. `_said` holds the keys of the message under which there was something, or only nothing."""
 
     framing = JsonLines
-    volatile = (b'"created_at":"',)
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,6 +228,6 @@ class Decoder(StreamDecoder):
 SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}, {"silent": True}))
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder(), (b'"created_at":"',))

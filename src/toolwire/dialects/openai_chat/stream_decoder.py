@@ -33,10 +33,10 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder
+from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
+from toolwire.streams.calls import CallSoFar, CallsSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
-from toolwire.streams.slots import CallText, Slots, index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -75,9 +75,9 @@ class _ChoiceReader(Speech):
         *("raw", "refused", "rest", "said", "spoken"),
     )
 
-    def __init__(self, decoder: StreamDecoder, choice: int) -> None:
+    def __init__(self, decoder: WireDecoder, choice: int) -> None:
         super().__init__(decoder, choice)
-        self.calls = Slots()
+        self.calls = CallsSoFar()
         self.details = Details()
         self.audio: dict[str, Any] = {}
         self.said: Any = ABSENT
@@ -105,10 +105,8 @@ class _ChoiceReader(Speech):
         super().close()
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads chunks."""
-
-    volatile = (b'"obfuscation":"',)
 
     def __init__(self) -> None:
         super().__init__()
@@ -289,13 +287,13 @@ class Decoder(StreamDecoder):
             self._start_call(call, answer)
         if fragment and not call.closed:
             call.add(fragment)
-            self.grows = None if name else call
             if call.key is not None:
                 self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
-    def _start_call(self, call: CallText, answer: _ChoiceReader) -> None:
+    def _start_call(self, call: CallSoFar, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key = self.new_key()
+        self.texts[call.key] = call
         answer.spoken += 2
         known = self._build(call, "")
         call_id, name = (known.id, known.name) if type(known) is ToolCall else (call.id, call.name)
@@ -305,7 +303,7 @@ class Decoder(StreamDecoder):
         if call.pieces:
             self.events.append(CallDelta(call.key, call.text))
 
-    def _build(self, call: CallText, text: str) -> Any:
+    def _build(self, call: CallSoFar, text: str) -> Any:
         entry = dict(call.entry)
         keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
         key = next(key for key in keys if key in entry)
@@ -320,7 +318,7 @@ class Decoder(StreamDecoder):
             entry["id"] = call.id
         return decode_call(entry, number, call.index)
 
-    def _close_call(self, call: CallText, answer: _ChoiceReader, reason: str | None = None) -> None:
+    def _close_call(self, call: CallSoFar, answer: _ChoiceReader, reason: str | None = None) -> None:
         call.closed = True
         if call.key is None:
             self._start_call(call, answer)
@@ -387,6 +385,6 @@ def _reasoning_key(delta: dict[str, Any]) -> str | None:
     return None
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder(), (b'"obfuscation":"',))

@@ -17,10 +17,10 @@ from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, i
 from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
-from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder
+from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.arrivals import Arrival, Item, Steps, is_text
-from toolwire.streams.slots import index_of
+from toolwire.streams.calls import index_of
+from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -46,13 +46,12 @@ OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
+VOLATILE = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
 FAILED = {"code": "server_error", "message": "the response failed"}
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads the events of a stream."""
-
-    volatile = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,15 +59,15 @@ class Decoder(StreamDecoder):
         self._news: Any = None
         self._answer: Any = None
         self._early: list[dict[str, Any]] = []
-        self._items = Arrival("reasoning", CALLS)
+        self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
         self._called = self._refused = False
-        self._steps = Steps()
+        self.steps: NumberedSteps = NumberedSteps()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body["type"] if type(body.get("type")) is str else name.decode(errors="replace")
-        if self._steps.came_before(body, kind):
+        if self.steps.came_before(body, kind):
             return
         reader = self.READERS.get(kind)
         if reader is None:
@@ -117,7 +116,7 @@ class Decoder(StreamDecoder):
             self.events.append(MessageDelta(shell, opaque=step))
         return True
 
-    def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> Item | None:
+    def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> ItemSoFar | None:
         """Find the open item of a kind that an event is about; it may begin, unless it is over."""
         item_id, place = body.get("item_id"), index_of(body.get("output_index"))
         item = self._items.find(kind, item_id, place)
@@ -126,7 +125,7 @@ class Decoder(StreamDecoder):
             item = self._add({"id": item_id, **made} if type(item_id) is str else made, place)
         return item
 
-    def _add(self, body: dict[str, Any], place: int | None) -> Item:
+    def _add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
         if self._answer is None:
             self._read_response({})
         self._release(None, last=False)
@@ -141,13 +140,14 @@ class Decoder(StreamDecoder):
             self._open(item, 0, decode_item(body, item.kind, None)[0], body)
         return item
 
-    def _open(self, item: Item, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
+    def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
         said = item.said[place] = PartSoFar(self.new_key(), part, block)
+        self.texts[said.key] = said
         self._refused = self._refused or type(part) is Refusal
         self.events.append(PartStart(said.key, part))
         return said
 
-    def _open_block(self, item: Item, place: int | None, block: dict[str, Any]) -> PartSoFar:
+    def _open_block(self, item: ItemSoFar, place: int | None, block: dict[str, Any]) -> PartSoFar:
         """Begin a part of a message; the first one carries what the item says beside its content."""
         kind = block.get("type")
         block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in KINDS else block
@@ -155,12 +155,13 @@ class Decoder(StreamDecoder):
         parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
         return self._open(item, max(item.said, default=-1) + 1 if place is None else place, parts[-1], block)
 
-    def _read_call(self, item: Item, body: dict[str, Any]) -> Part:
+    def _read_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
         """Read a call, and begin it if it has not begun."""
         said = item.said[0]
         call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
         if said.key is None and type(call) is ToolCall:
             said.key = self.new_key()
+            self.texts[said.key] = said
             said.texts = [[]]
             named = call.id, call.name, call.index, call.custom
             self.events.append(CallStart(said.key, *named, opaque=call.opaque))
@@ -204,10 +205,6 @@ class Decoder(StreamDecoder):
         left = {key: body[key] for key in body if key not in USUAL or (key == "logprobs" and body[key])}
         if words or left:
             self.events += said.say(words, left)  # type: ignore[arg-type]
-        if said.key is not None:
-            self.grows = self._steps
-            add = said.texts[-1].append if said.part else said.grow
-            self.number = self._steps.lead(body, str(body.get("type")), add)
         return True
 
     def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:
@@ -236,7 +233,7 @@ class Decoder(StreamDecoder):
             self._close(item, given)
         return item is not None
 
-    def _close(self, item: Item, body: dict[str, Any], *, whole: bool | None = True) -> None:
+    def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
         before, item.body, item.ended = item.body, body, True
         if item.kind in CALLS:
@@ -248,7 +245,7 @@ class Decoder(StreamDecoder):
         else:
             self.events.append(PartEnd(item.said[0].key, decode_item(body, item.kind, None)[0]))
 
-    def _close_message(self, item: Item, parts: list[Part]) -> None:
+    def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
         places = sorted(item.said)
         if len(places) < len(parts) and max(places, default=0) < len(parts):
             places = list(range(len(parts)))
@@ -262,7 +259,7 @@ class Decoder(StreamDecoder):
         self._refused = self._refused or type(part) is Refusal
         self.events += tell(self.new_key(), part, 0)
 
-    def _close_call(self, item: Item, before: dict[str, Any], *, whole: bool | None) -> None:
+    def _close_call(self, item: ItemSoFar, before: dict[str, Any], *, whole: bool | None) -> None:
         """End a call; of what its body does not say, what was known before counts."""
         said, field, body = item.said[0], GROWS[item.kind].field, dict(item.body)
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
@@ -363,6 +360,6 @@ class Decoder(StreamDecoder):
     del _kind, _spec
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder(), VOLATILE)

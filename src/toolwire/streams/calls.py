@@ -18,7 +18,7 @@ from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT, JsonObjects
 
 
-class CallText:
+class CallSoFar:
     """One call as it arrives: what is known of it, and the text of its arguments in pieces."""
 
     __slots__ = (
@@ -46,15 +46,6 @@ class CallText:
         self.size += len(piece)
         if self.size > LIMIT:
             raise FrameTooLarge(LIMIT)
-
-    def grow(self, piece: str) -> bool:
-        """Add a piece that is certainly new; whether it was."""
-        size = len(piece)
-        if self.closed or size == self.size or self.size + size > LIMIT:
-            return False
-        self.pieces.append(piece)
-        self.size += size
-        return True
 
     @property
     def text(self) -> str:
@@ -86,17 +77,17 @@ class CallText:
         return len(text) == self.size and text == self.text and self.is_whole()
 
 
-class Slots:
+class CallsSoFar:
     """The calls of one answer, and which of them a fragment goes to."""
 
     __slots__ = ("_by_id", "_by_index", "calls")
 
     def __init__(self) -> None:
-        self.calls: list[CallText] = []
-        self._by_id: dict[str, CallText] = {}
-        self._by_index: dict[int, CallText] = {}
+        self.calls: list[CallSoFar] = []
+        self._by_id: dict[str, CallSoFar] = {}
+        self._by_index: dict[int, CallSoFar] = {}
 
-    def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallText:
+    def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallSoFar:
         """Give the call that a fragment belongs to, a new one if it is none of those before."""
         call = self._by_index.get(index) if index is not None else None
         again = bool(name)
@@ -116,8 +107,8 @@ class Slots:
             return self._open(call_id, index)
         return self._complete(call, call_id, name)
 
-    def _open(self, call_id: str | None, index: int | None) -> CallText:
-        call = CallText(call_id, "", len(self.calls))
+    def _open(self, call_id: str | None, index: int | None) -> CallSoFar:
+        call = CallSoFar(call_id, "", len(self.calls))
         self.calls.append(call)
         if call_id is not None:
             self._by_id[call_id] = call
@@ -125,7 +116,7 @@ class Slots:
             self._by_index[index] = call
         return call
 
-    def _complete(self, call: CallText, call_id: str | None, name: str | None) -> CallText:
+    def _complete(self, call: CallSoFar, call_id: str | None, name: str | None) -> CallSoFar:
         if call_id is not None and call.id is None:
             call.id = call_id
             self._by_id[call_id] = call
