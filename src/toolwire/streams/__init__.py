@@ -2,17 +2,9 @@
 
 from toolwire.streams.quick import QuickDecoder
 from toolwire.streams.reading import DONE, NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, repair
-from toolwire.streams.writing import (
-    BROKEN_OFF,
-    SequentialEncoder,
-    StreamEncoder,
-    encode_json,
-    is_own,
-    left_at_step,
-)
+from toolwire.streams.writing import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 
 __all__ = [
-    "BROKEN_OFF",
     "DONE",
     "NOT_UTF8",
     "TWICE",
@@ -21,9 +13,8 @@ __all__ = [
     "StreamDecoder",
     "StreamEncoder",
     "WireDecoder",
+    "WordsDelta",
     "encode_json",
-    "is_own",
-    "left_at_step",
     "offer",
     "repair",
 ]
