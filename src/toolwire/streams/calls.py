@@ -13,32 +13,28 @@ Rules of this file, in order:
 
 from typing import Any
 
+from msgspec import Struct, field
+
 from toolwire.errors import FrameTooLarge
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT, JsonObjects
 
 
-class CallSoFar:
+class CallSoFar(Struct, eq=False):
     """One call as it arrives: what is known of it, and the text of its arguments in pieces."""
 
-    __slots__ = (
-        *("_objects", "_read", "_whole", "closed", "entry", "id", "index", "key", "name"),
-        *("pieces", "problem", "size"),
-    )
-
-    def __init__(self, call_id: str | None = None, name: str = "", index: int = 0) -> None:
-        self.id = call_id
-        self.name = name
-        self.index = index
-        self.key: int | None = None
-        self.pieces: list[str] = []
-        self.size = 0
-        self.entry: dict[str, Any] = {}
-        self.closed = False
-        self.problem: str | None = None
-        self._read = 0
-        self._objects = JsonObjects(4 * LIMIT)
-        self._whole: bool | None = None
+    id: str | None = None
+    name: str = ""
+    index: int = 0
+    key: int | None = None
+    pieces: list[str] = []
+    size: int = 0
+    entry: dict[str, Any] = {}
+    closed: bool = False
+    problem: str | None = None
+    _read: int = 0
+    _whole: bool | None = None
+    _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
 
     def add(self, piece: str) -> None:
         """Add a piece of the text; too much of it is an error."""
@@ -79,8 +75,6 @@ class CallSoFar:
 
 class CallsSoFar:
     """The calls of one answer, and which of them a fragment goes to."""
-
-    __slots__ = ("_by_id", "_by_index", "calls")
 
     def __init__(self) -> None:
         self.calls: list[CallSoFar] = []

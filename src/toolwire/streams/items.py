@@ -8,6 +8,8 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import Struct
+
 
 class NumberedSteps:
     """The numbered steps of a stream: after a resumption some come again, with the number and kind they had.
@@ -15,8 +17,6 @@ class NumberedSteps:
     Numbers that say something else, or nothing, are not minded. `next` is the number that is expected, `last` the
     body of the last step, `kinds` the length of the kind of each.
     """
-
-    __slots__ = ("_first", "kinds", "last", "next")
 
     def __init__(self) -> None:
         self._first = 0
@@ -63,25 +63,22 @@ GAP = 1024
 NEVER = object()
 
 
-class ItemSoFar:
-    """One item as it arrives: its body, its place, the item that leads it, and what was said in it."""
+class ItemSoFar(Struct, eq=False):
+    """One item as it arrives: its body, its place, the item that leads it, and its parts by their places."""
 
-    __slots__ = ("before", "body", "ended", "index", "kind", "place", "said")
-
-    def __init__(self, body: dict[str, Any], place: int | None, before: "ItemSoFar | None", index: int) -> None:
-        self.body = body
-        self.kind: Any = body.get("type", "message")
-        self.place = place
-        self.before = before
-        self.index = index
-        self.said: dict[int, Any] = {}
-        self.ended = False
+    body: dict[str, Any]
+    kind: Any
+    place: int | None
+    leader: "ItemSoFar | None"
+    index: int
+    parts: dict[int, Any] = {}
+    ended: bool = False
 
     @property
     def led_by(self) -> str | None:
         """The id of the item that leads it."""
-        given = None if self.before is None else self.before.body.get("id")
-        return given if type(given) is str else None
+        item_id = None if self.leader is None else self.leader.body.get("id")
+        return item_id if type(item_id) is str else None
 
     def may_be(self, kind: Any, item_id: Any, place: int | None) -> bool:
         """Whether an event may be about this item: it is open, and not both its id and its place differ."""
@@ -97,8 +94,6 @@ class ItemsSoFar:
     of the kind `leading` lead those that follow; those of the kinds `counted` are numbered.
     """
 
-    __slots__ = ("_by_id", "_by_place", "_count", "_counted", "_leading", "items", "leader")
-
     def __init__(self, leading: str, counted: tuple[str, ...]) -> None:
         self.items: list[ItemSoFar] = []
         self.leader: ItemSoFar | None = None
@@ -110,7 +105,7 @@ class ItemsSoFar:
 
     def add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
         """Add an item."""
-        item = ItemSoFar(body, place, self.leader, self._count)
+        item = ItemSoFar(body, body.get("type", "message"), place, self.leader, self._count)
         self.items.append(item)
         if type(body.get("id")) is str:
             self._by_id[body["id"]] = item
@@ -143,19 +138,16 @@ class ItemsSoFar:
     def match(self, output: list[Any]) -> list[tuple[Any, ItemSoFar | None]]:
         """Give each final item with what arrived of it: the one of its id, else the next one of its kind."""
         bodies = [body if type(body) is dict else {} for body in output]
-        found = [self.named(body.get("id", "")) for body in bodies]
-        found = [
-            item if item is not None and item.kind == body.get("type", "message") else None
-            for item, body in zip(found, bodies, strict=True)
-        ]
-        left = [item for item in self.items if item not in found]
+        named = [(self.named(body.get("id", "")), body.get("type", "message")) for body in bodies]
+        items = [item if item is not None and item.kind == kind else None for item, kind in named]
+        left = [item for item in self.items if item not in items]
         for place, body in enumerate(bodies):
-            if found[place] is None and body:
+            if items[place] is None and body:
                 kind, call_id = body.get("type", "message"), body.get("call_id")
                 fitting = (item for item in left if item.body.get("call_id") in (None, call_id))
-                found[place] = same = next((item for item in fitting if item.kind == kind), None)
+                items[place] = same = next((item for item in fitting if item.kind == kind), None)
                 left = [item for item in left if item is not same]
-        return list(zip(output, found, strict=True))
+        return list(zip(output, items, strict=True))
 
 
 def is_text(value: object) -> bool:

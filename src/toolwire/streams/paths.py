@@ -23,8 +23,6 @@ _ESCAPE = re.compile(r"\\(.)")
 class Pieces:
     """One object as it arrives; `open` holds the texts in it that are to be continued."""
 
-    __slots__ = ("open", "size", "told")
-
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}
         self.open: dict[str, list[str]] = {}

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from toolwire.encoding.error_kinds import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
 from toolwire.streams.items import NumberedSteps
 from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
     Error,
     ErrorEnd,
     Event,
@@ -26,6 +30,7 @@ from toolwire.types import (
     PartEnd,
     PartStart,
     Response,
+    ToolCall,
 )
 from toolwire.wire.bodies import read_body
 from toolwire.wire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
@@ -227,6 +232,17 @@ class WireDecoder:
         self._keys += 1
         return self._keys - 1
 
+    def start_call(self, key: int, call: ToolCall, choice: int = 0) -> None:
+        """Tell that a call begins, of which no text is known yet."""
+        start = CallStart(key, call.id, call.name, call.index, call.custom, choice, opaque=call.opaque)
+        self.events.append(start)
+
+    def end_whole_call(self, key: int, call: ToolCall) -> None:
+        """Tell the end of a call that came whole: of one that is not to be used, what came of it is text."""
+        if not call.complete:
+            self.events.append(CallDelta(key, call.raw or ""))
+        self.events.append(CallEnd(key, call))
+
     def replay(self, response: Response) -> None:
         """Tell a whole response: a server may answer with one where a stream was asked for."""
         self.events += events_of(response)
@@ -281,16 +297,13 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-class Speech:
+class Speech(Struct, eq=False):
     """The parts of one choice that follow each other: words of one kind in a row are one part."""
 
-    __slots__ = ("_decoder", "choice", "key", "part")
-
-    def __init__(self, decoder: WireDecoder, choice: int = 0) -> None:
-        self._decoder = decoder
-        self.choice = choice
-        self.key = -1
-        self.part: Any = None
+    _decoder: WireDecoder
+    choice: int = 0
+    key: int = -1
+    part: Any = None
 
     def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words; the shell is the part that they open where another kind is open, or none."""

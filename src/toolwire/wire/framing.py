@@ -107,11 +107,6 @@ class EventStream:
         """Whether a new event may begin with the next byte."""
         return self._lines.is_idle() and not (self._data or self._name or self._id != self.last_id)
 
-    @staticmethod
-    def write(data: bytes, name: bytes) -> bytes:
-        """Write a frame as its server does."""
-        return write_event(data, name)
-
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):
             if len(line) > self.limit:
@@ -249,12 +244,6 @@ class JsonLines:
     def is_idle(self) -> bool:
         """Whether a new line may begin with the next byte."""
         return self._lines.is_idle()
-
-    @staticmethod
-    def write(data: bytes, name: bytes) -> bytes:
-        """Write a frame as its server does; it has no name."""
-        del name
-        return data + b"\n"
 
     def unfinished(self) -> list[Frame]:
         """Give the last line, which may lack its end."""

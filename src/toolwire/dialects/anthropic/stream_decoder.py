@@ -9,6 +9,7 @@ Rules of this file:
 
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.anthropic.calls import decode_call
@@ -21,7 +22,6 @@ from toolwire.streams.calls import CallSoFar
 from toolwire.types import (
     CallDelta,
     CallEnd,
-    CallStart,
     ChoiceEnd,
     CitationDelta,
     MessageDelta,
@@ -47,19 +47,24 @@ OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_s
 OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 
 
-class _BlockReader:
-    """One block as it arrives; a call has the text of its input, so has a server's tool."""
+class _BlockReader(Struct, eq=False):
+    """One block as it arrives; a call has the text of its input, so has a server's tool.
 
-    __slots__ = ("body", "call", "grown", "grows", "is_call", "key", "notes")
+    `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations.
+    """
 
-    def __init__(self, key: int, body: dict[str, Any], call: CallSoFar) -> None:
-        self.key = key
-        self.body = body
-        self.call = call
-        self.grown: dict[str, list[str]] = {}
-        self.notes: list[Any] | None = None
-        self.grows = WORDS.get(body["type"]) if type(body.get("type")) is str else None
-        self.is_call = body.get("type") == "tool_use" and type(body.get("name")) is str
+    key: int
+    body: dict[str, Any]
+    call: CallSoFar
+    grown: dict[str, list[str]] = {}
+    notes: list[Any] | None = None
+    grows: str | None = None
+    is_call: bool = False
+
+    def __post_init__(self) -> None:
+        kind = self.body.get("type")
+        self.grows = WORDS.get(kind) if type(kind) is str else None
+        self.is_call = kind == "tool_use" and type(self.body.get("name")) is str
 
     def cite(self, citation: dict[str, Any]) -> None:
         """Add where the text says that it comes from."""
@@ -203,9 +208,7 @@ class Decoder(WireDecoder):
             self.texts[made.key] = made.call
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
-            call: Any = self._build(made, {})
-            start = CallStart(made.key, call.id, call.name, call.index, opaque=call.opaque)
-            self.events.append(start)
+            self.start_call(made.key, self._build(made, {}))
             return
         words = ""
         if made.grows is not None:

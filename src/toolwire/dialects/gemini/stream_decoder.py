@@ -13,7 +13,7 @@ Rules of this file:
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import Links
@@ -29,9 +29,6 @@ from toolwire.streams.calls import index_of
 from toolwire.streams.merging import news_of
 from toolwire.streams.paths import Pieces
 from toolwire.types import (
-    CallDelta,
-    CallEnd,
-    CallStart,
     Choice,
     ChoiceEnd,
     MessageDelta,
@@ -68,31 +65,16 @@ OF_PIECE = frozenset({"partialArgs", "willContinue"})
 class _CandidateReader(Speech):
     """One candidate as it arrives: its words, its calls, and what else was said of it."""
 
-    __slots__ = (
-        "around",
-        "beside",
-        "called",
-        "content",
-        "empty",
-        "ended",
-        "entry",
-        "index",
-        "partial",
-        "spoken",
-    )
-
-    def __init__(self, decoder: WireDecoder, choice: int) -> None:
-        super().__init__(decoder, choice)
-        self.beside: dict[str, Any] = {}
-        self.around: Any = None
-        self.entry: dict[str, Any] = {}
-        self.content: dict[str, Any] | None = None
-        self.partial: Partial | None = None
-        self.index = 0
-        self.spoken = 0
-        self.called = False
-        self.empty = False
-        self.ended = False
+    beside: dict[str, Any] = field(default_factory=dict)
+    around: Any = None
+    entry: dict[str, Any] = field(default_factory=dict)
+    content: dict[str, Any] | None = None
+    partial: "Partial | None" = None
+    index: int = 0
+    spoken: int = 0
+    called: bool = False
+    empty: bool = False
+    ended: bool = False
 
     def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words of a part like this one, or of a new one."""
@@ -293,14 +275,11 @@ class Decoder(WireDecoder):
         self._drop_partial(answer)
         answer.close()
         answer.key, answer.spoken = self.new_key(), answer.spoken + 2
-        start = CallStart(answer.key, call.id, call.name, call.index, choice=answer.choice, opaque=call.opaque)
-        self.events.append(start)
+        self.start_call(answer.key, call, answer.choice)
 
     def _end_call(self, key: int, call: ToolCall, answer: _CandidateReader) -> None:
         answer.called |= call.complete
-        if not call.complete:
-            self.events.append(CallDelta(key, call.raw or ""))
-        self.events.append(CallEnd(key, call))
+        self.end_whole_call(key, call)
 
     def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: _CandidateReader) -> bool:
         """Read a piece of a call; whether it is one. A name begins one, unless the id is the open one's."""

@@ -10,19 +10,14 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import encode_call
 from toolwire.dialects.gemini.error import encode_error
 from toolwire.dialects.gemini.messages import encode_parts
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
-from toolwire.dialects.gemini.response import (
-    FINISH_REASONS,
-    encode_choice,
-    encode_response,
-    encode_usage,
-    is_blocked,
-)
+from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import Quirks, form_of
 from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -53,32 +48,26 @@ OF_CHUNK = frozenset({"candidates", *COUNTS})
 OF_ENTRY = frozenset({"content", "index"})
 
 
-class Written:
+class Written(Struct, eq=False):
     """A part that is being written: of which answer, and its body for words, or the words that wait."""
 
-    __slots__ = ("body", "choice", "key", "mine", "told", "waiting")
-
-    def __init__(self, key: int, choice: int, *, mine: bool) -> None:
-        self.key = key
-        self.choice = choice
-        self.mine = mine
-        self.body: dict[str, Any] | None = None
-        self.waiting: list[str] = []
-        self.told = False
+    key: int
+    choice: int
+    mine: bool
+    body: dict[str, Any] | None = None
+    waiting: list[str] = []
+    told: bool = False
 
 
-class Candidate:
+class Candidate(Struct, eq=False):
     """What the chunks of an answer say beside its parts, again in each and once, and how it spoke last."""
 
-    __slots__ = ("body", "content", "entry", "news", "said", "written")
-
-    def __init__(self, content: dict[str, Any], entry: dict[str, Any]) -> None:
-        self.content = content
-        self.entry = entry
-        self.news: dict[str, Any] = {}
-        self.said: dict[str, Any] = {}
-        self.body: dict[str, Any] | None = None
-        self.written = False
+    content: dict[str, Any]
+    entry: dict[str, Any]
+    news: dict[str, Any] = {}
+    said: dict[str, Any] = {}
+    body: dict[str, Any] | None = None
+    written: bool = False
 
     def write(self, parts: list[Any]) -> dict[str, Any]:
         """Write the candidate of a chunk."""

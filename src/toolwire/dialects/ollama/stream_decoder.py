@@ -24,9 +24,6 @@ from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.merging import news_of
 from toolwire.types import (
-    CallDelta,
-    CallEnd,
-    CallStart,
     Choice,
     ChoiceEnd,
     Message,
@@ -191,10 +188,8 @@ class Decoder(WireDecoder):
         self._called |= call.complete
         self._speech.close()
         key = self.new_key()
-        self.events.append(CallStart(key, call.id, call.name, call.index, opaque=call.opaque))
-        if not call.complete:
-            self.events.append(CallDelta(key, call.raw or ""))
-        self.events.append(CallEnd(key, call))
+        self.start_call(key, call)
+        self.end_whole_call(key, call)
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and tell what the last line, or what came of one, says of the answer."""

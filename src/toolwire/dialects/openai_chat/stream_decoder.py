@@ -9,6 +9,7 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import field
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
@@ -23,13 +24,7 @@ from toolwire.dialects.openai_chat.parts import (
     decode_part,
     words_of,
 )
-from toolwire.dialects.openai_chat.response import (
-    COUNTS,
-    FINISH_REASONS,
-    decode_response,
-    decode_shell,
-    read_finish,
-)
+from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decode_response, decode_shell, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
@@ -70,25 +65,18 @@ NAMED_ONCE = frozenset({"id", "model", "created"})
 class _ChoiceReader(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
-    __slots__ = (
-        *("audio", "called", "calls", "cited", "details", "ending", "left"),
-        *("raw", "refused", "rest", "said", "spoken"),
-    )
-
-    def __init__(self, decoder: WireDecoder, choice: int) -> None:
-        super().__init__(decoder, choice)
-        self.calls = CallsSoFar()
-        self.details = Details()
-        self.audio: dict[str, Any] = {}
-        self.said: Any = ABSENT
-        self.spoken = 0
-        self.called = False
-        self.cited = False
-        self.refused = False
-        self.raw: str | None = None
-        self.rest: dict[str, Any] = {}
-        self.left: dict[str, Any] = {}
-        self.ending: Opaque | None = None
+    calls: CallsSoFar = field(default_factory=CallsSoFar)
+    details: Details = field(default_factory=Details)
+    audio: dict[str, Any] = field(default_factory=dict)
+    said: Any = ABSENT
+    spoken: int = 0
+    called: bool = False
+    cited: bool = False
+    refused: bool = False
+    raw: str | None = None
+    rest: dict[str, Any] = field(default_factory=dict)
+    left: dict[str, Any] = field(default_factory=dict)
+    ending: Opaque | None = None
 
     def open(self, shell: Any) -> None:
         """Begin a part; an answer of one text without notes is one string on this wire."""

@@ -9,6 +9,8 @@ Rules of this file:
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
@@ -39,6 +41,18 @@ from toolwire.wire.arguments import argument_text
 from toolwire.wire.framing import write_event
 
 CHUNK = "chat.completion.chunk"
+
+
+class _Written(Struct, eq=False):
+    """A part that is being written: where, under which key, and how much of it was told."""
+
+    place: int
+    choice: int
+    key: str
+    index: int = 0
+    in_blocks: bool = False
+    told: int = 0
+    pieces: list[str] = []
 
 
 class Encoder(StreamEncoder):
@@ -163,7 +177,7 @@ class Encoder(StreamEncoder):
                 notes.append({"index": place, **note})
         return notes
 
-    def _stand(self, part: "_Written") -> None:
+    def _stand(self, part: _Written) -> None:
         self.stand("choices", part.choice, "message", part=part.place)
 
     def write_part_end(self, event: PartEnd) -> bytes:
@@ -191,7 +205,7 @@ class Encoder(StreamEncoder):
                 delta = {"content": [block]}
         return self._chunk(written.choice, delta, event.opaque) if any(delta.values()) else b""
 
-    def _end_thinking(self, written: "_Written", part: Thinking) -> dict[str, Any]:
+    def _end_thinking(self, written: _Written, part: Thinking) -> dict[str, Any]:
         """Give what is left to say of a thought, without words."""
         left = self._unsaid(written.choice, part.opaque)
         if not left or written.key == "reasoning_details":
@@ -240,7 +254,7 @@ class Encoder(StreamEncoder):
             ready = self._ready[event.key] = begin, end
         return ready[0] + encode_json(event.fragment) + ready[1]
 
-    def _write_text(self, call: "_Written", text: str, opaque: Opaque | None) -> bytes:
+    def _write_text(self, call: _Written, text: str, opaque: Opaque | None) -> bytes:
         inner: dict[str, Any] = {call.key: {"input" if call.key == "custom" else "arguments": text}}
         delta = inner if call.key == "function_call" else {"tool_calls": [{"index": call.index, **inner}]}
         return self._chunk(call.choice, delta, opaque)
@@ -326,21 +340,6 @@ class Encoder(StreamEncoder):
         self.stand()
         usage = {**self._shell, "choices": [], "usage": COUNTS.encode(self._usage, self.ledger)}
         return write_event(encode_json(usage))
-
-
-class _Written:
-    """A part that is being written: where, under which key, and how much of it was told."""
-
-    __slots__ = ("choice", "in_blocks", "index", "key", "pieces", "place", "told")
-
-    def __init__(self, place: int, choice: int, key: str, index: int = 0) -> None:
-        self.place = place
-        self.choice = choice
-        self.key = key
-        self.index = index
-        self.in_blocks = False
-        self.told = 0
-        self.pieces: list[str] = []
 
 
 encode_stream = Encoder.open

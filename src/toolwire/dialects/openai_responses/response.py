@@ -337,10 +337,10 @@ def draft(item: ItemSoFar) -> dict[str, Any]:
     """Give the body of an item that nothing ended."""
     if item.kind == "message":
         blocks = [
-            {**said.block, "annotations": said.notes} if said.notes else said.block for said in item.said.values()
+            {**said.block, "annotations": said.notes} if said.notes else said.block for said in item.parts.values()
         ]
         return {"role": "assistant", **item.body, "content": blocks}
-    said = item.said[0]
+    said = item.parts[0]
     if said.shown is None:
         return item.body
     texts = [{"type": TEXTS[said.shown], "text": "".join(text)} for text in said.texts]

@@ -23,7 +23,6 @@ from toolwire.streams.calls import index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
-    CallStart,
     ChoiceEnd,
     CitationDelta,
     MessageDelta,
@@ -93,7 +92,7 @@ class Decoder(WireDecoder):
         over = item is not None and item.ended
         if over and known:
             return
-        key = item.said[max(item.said)].key if item is not None and item.said and not over else None
+        key = item.parts[max(item.parts)].key if item is not None and item.parts and not over else None
         body.pop("sequence_number", None)
         self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=Opaque(DIALECT, body)))
 
@@ -131,7 +130,7 @@ class Decoder(WireDecoder):
         self._release(None, last=False)
         item = self._items.add(body, place)
         if item.kind in CALLS:
-            item.said[0] = PartSoFar(None, None, body)
+            item.parts[0] = PartSoFar(None, None, body)
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
@@ -141,30 +140,29 @@ class Decoder(WireDecoder):
         return item
 
     def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
-        said = item.said[place] = PartSoFar(self.new_key(), part, block)
-        self.texts[said.key] = said
+        so_far = item.parts[place] = PartSoFar(self.new_key(), part, block)
+        self.texts[so_far.key] = so_far
         self._refused = self._refused or type(part) is Refusal
-        self.events.append(PartStart(said.key, part))
-        return said
+        self.events.append(PartStart(so_far.key, part))
+        return so_far
 
     def _open_block(self, item: ItemSoFar, place: int | None, block: dict[str, Any]) -> PartSoFar:
         """Begin a part of a message; the first one carries what the item says beside its content."""
         kind = block.get("type")
         block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in KINDS else block
-        content = [block] * (2 if item.said else 1)
+        content = [block] * (2 if item.parts else 1)
         parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
-        return self._open(item, max(item.said, default=-1) + 1 if place is None else place, parts[-1], block)
+        return self._open(item, max(item.parts, default=-1) + 1 if place is None else place, parts[-1], block)
 
     def _read_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
         """Read a call, and begin it if it has not begun."""
-        said = item.said[0]
+        so_far = item.parts[0]
         call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
-        if said.key is None and type(call) is ToolCall:
-            said.key = self.new_key()
-            self.texts[said.key] = said
-            said.texts = [[]]
-            named = call.id, call.name, call.index, call.custom
-            self.events.append(CallStart(said.key, *named, opaque=call.opaque))
+        if so_far.key is None and type(call) is ToolCall:
+            so_far.key = self.new_key()
+            self.texts[so_far.key] = so_far
+            so_far.texts = [[]]
+            self.start_call(so_far.key, call)
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
@@ -178,7 +176,7 @@ class Decoder(WireDecoder):
         if type(block) is not dict or block.get("type") == "reasoning_text":
             return type(block) is dict and self._read_whole(body, "content", True)
         item = self._find(body, "message", begin=True)
-        if item is not None and (place is None or place not in item.said):
+        if item is not None and (place is None or place not in item.parts):
             self._open_block(item, place, block)
         return item is not None
 
@@ -189,37 +187,37 @@ class Decoder(WireDecoder):
         if item is None:
             return None
         if kind != "message":
-            self.events += item.said[0].go_to(name, place) if kind not in CALLS else ()
-            item.said[0].problem = NOT_UTF8 if self.damaged else item.said[0].problem
-            return item.said[0] if item.said[0].shown in (None, name) else None
-        said = item.said.get(max(item.said, default=0) if place is None else place)
-        if said is None and begin:
-            said = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
-        return said if said is not None and type(said.part) is KINDS[name] else None
+            self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
+            item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
+            return item.parts[0] if item.parts[0].shown in (None, name) else None
+        so_far = item.parts.get(max(item.parts, default=0) if place is None else place)
+        if so_far is None and begin:
+            so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
+        return so_far if so_far is not None and type(so_far.part) is KINDS[name] else None
 
     def _read_delta(self, body: dict[str, Any], name: str) -> bool:
         words = body.get("delta")
-        said = self._part_of(body, name, begin=True) if type(words) is str else None
-        if said is None:
+        so_far = self._part_of(body, name, begin=True) if type(words) is str else None
+        if so_far is None:
             return False
         left = {key: body[key] for key in body if key not in USUAL or (key == "logprobs" and body[key])}
         if words or left:
-            self.events += said.say(words, left)  # type: ignore[arg-type]
+            self.events += so_far.say(words, left)  # type: ignore[arg-type]
         return True
 
     def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:
-        said = self._part_of(body, name, begin=begin)
-        if said is not None:
-            self.events += said.catch_up(body.get(GROWS[name].field))
-        return said is not None
+        so_far = self._part_of(body, name, begin=begin)
+        if so_far is not None:
+            self.events += so_far.catch_up(body.get(GROWS[name].field))
+        return so_far is not None
 
     def _read_note(self, body: dict[str, Any]) -> bool:
         note: Any = body.get("annotation")
-        said = self._part_of(body, "output_text", begin=False) if is_annotation(note) else None
-        if said is not None:
-            said.notes.append(note)
-            self.events.append(CitationDelta(said.key, decode_citation(note)))
-        return said is not None
+        so_far = self._part_of(body, "output_text", begin=False) if is_annotation(note) else None
+        if so_far is not None:
+            so_far.notes.append(note)
+            self.events.append(CitationDelta(so_far.key, decode_citation(note)))
+        return so_far is not None
 
     def _end_item(self, body: dict[str, Any]) -> bool:
         given, place = body.get("item"), index_of(body.get("output_index"))
@@ -239,19 +237,19 @@ class Decoder(WireDecoder):
         if item.kind in CALLS:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":
-            self.events += item.said[0].end_thinking(body)
+            self.events += item.parts[0].end_thinking(body)
         elif item.kind == "message":
             self._close_message(item, decode_item(body, "message", item.led_by))
         else:
-            self.events.append(PartEnd(item.said[0].key, decode_item(body, item.kind, None)[0]))
+            self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
 
     def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
-        places = sorted(item.said)
+        places = sorted(item.parts)
         if len(places) < len(parts) and max(places, default=0) < len(parts):
             places = list(range(len(parts)))
         for place, part in zip_longest(places, parts):
-            if place in item.said:
-                self.events += item.said[place].end(part)
+            if place in item.parts:
+                self.events += item.parts[place].end(part)
             else:
                 self._tell(part)
 
@@ -261,26 +259,26 @@ class Decoder(WireDecoder):
 
     def _close_call(self, item: ItemSoFar, before: dict[str, Any], *, whole: bool | None) -> None:
         """End a call; of what its body does not say, what was known before counts."""
-        said, field, body = item.said[0], GROWS[item.kind].field, dict(item.body)
+        so_far, field, body = item.parts[0], GROWS[item.kind].field, dict(item.body)
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
         body |= {key: known[key] for key in known if not is_text(body.get(key))}
-        if said.text and (whole is not True or type(body.get(field)) not in (str, dict)):
-            body[field] = said.text
+        if so_far.text and (whole is not True or type(body.get(field)) not in (str, dict)):
+            body[field] = so_far.text
         call: Any = self._read_call(item, body)
         if type(call) is not ToolCall:
             self._tell(call)
             return
-        self.events += said.catch_up(call.raw)
-        problem = NOT_UTF8 if self.damaged else said.problem
+        self.events += so_far.catch_up(call.raw)
+        problem = NOT_UTF8 if self.damaged else so_far.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = TWICE
         if (first := before.get("name")) and first != body["name"]:
             problem = f"it was named both {first!r} and {body['name']!r}"
-        call = said.settle(call, problem, whole=whole)
+        call = so_far.settle(call, problem, whole=whole)
         if call.complete and not call.custom and is_half(call, last=True):
-            self._held.append((said.key, call))
+            self._held.append((so_far.key, call))
         else:
-            self._tell_call(said.key, call)
+            self._tell_call(so_far.key, call)
 
     def _tell_call(self, key: int, call: ToolCall) -> None:
         self._called = self._called or call.complete
@@ -337,7 +335,7 @@ class Decoder(WireDecoder):
         ended = choice.raw_finish_reason, "said" in form_of(choice.opaque, DIALECT)
         finish = reason or read_finish(*ended, called=False, refused=False)
         for item in self._items.items:
-            if not item.ended and item.said:
+            if not item.ended and item.parts:
                 self._close(item, draft(item), whole=False if finish in CUT else None)
         called = self._called or bool(self._held)
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
