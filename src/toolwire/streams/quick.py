@@ -69,11 +69,12 @@ class QuickDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        pattern, decoder = self._pattern, self._decoder
+        pattern = self._pattern
         if pattern is not None and (words := pattern.words(data)) and (self._text is None or self._takes(words)):
             return [self._kind(self._key, words)]
-        if decoder.over or not data:
-            return decoder.feed(data)
+        decoder = self._decoder
+        if decoder.over or data.find(self._end, _LEAST) in (-1, len(data) - len(self._end)):
+            return self._read_in_full(data)
         events: list[Event] = []
         begin = 0
         while begin < len(data) and not decoder.over:

@@ -118,14 +118,12 @@ class Encoder(SequentialEncoder):
         begin = self._begin()
         return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
 
-    def _say_words(self, kind: str, field: str, words: str) -> bytes:
-        """Say words of a block, and keep what stands before the words of each such delta."""
-        begin = b""
-        if self._ready is None:
-            if self._block is None:
-                return b""
-            begin = self._begin()
-            self._ready = self._say({"type": kind, field: ""})[: -len(ENDING) - 2]
+    def _say_first(self, kind: str, field: str, words: str) -> bytes:
+        """Say the first words of a block, and keep what stands before the words of each such delta."""
+        if self._block is None:
+            return b""
+        begin = self._begin()
+        self._ready = self._say({"type": kind, field: ""})[: -len(ENDING) - 2]
         return begin + self._ready + encode_json(words) + ENDING
 
     def write_words(self, event: WordsDelta) -> bytes:
@@ -135,7 +133,7 @@ class Encoder(SequentialEncoder):
         field = WORDS[type(event)]
         if left := self.left_at(event.opaque):
             return self._say({**left, "type": f"{field}_delta", field: event.text})
-        return self._say_words(f"{field}_delta", field, event.text)
+        return self._say_first(f"{field}_delta", field, event.text)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -187,7 +185,9 @@ class Encoder(SequentialEncoder):
         if self._waits:
             return b""
         self._pieces.append(event.fragment)
-        return self._say_words("input_json_delta", "partial_json", event.fragment)
+        if self._ready is not None:
+            return self._ready + encode_json(event.fragment) + ENDING
+        return self._say_first("input_json_delta", "partial_json", event.fragment)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
