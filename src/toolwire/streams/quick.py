@@ -141,8 +141,8 @@ class QuickDecoder:
         words: str = event.fragment if kind is CallDelta else event.text
         before, self._before = self._before, (frame, words)
         decoder, text = self._decoder, self._decoder.texts.get(key)
-        if kind is CallDelta and (text is None or not _only_adds(frame, words)):
-            return
+        if kind is CallDelta and (text is None or b'"name"' in frame or not _stands_once(frame, _encode(words))):
+            return  # A frame that names a call may begin another one.
         steps = decoder.steps
         number = steps.next - 1 if steps is not None and numbered else None
         if text is not None and (steps is None or (numbered and steps.last.get("delta") == words)):
@@ -153,11 +153,6 @@ class QuickDecoder:
             self._text, self._pieces = text, [] if text is None else text.pieces
             self._steps = steps if number is not None else None
             self._step_kind = 0 if number is None else steps.kinds[-1]  # type: ignore[index,union-attr]
-
-
-def _only_adds(frame: bytes, fragment: str) -> bool:
-    """Whether a frame says nothing of a call but a fragment: one that names it may begin another call."""
-    return b'"name"' not in frame and frame.count(b"\\") == _encode(fragment).count(b"\\")
 
 
 class _Pattern:

@@ -147,8 +147,8 @@ class WireDecoder:
             if self._begun:
                 self.end(complete=self.done)
             else:
-                said = excerpt(self._excerpt.decode(errors="replace"), EXCERPT).strip()
-                self.fail(Error("server", f"no event of a stream came, but {said!r}" if said else "no event came"))
+                text = excerpt(self._excerpt.decode(errors="replace"), EXCERPT).strip()
+                self.fail(Error("server", f"no event of a stream came, but {text!r}" if text else "no event came"))
         return self.events
 
     def _is_worth_reading(self, frame: bytes) -> bool:
@@ -162,15 +162,15 @@ class WireDecoder:
         Of the blank ones before it stays what they mean: that a line has begun, or is not the first.
         """
         head = self._head + data
-        said = head.removeprefix(BOM).lstrip()
-        blank = head[: len(head) - len(said)].removeprefix(BOM)
+        rest = head.removeprefix(BOM).lstrip()
+        blank = head[: len(head) - len(rest)].removeprefix(BOM)
         if blank:
             ended = max(blank.rfind(b"\n"), blank.rfind(b"\r")) + 1
-            head = (b"\n" if ended else b"") + (b" " if ended < len(blank) else b"") + said
+            head = (b"\n" if ended else b"") + (b" " if ended < len(blank) else b"") + rest
         self._head = head
-        if not said or BOM.startswith(head):
+        if not rest or BOM.startswith(head):
             return None
-        whole = self.framing is EventStream and said[:1] in (b"{", b"[")
+        whole = self.framing is EventStream and rest[:1] in (b"{", b"[")
         self._frames = frames = JsonObjects() if whole else self.framing()
         return frames
 

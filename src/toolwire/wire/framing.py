@@ -182,13 +182,13 @@ class JsonObjects:
         frames: list[Frame] = []
         place, begin = int(self._escaped and bool(data)), 0
         self._escaped = self._escaped and not data
-        while (found := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
-            place, depth = found.end(), self._depth
-            if found.group() == b"\\":
+        while (match := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
+            place, depth = match.end(), self._depth
+            if match.group() == b"\\":
                 self._escaped = place == len(data)
                 place += 1
                 continue
-            self._turn(found.group())
+            self._turn(match.group())
             if not depth and self._depth:
                 begin = place - 1
             elif depth and not self._depth:

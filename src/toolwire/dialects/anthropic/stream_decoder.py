@@ -212,8 +212,8 @@ class Decoder(WireDecoder):
             return
         words = ""
         if made.grows is not None:
-            given = block.get(made.grows)
-            words, made.body[made.grows] = given if type(given) is str else "", ""
+            text = block.get(made.grows)
+            words, made.body[made.grows] = text if type(text) is str else "", ""
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
@@ -231,9 +231,9 @@ class Decoder(WireDecoder):
             self._stop_call(block, whole=whole)
             return
         if (text := block.call.text).strip():
-            given, error = parse_arguments(text)
+            arguments, error = parse_arguments(text)
             if error is None:
-                block.body["input"] = given
+                block.body["input"] = arguments
         self.events.append(PartEnd(block.key, decode_part(block.whole())))
 
     def _stop_call(self, block: _BlockReader, *, whole: bool) -> None:

@@ -146,16 +146,16 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
-        said = self.left_at(event.opaque)
+        body = self.left_at(event.opaque)
         if event.key is None:
             self.lose_step(event)
-            kind = said.get("type")
+            kind = body.get("type")
             if kind in OF_BLOCKS:
                 self.stand()
                 self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there")
                 return b""
-            return _event(kind, said) if type(kind) is str else b""
-        return self._say(said) if said else b""
+            return _event(kind, body) if type(kind) is str else b""
+        return self._say(body) if body else b""
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """End a part; what words from elsewhere have beside them is lost."""
@@ -191,21 +191,21 @@ class Encoder(SequentialEncoder):
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
-        call, said = event.call, b""
+        call, data = event.call, b""
         if call.custom:
             self.ledger.lose("custom", "custom_tool", FREE_TEXT, "approximated", "minor")
-            said = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
+            data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
         elif not self._told and call.arguments:
-            said = self._say(_fragment(call.arguments))
+            data = self._say(_fragment(call.arguments))
         if call.error is not None and call.complete:
             self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
         if not self._mine_part:
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._pieces)
         if call.runs and (not self._pieces or call.custom or says_all(text, call)):
-            return said + self._stop()
+            return data + self._stop()
         self._doubtful = text
-        return said
+        return data
 
     def _stop_doubtful(self, reason: Any = None, *, last: bool = False) -> bytes:
         """Stop the block of a call that is not to be run; it must not be read as one that is."""

@@ -133,10 +133,10 @@ class Partial(Struct):
                     self.inner.setdefault(key, value)
 
     def _add_piece(self, piece: Any) -> None:
-        given: dict[Any, Any] = dict(piece) if type(piece) is dict else {}
-        given = {CAMEL.get(key, key): value for key, value in given.items()}
-        path, more = given.pop("jsonPath", None), given.pop("willContinue", None) is True
-        kind, value = next(iter(given.items())) if len(given) == 1 else ("", None if given else "")
+        fields: dict[Any, Any] = dict(piece) if type(piece) is dict else {}
+        fields = {CAMEL.get(key, key): value for key, value in fields.items()}
+        path, more = fields.pop("jsonPath", None), fields.pop("willContinue", None) is True
+        kind, value = next(iter(fields.items())) if len(fields) == 1 else ("", None if fields else "")
         kinds = VALUES.get(kind, ())
         value = None if type(None) in kinds else value
         if type(value) not in kinds or type(path) is not str or not self.pieces.add(path, value, more=more):
@@ -357,9 +357,9 @@ def _end(answer: _CandidateReader, reason: str | None) -> Choice:
     return replace(choice, message=message, finish_reason=finish)
 
 
-def _news(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _news(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before; null says nothing new."""
-    news = news_of(before, given)
+    news = news_of(before, body)
     return {key: news[key] for key in news if news[key] is not None or key not in before}
 
 

@@ -131,11 +131,11 @@ class Encoder(SequentialEncoder):
         return known
 
     def _chunk(self, entries: list[dict[str, Any]] | None, *, counted: bool) -> bytes:
-        said = [] if entries is None else [b'"candidates":' + encode_json(entries)]
+        fields = [] if entries is None else [b'"candidates":' + encode_json(entries)]
         if counted and self._usage is not None:
-            said.append(self._write_counts())
+            fields.append(self._write_counts())
         self._unsaid = self._counted = False
-        return self._frame(b"{" + b",".join(said) + (self._tail if said else self._tail.removeprefix(b",")))
+        return self._frame(b"{" + b",".join(fields) + (self._tail if fields else self._tail.removeprefix(b",")))
 
     def _write_counts(self) -> bytes:
         self._counted = False
@@ -298,8 +298,8 @@ class Encoder(SequentialEncoder):
         entries = []
         for place, choice, entry in self._endings:
             candidate = self._candidate(place)
-            said = candidate.said
-            left = {key: entry[key] for key in entry if key not in said or said[key] != entry[key]}
+            written = candidate.said
+            left = {key: entry[key] for key in entry if key not in written or written[key] != entry[key]}
             new = not candidate.written or not OF_ENTRY.issuperset(left)
             if complete or new or choice.raw_finish_reason is not None:
                 entries.append(left)

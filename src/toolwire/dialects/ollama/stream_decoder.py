@@ -97,15 +97,15 @@ class Decoder(WireDecoder):
     def _read_beside(self, body: dict[str, Any]) -> None:
         """Read what stands beside the message: the shell of the answer, or news of it."""
         self._beside, before = body, self._top
-        said = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
-        self._top = {**(before or {}), **said}
+        beside = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
+        self._top = {**(before or {}), **beside}
         if before is None:
             self._began = self._time
             known = {key: value for key, value in self._dated().items() if key not in OF_END}
             self._told = decode_response(known)
             self.events.append(MessageStart(self._told))
         elif body.get("done") is not True:
-            news = news_of(before, said)
+            news = news_of(before, beside)
             self._tell_step({key: news[key] for key in news if key not in OF_END})
 
     def _dated(self) -> dict[str, Any]:
@@ -133,14 +133,14 @@ class Decoder(WireDecoder):
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
             self.events.append(WORDS[type(shell)](self._speech.key, words))
             return
-        for key, given in (("thinking", thinking), ("content", content)):
-            if type(given) is not str and given is not ABSENT:
-                message[key] = given  # noqa: PERF403 - it goes back to where it was
+        for key, value in (("thinking", thinking), ("content", content)):
+            if type(value) is not str and value is not ABSENT:
+                message[key] = value  # noqa: PERF403 - it goes back to where it was
         self._read_odd_message(message, thinking, content)
 
     def _read_odd_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
-        given = message.get("tool_calls")
-        calls = message.pop("tool_calls") if type(given) is list and given else []
+        entries = message.get("tool_calls")
+        calls = message.pop("tool_calls") if type(entries) is list and entries else []
         images = take_images(message)
         if message != self._around:
             self._read_around(message, content)
@@ -172,10 +172,10 @@ class Decoder(WireDecoder):
         call_id = entry.get("id") if type(entry) is dict else None
         if type(call_id) is str and call_id:
             inner = entry.get("function")
-            said = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
-            if self._ids.get(call_id, ABSENT) == said:
+            asked = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
+            if self._ids.get(call_id, ABSENT) == asked:
                 return
-            self._ids[call_id] = said
+            self._ids[call_id] = asked
         [call] = decode_calls([entry], number_of(self._began), self._calls)
         self._calls += 1
         self._said["tool_calls"] = True
@@ -198,8 +198,8 @@ class Decoder(WireDecoder):
         self._speech.close()
         body = {key: value for key, value in self._dated().items() if key != "done" or reason is None}
         if self._around is not None:
-            said = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
-            body = {**body, "message": {**self._message, **said}}
+            placeholders = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
+            body = {**body, "message": {**self._message, **placeholders}}
         response = decode_response(body)
         if response.usage is not None:
             self.events.append(UsageDelta(response.usage))

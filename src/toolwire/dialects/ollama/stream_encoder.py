@@ -126,12 +126,12 @@ class Encoder(SequentialEncoder):
         self.ledger.own, self._ready = self._mine_part, None
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if part.form else b""
-        said = MessageSoFar()
-        encode_part(part, said, self.ledger, "assistant")
+        message = MessageSoFar()
+        encode_part(part, message, self.ledger, "assistant")
         if type(part) in KEYS:
             return b""
-        data = self._say({"images": said.pictures}) if said.pictures else b""
-        return data + (self._say({"content": said.words[0]}) if said.words else b"")
+        data = self._say({"images": message.pictures}) if message.pictures else b""
+        return data + (self._say({"content": message.words[0]}) if message.words else b"")
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""

@@ -68,12 +68,12 @@ class _ChoiceReader(Speech):
     calls: CallsSoFar = field(default_factory=CallsSoFar)
     details: Details = field(default_factory=Details)
     audio: dict[str, Any] = field(default_factory=dict)
-    said: Any = ABSENT
+    content: Any = ABSENT
     spoken: int = 0
     called: bool = False
     cited: bool = False
     refused: bool = False
-    raw: str | None = None
+    finish_word: str | None = None
     rest: dict[str, Any] = field(default_factory=dict)
     left: dict[str, Any] = field(default_factory=dict)
     ending: Opaque | None = None
@@ -152,7 +152,7 @@ class Decoder(WireDecoder):
         self._read_odd_choice(entry, delta if type(delta) is dict else {}, answer)
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
-        word, left = entry.get("finish_reason"), _said(entry, OF_CHOICE)
+        word, left = entry.get("finish_reason"), _without_nulls(entry, OF_CHOICE)
         join_pieces(answer.left, left)
         ended = type(word) is str and word != ""
         spoken = _reasoning_key(delta)
@@ -165,22 +165,22 @@ class Decoder(WireDecoder):
         self._say_step(answer)
         if ended:
             answer.ending = Opaque(DIALECT, left) if left else answer.ending
-            if answer.raw is None or (word == "tool_calls" and answer.calls.calls):
-                answer.raw = word
-            self.done = all(answer.raw is not None for answer in self._answers.values())
+            if answer.finish_word is None or (word == "tool_calls" and answer.calls.calls):
+                answer.finish_word = word
+            self.done = all(answer.finish_word is not None for answer in self._answers.values())
             answer.close()
             self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"))
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
-        unknown = {key: value for key, value in _said(delta, OF_DELTA).items() if key != spoken}
+        unknown = {key: value for key, value in _without_nulls(delta, OF_DELTA).items() if key != spoken}
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
                 add_texts(answer.audio, value, AUDIO_TEXTS)
             elif key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
                 answer.rest[key] = value
-        if answer.said is ABSENT and "content" in delta and not delta["content"]:
-            unknown["content"] = answer.said = delta["content"]
+        if answer.content is ABSENT and "content" in delta and not delta["content"]:
+            unknown["content"] = answer.content = delta["content"]
         return unknown
 
     def _take_step(self) -> Opaque | None:
@@ -205,13 +205,13 @@ class Decoder(WireDecoder):
     def _read_words(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         content, refusal, notes = delta.get("content"), delta.get("refusal"), delta.get("annotations")
         if type(content) is str and content:
-            answer.said = ""
+            answer.content = ""
             answer.say(Text(""), content, self._take_step())
         elif type(content) is list:
             for block in content:
                 self._read_block(block, answer)
         for note in notes if type(notes) is list else ():
-            citation = decode_citation(_said(note, frozenset({"index"})) if type(note) is dict else note)
+            citation = decode_citation(_without_nulls(note, frozenset({"index"})) if type(note) is dict else note)
             if citation is not None and not answer.calls.calls:
                 answer.say(Text(""), "")
             if citation is None or type(answer.part) is not Text:
@@ -249,8 +249,8 @@ class Decoder(WireDecoder):
             self._read_call({"function_call": legacy}, "function_call", answer)
 
     def _read_call(self, entry: dict[str, Any], key: str, answer: _ChoiceReader) -> None:
-        given = entry.pop(key, None)
-        inner: dict[str, Any] = given if type(given) is dict else {}
+        value = entry.pop(key, None)
+        inner: dict[str, Any] = value if type(value) is dict else {}
         field = "input" if key == "custom" else "arguments"
         call_id, name, text = entry.pop("id", None), inner.get("name"), inner.get(field)
         call_id = call_id if type(call_id) is str and call_id not in NO_IDS else None
@@ -332,21 +332,21 @@ class Decoder(WireDecoder):
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that the wire did not end is incomplete."""
         broken: Any = reason or "incomplete"
-        for place in sorted(self._answers):
-            answer = self._answers[place]
+        for index in sorted(self._answers):
+            answer = self._answers[index]
             for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}):
                 answer.add(part)
             answer.close()
             self._close_calls(answer, broken, whole=reason is None)
-            finish = read_finish(answer.raw, called=answer.called, refused=answer.refused)
-            finish = broken if answer.raw is None or reason == "error" else finish
-            form = {} if answer.said is ABSENT else {"said": {"content": answer.said}}
+            finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
+            finish = broken if answer.finish_word is None or reason == "error" else finish
+            form = {} if answer.content is ABSENT else {"said": {"content": answer.content}}
             message = Message("assistant", [], opaque=WIRE.own(answer.rest, form))
-            if answer.said == "" and answer.spoken <= 1:
+            if answer.content == "" and answer.spoken <= 1:
                 message = replace(message, content="", opaque=WIRE.own(answer.rest))
-            opaque = WIRE.own(answer.left, {"said": {"index": place}})
-            shell = Choice(message, finish, answer.raw, opaque=opaque)
-            self.events.append(ChoiceEnd(place, shell, opaque=answer.ending))
+            opaque = WIRE.own(answer.left, {"said": {"index": index}})
+            shell = Choice(message, finish, answer.finish_word, opaque=opaque)
+            self.events.append(ChoiceEnd(index, shell, opaque=answer.ending))
 
 
 def _is_whole(choices: Any) -> bool:
@@ -361,8 +361,8 @@ def _read_shell(body: dict[str, Any]) -> Any:
     return decode_shell(rest, form, [])
 
 
-def _said(given: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if value is not None and key not in taken}
+def _without_nulls(body: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if value is not None and key not in taken}
 
 
 def _reasoning_key(delta: dict[str, Any]) -> str | None:

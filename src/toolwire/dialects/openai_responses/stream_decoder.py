@@ -166,10 +166,10 @@ class Decoder(WireDecoder):
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
-        given = body.get("item")
-        if type(given) is dict and not self._items.knows(given.get("id"), given.get("type", "message")):
-            self._add(given, index_of(body.get("output_index")))
-        return type(given) is dict
+        item = body.get("item")
+        if type(item) is dict and not self._items.knows(item.get("id"), item.get("type", "message")):
+            self._add(item, index_of(body.get("output_index")))
+        return type(item) is dict
 
     def _add_block(self, body: dict[str, Any]) -> bool:
         block, place = body.get("part"), index_of(body.get("content_index"))
@@ -220,15 +220,15 @@ class Decoder(WireDecoder):
         return so_far is not None
 
     def _end_item(self, body: dict[str, Any]) -> bool:
-        given, place = body.get("item"), index_of(body.get("output_index"))
-        if type(given) is not dict:
+        item_body, place = body.get("item"), index_of(body.get("output_index"))
+        if type(item_body) is not dict:
             return False
-        kind, item_id = given.get("type", "message"), given.get("id")
+        kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
         if item is None and not self._items.knows(item_id, kind):
-            item = self._add(given, place)
+            item = self._add(item_body, place)
         if item is not None:
-            self._close(item, given)
+            self._close(item, item_body)
         return item is not None
 
     def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
@@ -311,14 +311,14 @@ class Decoder(WireDecoder):
 
     def _read_output(self, output: Any) -> None:
         leader = None
-        for given, arrived in self._items.match(output if type(output) is list else []):
-            if type(given) is not dict:
-                self._tell(Opaque(DIALECT, given))
+        for item_body, arrived in self._items.match(output if type(output) is list else []):
+            if type(item_body) is not dict:
+                self._tell(Opaque(DIALECT, item_body))
                 continue
             self._items.leader = leader if arrived is None else self._items.leader
-            item = arrived or self._add(given, None)
+            item = arrived or self._add(item_body, None)
             if not item.ended:
-                self._close(item, given)
+                self._close(item, item_body)
             leader = item if item.kind == "reasoning" else leader
 
     def end(self, *, complete: bool) -> None:

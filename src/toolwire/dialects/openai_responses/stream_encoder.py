@@ -168,8 +168,8 @@ class Encoder(SequentialEncoder):
     def _end_block(self, block: Any) -> bytes:
         grows, data, self._ready = self._grows, b"", None
         if grows is not None:
-            said = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
-            data = self._event(f"response.{grows.words}.done", {**self._step, **said})
+            text = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
+            data = self._event(f"response.{grows.words}.done", {**self._step, **text})
         part = "content_part" if grows is None else grows.part
         return data + self._event(f"response.{part}.done", {**self._step, "part": block})
 
@@ -227,18 +227,18 @@ class Encoder(SequentialEncoder):
         if note is None or self._grows is None:
             return data
         self._notes += 1
-        said = {**self._step, "annotation_index": self._notes - 1, "annotation": note}
-        return data + self._event("response.output_text.annotation.added", said)
+        body = {**self._step, "annotation_index": self._notes - 1, "annotation": note}
+        return data + self._event("response.output_text.annotation.added", body)
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if nothing repeats it."""
         self.lose_step(event)
-        said = self.left_at(event.opaque)
-        if type(said.get("type")) is not str:
+        body = self.left_at(event.opaque)
+        if type(body.get("type")) is not str:
             return b""
-        if event.key is not None and "output_index" in said:
-            said = {**said, "output_index": self._place.get("output_index", 0)}
-        return self._event(said["type"], said)
+        if event.key is not None and "output_index" in body:
+            body = {**body, "output_index": self._place.get("output_index", 0)}
+        return self._event(body["type"], body)
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """End a part: write it whole in the place of what it was so far."""
@@ -311,8 +311,8 @@ class Encoder(SequentialEncoder):
         self.ledger.ids = ids
         body = self._items.bodies[place]
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
-        given, told = body.get(grows.field), "".join(self._words)
-        text = given if type(given) is str else format_arguments(given or {})
+        value, told = body.get(grows.field), "".join(self._words)
+        text = value if type(value) is str else format_arguments(value or {})
         data = self._say(text[len(told) :], {}) if text.startswith(told) else b""
         self._ended.append(event.call)
         data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})
@@ -334,13 +334,13 @@ class Encoder(SequentialEncoder):
         self.ledger.losses += reply.losses
         if self.is_own(error) and reply.body.get("type") == "error":
             return self._event("error", reply.body)
-        said: Any = reply.body.get("error")
-        said = said if type(said) is dict else {"code": error.code, "message": error.message}
+        details: Any = reply.body.get("error")
+        details = details if type(details) is dict else {"code": error.code, "message": error.message}
         if self._response is None:
-            return self._event("error", {key: said.get(key) for key in ("code", "message", "param")})
-        code = said.get("code") or CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
+            return self._event("error", {key: details.get(key) for key in ("code", "message", "param")})
+        code = details.get("code") or CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
         closed = self._close_message()
-        failed = {**self._whole(), "status": "failed", "error": {**said, "code": code}}
+        failed = {**self._whole(), "status": "failed", "error": {**details, "code": code}}
         return closed + self._event("response.failed", {"response": failed})
 
     def write_ending(self, *, complete: bool) -> bytes:
