@@ -20,7 +20,7 @@ class NumberedSteps:
 
     def __init__(self) -> None:
         self._first = 0
-        self.next: Any = NEVER
+        self.next: Any = _NEVER
         self.kinds: bytearray | None = bytearray()
         self.last: dict[str, Any] = {}
 
@@ -42,7 +42,7 @@ class NumberedSteps:
         kinds: bytearray = self.kinds  # type: ignore[assignment]
         self._first = self._first if kinds else number
         place, size = number - self._first, len(kinds)
-        if size <= place < size + GAP:
+        if size <= place < size + _GAP:
             kinds += bytes(place - size)
             self.next = number
             self.follow(body, len(kind) & 255)
@@ -50,7 +50,7 @@ class NumberedSteps:
         again = 0 <= place < size and kinds[place] == len(kind) & 255
         if again and (place < size - 1 or self._is_last(body)):
             return True
-        self.kinds, self.next = None, NEVER
+        self.kinds, self.next = None, _NEVER
         return False
 
     def _is_last(self, body: dict[str, Any]) -> bool:
@@ -59,8 +59,8 @@ class NumberedSteps:
         return {**body, **unminded} == {**self.last, **unminded}
 
 
-GAP = 1024
-NEVER = object()
+_GAP = 1024
+_NEVER = object()
 
 
 class ItemSoFar(Struct, eq=False):

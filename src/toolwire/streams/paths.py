@@ -20,7 +20,7 @@ _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((
 _ESCAPE = re.compile(r"\\(.)")
 
 
-class Pieces:
+class ObjectSoFar:
     """One object as it arrives; `open` holds the texts in it that are to be continued."""
 
     def __init__(self) -> None:

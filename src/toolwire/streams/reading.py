@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder().decode
 DONE = b"[DONE]"
 NOT_UTF8 = "its text was not UTF-8"
 TWICE = "its arguments give a key twice"
-EXCERPT = 500
+_EXCERPT = 500
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -103,8 +103,8 @@ class WireDecoder:
             return self.events
         if self._head:
             data, self._head = self._head, b""
-        if not self._begun and len(self._excerpt) < EXCERPT:
-            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[:EXCERPT]
+        if not self._begun and len(self._excerpt) < _EXCERPT:
+            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[:_EXCERPT]
         try:
             self._read_bytes(data, frames)
         except FrameTooLarge as problem:
@@ -147,7 +147,7 @@ class WireDecoder:
             if self._begun:
                 self.end(complete=self.done)
             else:
-                text = excerpt(self._excerpt.decode(errors="replace"), EXCERPT).strip()
+                text = excerpt(self._excerpt.decode(errors="replace"), _EXCERPT).strip()
                 self.fail(Error("server", f"no event of a stream came, but {text!r}" if text else "no event came"))
         return self.events
 
@@ -216,7 +216,7 @@ class WireDecoder:
         self._inside = not self._pieces.is_idle()
 
     def _refuse(self, frame: bytes) -> None:
-        text = excerpt(frame.decode(errors="replace"), EXCERPT)
+        text = excerpt(frame.decode(errors="replace"), _EXCERPT)
         self.fail(Error("server", f"a frame of the stream is no JSON object: {text!r}", code="stream_invalid"))
 
     def read(self, body: dict[str, Any], name: bytes) -> None:

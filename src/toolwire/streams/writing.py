@@ -40,9 +40,9 @@ from toolwire.types import (
 )
 
 encode_json = msgspec.json.Encoder().encode
-BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
+_BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
-WRITERS: dict[type, str] = {
+_WRITERS: dict[type, str] = {
     MessageStart: "write_message_start",
     MessageDelta: "write_message_delta",
     PartStart: "write_part_start",
@@ -63,7 +63,7 @@ WRITERS: dict[type, str] = {
 }
 
 
-OFTEN = frozenset({TextDelta, RefusalDelta, ThinkingDelta, CallDelta})
+_OFTEN = frozenset({TextDelta, RefusalDelta, ThinkingDelta, CallDelta})
 
 
 def _say_nothing(_encoder: Any, _event: Any) -> bytes:
@@ -85,7 +85,7 @@ def _keeping(write: Callable[[Any, Any], bytes]) -> Callable[[Any, Any], bytes]:
 class StreamEncoder:
     """Writes one stream: events to bytes.
 
-    A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them. It says
+    A dialect has a method for each kind of event that says something on its wire: `_WRITERS` names them. It says
     with `wire`, `encode_response`, `encode_error` and `write_reply` how it writes a shell and an error, and with
     `write_ending` what it says of the end. `_mine` says that the stream was read from this wire.
     """
@@ -96,8 +96,8 @@ class StreamEncoder:
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
 
     def __init_subclass__(cls) -> None:
-        writers = {kind: getattr(cls, name, _say_nothing) for kind, name in WRITERS.items()}
-        cls._writers = {kind: write if kind in OFTEN else _keeping(write) for kind, write in writers.items()}
+        writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
+        cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
 
     def __init__(self, quirks: Quirks) -> None:
         self.ledger = Ledger(self.wire, quirks)
@@ -182,7 +182,7 @@ class StreamEncoder:
     def write_message_end(self, event: MessageEnd) -> bytes:
         """Say how the answer ended, and what it cost."""
         if not event.complete and not self._mine:
-            return self.write_error(ErrorEnd(BROKEN_OFF))
+            return self.write_error(ErrorEnd(_BROKEN_OFF))
         self.ended = True
         return self.write_ending(complete=event.complete)
 
@@ -213,9 +213,9 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
+        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
             return self._writers[kind](self, event)
-        if kind in OF_PARTS:
+        if kind in _OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:
                 return self._take_turn(event, key)
@@ -277,8 +277,8 @@ class SequentialEncoder(StreamEncoder):
         return data
 
 
-WORDS = frozenset({TextDelta, ThinkingDelta, CallDelta})
-OF_PARTS = frozenset(
+_WORDS = frozenset({TextDelta, ThinkingDelta, CallDelta})
+_OF_PARTS = frozenset(
     {PartStart, TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, CitationDelta, OpaqueDelta, PartEnd}
     | {CallStart, CallDelta, CallEnd}
 )

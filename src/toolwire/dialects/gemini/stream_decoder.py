@@ -27,7 +27,7 @@ from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.calls import index_of
 from toolwire.streams.merging import news_of
-from toolwire.streams.paths import Pieces
+from toolwire.streams.paths import ObjectSoFar
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -69,7 +69,7 @@ class _CandidateReader(Speech):
     around: Any = None
     entry: dict[str, Any] = field(default_factory=dict)
     content: dict[str, Any] | None = None
-    partial: "Partial | None" = None
+    partial: "_PartialCall | None" = None
     index: int = 0
     spoken: int = 0
     called: bool = False
@@ -108,12 +108,12 @@ class _CandidateReader(Speech):
         return told
 
 
-class Partial(Struct):
+class _PartialCall(Struct):
     """A call that comes in pieces; after a damaged one, whatever comes is not to be used."""
 
     key: int
     start: ToolCall
-    pieces: Pieces
+    pieces: ObjectSoFar
     body: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     damage: str | None = None
@@ -294,7 +294,7 @@ class Decoder(WireDecoder):
             if type(start) is not ToolCall:
                 return False
             self._start_call(start, answer)
-            answer.partial = partial = Partial(answer.key, start, Pieces())
+            answer.partial = partial = _PartialCall(answer.key, start, ObjectSoFar())
         partial.damage = partial.damage or self.damage()
         partial.add(part, call)
         if partial.damage is None:

@@ -48,7 +48,7 @@ OF_CHUNK = frozenset({"candidates", *COUNTS})
 OF_ENTRY = frozenset({"content", "index"})
 
 
-class Written(Struct, eq=False):
+class _WrittenPart(Struct, eq=False):
     """A part that is being written: of which answer, and its body for words, or the words that wait."""
 
     key: int
@@ -59,7 +59,7 @@ class Written(Struct, eq=False):
     told: bool = False
 
 
-class Candidate(Struct, eq=False):
+class _CandidateWriter(Struct, eq=False):
     """What the chunks of an answer say beside its parts, again in each and once, and how it spoke last."""
 
     content: dict[str, Any]
@@ -93,8 +93,8 @@ class Encoder(SequentialEncoder):
         self._counts = b""
         self._unsaid = False
         self._counted = False
-        self._candidates: dict[int, Candidate] = {}
-        self._parts: dict[int, Written] = {}
+        self._candidates: dict[int, _CandidateWriter] = {}
+        self._parts: dict[int, _WrittenPart] = {}
         self._ready: dict[int, tuple[bytes, bytes, bytes]] = {}
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
 
@@ -123,10 +123,10 @@ class Encoder(SequentialEncoder):
         self._ready.clear()
         return b""
 
-    def _candidate(self, choice: int) -> Candidate:
+    def _candidate(self, choice: int) -> _CandidateWriter:
         known = self._candidates.get(choice)
         if known is None:
-            usual = Candidate({}, {}) if self._mine else Candidate({"role": "model"}, {"index": choice})
+            usual = _CandidateWriter({}, {}) if self._mine else _CandidateWriter({"role": "model"}, {"index": choice})
             known = self._candidates[choice] = usual
         return known
 
@@ -160,7 +160,7 @@ class Encoder(SequentialEncoder):
         """Begin a part: words that bring nothing but themselves can go out as they come."""
         part: Any = event.part
         mine = self.is_own(part)
-        self._parts[event.key] = written = Written(event.key, event.choice, mine=mine)
+        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, mine=mine)
         body = BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
             return b""
@@ -170,7 +170,7 @@ class Encoder(SequentialEncoder):
         written.body = body
         return b""
 
-    def _stand(self, written: Written) -> None:
+    def _stand(self, written: _WrittenPart) -> None:
         self.stand("choices", written.choice, "message", part=written.key)
         self.ledger.own = written.mine
 
@@ -222,7 +222,7 @@ class Encoder(SequentialEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
-        self._parts[event.key] = Written(event.key, event.choice, mine=self.is_own(event))
+        self._parts[event.key] = _WrittenPart(event.key, event.choice, mine=self.is_own(event))
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
