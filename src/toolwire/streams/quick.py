@@ -140,12 +140,15 @@ class QuickDecoder:
             return
         words: str = event.fragment if kind is CallDelta else event.text
         before, self._before = self._before, (frame, words)
-        decoder, text = self._decoder, self._decoder.texts.get(key)
-        if kind is CallDelta and (text is None or b'"name"' in frame or not _stands_once(frame, _encode(words))):
+        steps, text = self._decoder.steps, self._decoder.texts.get(key)
+        if text is None and (steps is not None or kind is CallDelta):
+            return
+        if kind is CallDelta and (b'"name"' in frame or not _stands_once(frame, _encode(words))):
             return  # A frame that names a call may begin another one.
-        steps = decoder.steps
         number = steps.next - 1 if steps is not None and numbered else None
-        if text is not None and (steps is None or (numbered and steps.last.get("delta") == words)):
+        if number is not None and steps is not None and steps.last.get("delta") != words:
+            return
+        if text is not None and (steps is None or number is not None):
             self._pattern = _learn(frame, words, None, self._volatile, number)
         if self._pattern is None and again:
             self._pattern = _learn(frame, words, before, self._volatile, number)
