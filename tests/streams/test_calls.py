@@ -7,7 +7,7 @@ import pytest
 
 from toolwire.errors import FrameTooLarge
 from toolwire.streams import calls
-from toolwire.streams.calls import CallSoFar, CallsSoFar, index_of
+from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
 
 # A fragment is written as its id, its index, its name and its text, a call as its id, its name and its text;
 # "-" is what is not said, and "_" is said to be empty.
@@ -149,7 +149,7 @@ READ = {"-": None, "_": ""}
 
 def sort(fragments: list[str]) -> list[CallSoFar]:
     """Put fragments together, as a decoder does."""
-    found = CallsSoFar()
+    found = ArrivingCalls()
     for fragment in fragments:
         call_id, place, name, text = (READ.get(word, word) for word in f"{fragment} ".split(" ", 3))
         text = (text or "").removesuffix(" ")
@@ -304,7 +304,7 @@ def seconds(pieces: int) -> float:
     """Measure a call that looks whole with each of its fragments, and is named in each."""
     spent = []
     for _ in range(3):
-        found = CallsSoFar()
+        found = ArrivingCalls()
         begin = time.perf_counter()
         for piece in ['{"a":"', *("}" * pieces)]:
             call = found.find("a", 0, "f", piece)

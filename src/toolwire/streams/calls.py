@@ -73,7 +73,7 @@ class CallSoFar(Struct, eq=False):
         return len(text) == self.size and text == self.text and self.is_whole()
 
 
-class CallsSoFar:
+class ArrivingCalls:
     """The calls of one answer, and which of them a fragment goes to."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
-from toolwire.streams.calls import CallSoFar, CallsSoFar, index_of
+from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.types import (
     CallDelta,
@@ -65,7 +65,7 @@ NAMED_ONCE = frozenset({"id", "model", "created"})
 class _ChoiceReader(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
-    calls: CallsSoFar = field(default_factory=CallsSoFar)
+    calls: ArrivingCalls = field(default_factory=ArrivingCalls)
     details: Details = field(default_factory=Details)
     audio: dict[str, Any] = field(default_factory=dict)
     content: Any = ABSENT
