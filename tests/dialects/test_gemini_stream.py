@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.dialects.stream_parts import shown
 from tests.stream_cases import STEPS, decode
 from tests.wires import differences, of_dialect
 from toolwire import (
@@ -17,9 +18,7 @@ from toolwire import (
     OpaqueDelta,
     PartEnd,
     PartStart,
-    Text,
     TextDelta,
-    Thinking,
     ToolCall,
     UsageDelta,
     accumulate,
@@ -80,17 +79,6 @@ def encode(*events: Event, **settings: Any) -> tuple[bytes, list[tuple[str, str,
 
 def read(*bodies: Any) -> list[Event]:
     return decode("gemini", sse(*bodies))
-
-
-def shown(part: Any) -> Any:
-    match part:
-        case ToolCall():
-            return (part.id, part.name, part.arguments if part.runs else part.raw)
-        case Text() | Thinking():
-            return part.text if type(part) is Text else (part.text,)
-        case Opaque():
-            return part.value
-    return type(part).__name__
 
 
 Case = tuple[tuple[Any, ...], list[Any], str, bool]

@@ -1,25 +1,20 @@
 """Streams from elsewhere, written as streams of generateContent."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
+from tests.dialects.stream_parts import asked, ended
 from tests.dialects.test_gemini_stream import BESIDE, Body, bodies_of, chunk, encode
 from tests.oracles import RESPONSES
 from tests.stream_cases import decode
 from tests.stream_oracles import READERS
 from toolwire import (
-    CallDelta,
     CallEnd,
     CallStart,
-    Choice,
-    ChoiceEnd,
     Citation,
     Error,
     ErrorEnd,
     Event,
-    Message,
     MessageEnd,
     MessageStart,
     Opaque,
@@ -40,15 +35,6 @@ from toolwire import (
 from toolwire.dialects import gemini
 
 SHELL = Response(id="r", model="m")
-
-
-def ended(reason: Any, place: int = 0) -> ChoiceEnd:
-    return ChoiceEnd(place, Choice(Message("assistant", []), reason))
-
-
-def asked(key: int, call: ToolCall) -> list[Event]:
-    fragments = [CallDelta(key, call.raw)] if call.raw else []
-    return [CallStart(key, call.id, call.name, call.index), *fragments, CallEnd(key, call)]
 
 
 def said(key: int, text: str, choice: int = 0) -> list[Event]:

@@ -5,20 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.dialects.stream_parts import asked, ended, shown
 from tests.oracles import RESPONSES
 from tests.stream_cases import STEPS, decode
 from tests.stream_oracles import READERS
 from tests.wires import differences, of_dialect
 from toolwire import (
-    CallDelta,
     CallEnd,
-    CallStart,
-    Choice,
-    ChoiceEnd,
     Error,
     ErrorEnd,
     Event,
-    Message,
     MessageDelta,
     MessageEnd,
     MessageStart,
@@ -78,17 +74,6 @@ def encode(*events: Event) -> tuple[bytes, list[tuple[str, str, str]]]:
 
 def read(*bodies: Any) -> list[Event]:
     return decode("ollama", write(*bodies))
-
-
-def shown(part: Any) -> Any:
-    match part:
-        case ToolCall():
-            return (part.id, part.name, part.arguments if part.runs else part.raw)
-        case Text() | Thinking():
-            return part.text if type(part) is Text else (part.text,)
-        case Opaque():
-            return part.value
-    return type(part).__name__
 
 
 Case = tuple[bytes, list[Any], str, bool]
@@ -275,15 +260,6 @@ def test_a_call_whose_arguments_are_not_sure_is_refused(data: bytes, error: str)
 
 
 SHELL = Response(id="r", model="m", created=0.0)
-
-
-def ended(reason: Any) -> ChoiceEnd:
-    return ChoiceEnd(0, Choice(Message("assistant", []), reason))
-
-
-def asked(key: int, call: ToolCall) -> list[Event]:
-    fragments = [CallDelta(key, call.raw)] if call.raw else []
-    return [CallStart(key, call.id, call.name, call.index), *fragments, CallEnd(key, call)]
 
 
 def thought(key: int, *words: str, **fields: Any) -> list[Event]:

@@ -9,7 +9,7 @@ import pytest
 
 from toolwire import AgentResolver, Tool, ToolCall, ToolResult, execute
 from toolwire.errors import FrameTooLarge
-from toolwire.streams.slots import CallText
+from toolwire.streams.calls import CallSoFar
 from toolwire.wire.framing import LIMIT
 
 RAN: list[Any] = []
@@ -183,7 +183,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:  # row G10
 
 
 def test_text_over_the_limit_is_refused_while_it_arrives() -> None:  # row G11
-    call = CallText("c", "take")
+    call = CallSoFar("c", "take")
     piece = "x" * (LIMIT // 4)
     for _ in range(4):
         call.add(piece)

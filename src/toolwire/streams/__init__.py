@@ -1,17 +1,10 @@
 """What streams have in common in every dialect: reading one, writing one, what belongs together in it."""
 
-from toolwire.streams.reading import DONE, NOT_UTF8, TWICE, Speech, StreamDecoder, repair
-from toolwire.streams.writing import (
-    BROKEN_OFF,
-    SequentialEncoder,
-    StreamEncoder,
-    encode_json,
-    is_own,
-    left_at_step,
-)
+from toolwire.streams.quick import QuickDecoder
+from toolwire.streams.reading import DONE, NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, repair
+from toolwire.streams.writing import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 
 __all__ = [
-    "BROKEN_OFF",
     "DONE",
     "NOT_UTF8",
     "TWICE",
@@ -19,8 +12,17 @@ __all__ = [
     "Speech",
     "StreamDecoder",
     "StreamEncoder",
+    "WireDecoder",
+    "WordsDelta",
     "encode_json",
-    "is_own",
-    "left_at_step",
+    "offer",
     "repair",
 ]
+
+
+def offer(decoder: WireDecoder, volatile: tuple[bytes, ...] = ()) -> StreamDecoder:
+    """Give a decoder as its dialect offers it: with the short way for frames that repeat each other.
+
+    `volatile` are the marks after which such frames differ and tell nothing. Plain reading is `return decoder`.
+    """
+    return QuickDecoder(decoder, volatile)

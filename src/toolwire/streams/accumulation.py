@@ -71,12 +71,12 @@ class _Building:
         return replace(part, citations=list(part.citations)) if self.cited else part  # type: ignore[no-any-return]
 
 
-def cite(said: Any, citation: Citation) -> None:
+def cite(building: Any, citation: Citation) -> None:
     """Add to the text that is said where it comes from; `cited` says that the list is its own."""
-    if not said.cited:
-        said.part = replace(said.part, citations=list(said.part.citations or ()))
-        said.cited = True
-    said.part.citations.append(citation)
+    if not building.cited:
+        building.part = replace(building.part, citations=list(building.part.citations or ()))
+        building.cited = True
+    building.part.citations.append(citation)
 
 
 class Accumulator:
@@ -121,35 +121,35 @@ class Accumulator:
 
     def _note(self, event: SignatureDelta | CitationDelta) -> None:
         """Take what is known of a part before its end."""
-        said = self._parts.get(event.key)
-        if said is None:
+        building = self._parts.get(event.key)
+        if building is None:
             return
-        part = said.part
+        part = building.part
         if type(event) is SignatureDelta and type(part) is Thinking:
-            said.part = replace(part, signature=event.signature)
+            building.part = replace(part, signature=event.signature)
         elif type(event) is CitationDelta and type(part) is Text:
-            cite(said, event.citation)
+            cite(building, event.citation)
 
     def _say(self, key: int, words: str) -> None:
-        said = self._parts.get(key)
-        if said is not None:
-            said.pieces.append(words)
+        building = self._parts.get(key)
+        if building is not None:
+            building.pieces.append(words)
 
     def _end(self, event: PartEnd | CallEnd) -> None:
         """End a part; a call ends as a call, and nothing else does."""
-        said = self._parts.get(event.key)
+        building = self._parts.get(event.key)
         part = event.call if isinstance(event, CallEnd) else event.part
         kinds = {type(event) is CallEnd, type(part) is ToolCall}
-        if said is not None and kinds == {type(said.start) is CallStart}:
-            said.part, said.whole, said.cited = part, True, False
+        if building is not None and kinds == {type(building.start) is CallStart}:
+            building.part, building.whole, building.cited = part, True, False
 
     @property
     def response(self) -> Response:
         """The response that the events so far tell."""
         shell = self._shell or Response()
         told: dict[int, list[Part]] = {place: [] for place in sorted(self._choices)}
-        for said in self._parts.values():
-            told.setdefault(said.choice, []).append(said.build())
+        for building in self._parts.values():
+            told.setdefault(building.choice, []).append(building.build())
         if not told and shell.choices:
             told = {place: [] for place in range(len(shell.choices))}
         choices = [self._choice(place, told[place]) for place in sorted(told)]

@@ -3,9 +3,9 @@
 from typing import Any
 
 
-def news_of(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def news_of(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before."""
-    return {key: given[key] for key in given if key not in before or before[key] != given[key]}
+    return {key: body[key] for key in body if key not in before or before[key] != body[key]}
 
 
 def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:

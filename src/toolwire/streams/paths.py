@@ -20,10 +20,8 @@ _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((
 _ESCAPE = re.compile(r"\\(.)")
 
 
-class Pieces:
+class ObjectSoFar:
     """One object as it arrives; `open` holds the texts in it that are to be continued."""
-
-    __slots__ = ("open", "size", "told")
 
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}
@@ -59,13 +57,13 @@ def read_path(path: str) -> list[Key]:
     steps: list[Key] = []
     place = 1
     while place < len(path) and len(steps) < DEPTH:
-        found = _STEP.match(path, place)
-        if found is None:
+        match = _STEP.match(path, place)
+        if match is None:
             return []
-        name, index, single, double = found.groups()
+        name, index, single, double = match.groups()
         text = name or single or double or ""
         steps.append(_ESCAPE.sub(r"\1", text) if index is None else int(index))
-        place = found.end()
+        place = match.end()
     return steps if path[:1] == "$" and place >= len(path) else []
 
 

@@ -8,16 +8,19 @@ Rules of this file:
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from toolwire.encoding.error_kinds import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
-from toolwire.streams.alike import UNREADABLE, Alike, learn
+from toolwire.streams.items import NumberedSteps
 from toolwire.types import (
     CallDelta,
+    CallEnd,
+    CallStart,
     Error,
     ErrorEnd,
     Event,
@@ -26,48 +29,61 @@ from toolwire.types import (
     Part,
     PartEnd,
     PartStart,
-    RefusalDelta,
     Response,
-    TextDelta,
-    ThinkingDelta,
+    ToolCall,
 )
 from toolwire.wire.bodies import read_body
 from toolwire.wire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
 
 _decode = msgspec.json.Decoder().decode
 DONE = b"[DONE]"
-SAID = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 NOT_UTF8 = "its text was not UTF-8"
 TWICE = "its arguments give a key twice"
-EXCERPT = 500
-# What stands between two frames of most servers, and how much is read before the rest is looked at anew.
-BETWEEN = b"\n\n"
-PORTION = 512
+_EXCERPT = 500
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-class StreamDecoder:
-    """Reads one stream: bytes to events. A dialect says what a body means, and what the end of one is.
+class StreamDecoder(Protocol):
+    """What reads a stream: bytes to events."""
 
-    `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that
-    nothing more is read; `ignored` counts the bytes that came after that. `learns` says that frames of words
-    repeat each other but for the words, the `number` of the step and what is `volatile`, and can be read
-    quickly; `grows` is what has to know the words of the present frame, which stand in it as they
-    were said.
+    @property
+    def done(self) -> bool:
+        """Whether the wire has ended the answer."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is read."""
+
+    @property
+    def ignored(self) -> int:
+        """How many bytes came after that."""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Give the events that these bytes tell."""
+
+    def close(self) -> list[Event]:
+        """Give the events that the end of the bytes tells."""
+
+
+class WireDecoder:
+    """Reads one stream. A dialect says what a body means, and what the end of one is.
+
+    `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that nothing
+    more is read; `ignored` counts the bytes that came after that. `texts` are kept until their call or part ends,
+    by its key; `steps` are those of a wire that numbers its frames.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
-    learns = True
-    volatile: tuple[bytes, ...] = ()
+    steps: NumberedSteps | None = None
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.texts: dict[int, Any] = {}
         self.done = False
         self.over = False
         self.ignored = 0
         self.damaged = False
         self.frame = b""
-        self.grows: Any = None
-        self.number: int | None = None
         self._frames: Framing | None = None
         self._pieces = JsonObjects()
         self._inside = False
@@ -75,18 +91,9 @@ class StreamDecoder:
         self._keys = 0
         self._head = b""
         self._excerpt = b""
-        self._alike: Alike | None = None
-        self._grows: Any = None
-        self._kind: Any = None
-        self._key: int | None = None
-        self._last = (b"", "")
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        if self._alike is not None and (words := self._alike.words(data)):
-            grows = self._grows
-            if grows is None or grows.grow(words):
-                return [self._kind(self._key, words)]
         self.events = []
         if self.over:
             self.ignored += len(data)
@@ -96,8 +103,8 @@ class StreamDecoder:
             return self.events
         if self._head:
             data, self._head = self._head, b""
-        if not self._begun and len(self._excerpt) < EXCERPT:
-            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[:EXCERPT]
+        if not self._begun and len(self._excerpt) < _EXCERPT:
+            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[:_EXCERPT]
         try:
             self._read_bytes(data, frames)
         except FrameTooLarge as problem:
@@ -105,84 +112,43 @@ class StreamDecoder:
         return self.events
 
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
-        """Read bytes in portions, so that what the first frames teach is used on the rest."""
-        place = 0
-        while place < len(data) and not self.over:
-            place = self._read_alike(data, place)
-            end = data.find(BETWEEN, place + PORTION) if self.learns else -1
-            end = len(data) if end < 0 else end + len(BETWEEN)
-            self._read_portion(data[place:end], frames)
-            place = end
-
-    def _read_alike(self, data: bytes, place: int) -> int:
-        """Read the frames that look like the one before them; say where that ends."""
-        while self._alike is not None and (found := self._alike.read(data, place)) is not None:
-            words, end = found
-            if not words or (self._grows is not None and not self._grows.grow(words)):
-                break
-            self.events.append(self._kind(self._key, words))
-            place = end
-        return place
-
-    def _read_portion(self, data: bytes, frames: Framing) -> None:
         try:
             read = frames.feed(data)
         except FrameTooLarge as problem:
-            self._read_frames(problem.before, frames)
+            self._read_frames(problem.before)
             if self.over:
                 return
             raise
-        self._read_frames(read, frames)
-        if self._alike is not None and (isinstance(frames, JsonObjects) or not frames.is_idle()):
-            self._alike = None
+        self._read_frames(read)
 
-    def _read_frames(self, found: Sequence[Frame], frames: Framing) -> None:
-        learns = self.learns and not isinstance(frames, JsonObjects)
-        last = len(found) - 2
-        for place, (name, frame) in enumerate(found):
-            count, self.grows, self._alike = len(self.events), None, None
+    def is_idle(self) -> bool:
+        """Whether a new frame may begin with the next byte."""
+        return self._frames is not None and self._frames.is_idle() and not self._inside
+
+    def _read_frames(self, frames: Sequence[Frame]) -> None:
+        for name, frame in frames:
             if self._inside or name == STRAY:
-                self._key = None
                 self._read_piece(frame)
             else:
                 self._read_frame(frame, name)
-                if learns and place >= last and len(self.events) == count + 1:
-                    self._learn(frame, name)
             if self.over:
                 return
-
-    def _learn(self, frame: bytes, name: bytes) -> None:
-        """Learn how the next frame may look from one that told some words of a part and nothing else."""
-        event: Any = self.events[-1]
-        kind = type(event)
-        if kind not in SAID or event.opaque is not None:
-            self._key = None
-            return
-        words: str = event.fragment if kind is CallDelta else event.text
-        data = self.framing.write(frame, name)
-        last, self._last = self._last, (data, words)
-        known = self._kind is kind and self._key == event.key
-        self._kind, self._key, self._grows = kind, event.key, self.grows
-        if self.grows is not None:
-            self._alike = learn(data, words, None, self.volatile, self.number)
-        if self._alike is None and known and (kind is not CallDelta or self.grows is not None):
-            self._alike = learn(data, words, last, self.volatile, self.number)
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""
         self.events = []
         if not self.over and self._frames is not None:
-            left = [item for item in self._frames.unfinished() if self._is_worth_reading(item[1])]
+            left = [frame for frame in self._frames.unfinished() if self._is_worth_reading(frame[1])]
             try:
-                self._read_frames(left, self._frames)
+                self._read_frames(left)
             except FrameTooLarge as problem:
                 self.fail(Error("too_large", str(problem)))
         if not self.over:
             if self._begun:
                 self.end(complete=self.done)
             else:
-                said = excerpt(self._excerpt.decode(errors="replace"), EXCERPT).strip()
-                self.fail(Error("server", f"no event of a stream came, but {said!r}" if said else "no event came"))
+                text = excerpt(self._excerpt.decode(errors="replace"), _EXCERPT).strip()
+                self.fail(Error("server", f"no event of a stream came, but {text!r}" if text else "no event came"))
         return self.events
 
     def _is_worth_reading(self, frame: bytes) -> bool:
@@ -196,15 +162,15 @@ class StreamDecoder:
         Of the blank ones before it stays what they mean: that a line has begun, or is not the first.
         """
         head = self._head + data
-        said = head.removeprefix(BOM).lstrip()
-        blank = head[: len(head) - len(said)].removeprefix(BOM)
+        rest = head.removeprefix(BOM).lstrip()
+        blank = head[: len(head) - len(rest)].removeprefix(BOM)
         if blank:
             ended = max(blank.rfind(b"\n"), blank.rfind(b"\r")) + 1
-            head = (b"\n" if ended else b"") + (b" " if ended < len(blank) else b"") + said
+            head = (b"\n" if ended else b"") + (b" " if ended < len(blank) else b"") + rest
         self._head = head
-        if not said or BOM.startswith(head):
+        if not rest or BOM.startswith(head):
             return None
-        whole = self.framing is EventStream and said[:1] in (b"{", b"[")
+        whole = self.framing is EventStream and rest[:1] in (b"{", b"[")
         self._frames = frames = JsonObjects() if whole else self.framing()
         return frames
 
@@ -247,10 +213,10 @@ class StreamDecoder:
                 self._read_frame(frame, b"")
             else:
                 self._refuse(frame)
-        self._inside = self._pieces.is_open()
+        self._inside = not self._pieces.is_idle()
 
     def _refuse(self, frame: bytes) -> None:
-        text = excerpt(frame.decode(errors="replace"), EXCERPT)
+        text = excerpt(frame.decode(errors="replace"), _EXCERPT)
         self.fail(Error("server", f"a frame of the stream is no JSON object: {text!r}", code="stream_invalid"))
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -266,26 +232,34 @@ class StreamDecoder:
         self._keys += 1
         return self._keys - 1
 
+    def start_call(self, key: int, call: ToolCall, choice: int = 0) -> None:
+        """Tell that a call begins, of which no text is known yet."""
+        start = CallStart(key, call.id, call.name, call.index, call.custom, choice, opaque=call.opaque)
+        self.events.append(start)
+
+    def end_whole_call(self, key: int, call: ToolCall) -> None:
+        """Tell the end of a call that came whole: of one that is not to be used, what came of it is text."""
+        if not call.complete:
+            self.events.append(CallDelta(key, call.raw or ""))
+        self.events.append(CallEnd(key, call))
+
     def replay(self, response: Response) -> None:
         """Tell a whole response: a server may answer with one where a stream was asked for."""
         self.events += events_of(response)
-        self._finish()
-
-    def _finish(self) -> None:
-        self.over, self._alike = True, None
+        self.over = True
 
     def fail(self, error: Error) -> None:
         """End the stream with an error."""
         if self._begun:
             self.settle("error")
         self.events += (ErrorEnd(error), MessageEnd(complete=False))
-        self._finish()
+        self.over = True
 
     def end(self, *, complete: bool) -> None:
         """End the stream."""
         self.settle(None if complete else "incomplete")
         self.events.append(MessageEnd(complete=complete))
-        self._finish()
+        self.over = True
 
     def damage(self) -> str | None:
         """Say what is wrong with the present body, so that no arguments can be taken from it."""
@@ -323,16 +297,13 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-class Speech:
+class Speech(Struct, eq=False):
     """The parts of one choice that follow each other: words of one kind in a row are one part."""
 
-    __slots__ = ("_decoder", "choice", "key", "part")
-
-    def __init__(self, decoder: StreamDecoder, choice: int = 0) -> None:
-        self._decoder = decoder
-        self.choice = choice
-        self.key = -1
-        self.part: Any = None
+    _decoder: WireDecoder
+    choice: int = 0
+    key: int = -1
+    part: Any = None
 
     def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words; the shell is the part that they open where another kind is open, or none."""

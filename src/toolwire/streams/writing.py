@@ -4,19 +4,23 @@ Rule: an encoder gives bytes as soon as they can be said. After an error, and af
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from toolwire.encoding.ledger import Ledger, made_by
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, tuned
+from toolwire.encoding.marks import Wire
 from toolwire.types import (
     CallDelta,
     CallEnd,
     CallStart,
+    Choice,
     ChoiceEnd,
     CitationDelta,
+    Encoded,
     Error,
     ErrorEnd,
+    ErrorReply,
     Event,
     Loss,
     MessageDelta,
@@ -27,6 +31,7 @@ from toolwire.types import (
     PartEnd,
     PartStart,
     RefusalDelta,
+    Response,
     SignatureDelta,
     TextDelta,
     ThinkingDelta,
@@ -35,15 +40,9 @@ from toolwire.types import (
 )
 
 encode_json = msgspec.json.Encoder().encode
-BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
-
-
-def _say_nothing(_encoder: Any, _event: Any) -> bytes:
-    """Say nothing: the wire has no place for the event."""
-    return b""
-
-
-WRITERS: dict[type, str] = {
+_BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
+WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
+_WRITERS: dict[type, str] = {
     MessageStart: "write_message_start",
     MessageDelta: "write_message_delta",
     PartStart: "write_part_start",
@@ -64,29 +63,54 @@ WRITERS: dict[type, str] = {
 }
 
 
+_OFTEN = frozenset({TextDelta, RefusalDelta, ThinkingDelta, CallDelta})
+
+
+def _say_nothing(_encoder: Any, _event: Any) -> bytes:
+    """Say nothing: the wire has no place for the event."""
+    return b""
+
+
+def _keeping(write: Callable[[Any, Any], bytes]) -> Callable[[Any, Any], bytes]:
+    """Have an encoder keep what it lost when it has written an event."""
+
+    def write_and_keep(encoder: Any, event: Any) -> bytes:
+        data = write(encoder, event)
+        encoder.keep_losses()
+        return data
+
+    return write_and_keep
+
+
 class StreamEncoder:
     """Writes one stream: events to bytes.
 
-    A dialect has a method for each kind of event that says something on its wire: `WRITERS` names them.
-    `_mine` says that the stream was read from this wire.
+    A dialect has a method for each kind of event that says something on its wire: `_WRITERS` names them. It says
+    with `wire`, `encode_response`, `encode_error` and `write_reply` how it writes a shell and an error, and with
+    `write_ending` what it says of the end. `_mine` says that the stream was read from this wire.
     """
 
+    wire: ClassVar[Wire]
+    encode_response: Callable[[Response, Quirks], Encoded]
+    encode_error: Callable[[Error], ErrorReply]
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
 
     def __init_subclass__(cls) -> None:
-        cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in WRITERS.items()}
+        writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
+        cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, quirks: Quirks) -> None:
+        self.ledger = Ledger(self.wire, quirks)
         self.ended = False
         self._mine = False
+        self._choice: Choice | None = None
         self._usage: Usage | None = None
         self._losses: dict[Loss, None] = {}
 
-    def write_usage(self, event: UsageDelta) -> bytes:
-        """Keep the counts: wires say them at the end."""
-        self._usage = event.usage
-        return b""
+    @classmethod
+    def open(cls, quirks: Quirks = PLAIN, **settings: Any) -> Self:
+        """Write a stream's bytes, as a server with these quirks does."""
+        return cls(tuned(quirks, settings) if settings else quirks)
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
@@ -103,28 +127,72 @@ class StreamEncoder:
         self.keep_losses()
         return tuple(self._losses)
 
-    def lose_step(self, event: OpaqueDelta) -> None:
-        """Lose what only another wire understands, if no end of a part or of the answer repeats it."""
-        if event.key is None and not event.repeated:
-            self.ledger.at, self.ledger.part = (), None
-            self.ledger.lose_opaque(event.opaque)
-            self.keep_losses()
-
     def keep_losses(self) -> None:
         """Put the losses of the ledger among those that are known."""
         if self.ledger.losses:
             self._losses.update(dict.fromkeys(self.ledger.losses))
             self.ledger.losses.clear()
 
+    def stand(self, *steps: str | int, part: int | None = None) -> None:
+        """Say where the encode stands: of that it speaks where it loses something."""
+        self.ledger.at, self.ledger.part = steps, part
 
-def is_own(part: Any, dialect: str) -> bool:
-    """Whether a part was read from this wire."""
-    return made_by(part if type(part) is Opaque else part.opaque, dialect)
+    def is_own(self, value: Any) -> bool:
+        """Whether a value or an event was read from this wire."""
+        return made_by(value if type(value) is Opaque else value.opaque, self.ledger.dialect)
 
+    def left_at(self, opaque: Opaque | None) -> dict[str, Any]:
+        """Give what this wire said beside an event."""
+        return opaque.value if opaque is not None and opaque.dialect == self.ledger.dialect else {}
 
-def left_at_step(opaque: Opaque | None, dialect: str) -> dict[str, Any]:
-    """Give what a wire said beside an event, if it is the wire that is written."""
-    return opaque.value if opaque is not None and opaque.dialect == dialect else {}
+    def encode_shell(self, response: Response) -> dict[str, Any]:
+        """Write what stands beside the parts of a response."""
+        encoded = self.encode_response(response, self.ledger.quirks)
+        self.ledger.losses += encoded.losses
+        return encoded.body
+
+    def lose_step(self, event: OpaqueDelta) -> None:
+        """Lose what only another wire understands, if no end of a part or of the answer repeats it."""
+        if event.key is None and not event.repeated:
+            self.stand()
+            self.ledger.lose_opaque(event.opaque)
+
+    def write_usage(self, event: UsageDelta) -> bytes:
+        """Keep the counts: wires say them at the end."""
+        self._usage = event.usage
+        return b""
+
+    def write_choice_end(self, event: ChoiceEnd) -> bytes:
+        """Keep why the answer ended until it is sure that nothing went wrong."""
+        self._choice = event.choice
+        return b""
+
+    def write_error(self, event: ErrorEnd) -> bytes:
+        """Say an error; nothing follows it. What this wire had said of the end before stays."""
+        before = self.write_ending(complete=False) if self.has_said_end() else b""
+        self.ended = True
+        reply = self.encode_error(event.error)
+        self.ledger.losses += reply.losses
+        return before + self.write_reply(reply.body)
+
+    def has_said_end(self) -> bool:
+        """Whether the wire may have said of the end what an error does not take back."""
+        return self._mine
+
+    def write_message_end(self, event: MessageEnd) -> bytes:
+        """Say how the answer ended, and what it cost."""
+        if not event.complete and not self._mine:
+            return self.write_error(ErrorEnd(_BROKEN_OFF))
+        self.ended = True
+        return self.write_ending(complete=event.complete)
+
+    def write_ending(self, *, complete: bool) -> bytes:
+        """Say how the answer ended, as far as that is known."""
+        raise NotImplementedError
+
+    def write_reply(self, body: Any) -> bytes:
+        """Write the body of an error as a frame."""
+        raise NotImplementedError
 
 
 class SequentialEncoder(StreamEncoder):
@@ -135,8 +203,8 @@ class SequentialEncoder(StreamEncoder):
 
     one_answer = True
 
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__(ledger)
+    def __init__(self, quirks: Quirks) -> None:
+        super().__init__(quirks)
         self._speaking: set[int] = set()
         self._waiting: dict[int, list[Any]] = {}
         self._places: dict[int, int] = {}
@@ -145,9 +213,9 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
+        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
             return self._writers[kind](self, event)
-        if kind in OF_PARTS:
+        if kind in _OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:
                 return self._take_turn(event, key)
@@ -168,7 +236,7 @@ class SequentialEncoder(StreamEncoder):
             self._places[key] = event.choice
             if self.one_answer:
                 self._others.add(key)
-                self.ledger.at, self.ledger.part = ("choices", event.choice), None
+                self.stand("choices", event.choice)
                 self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
                 self.keep_losses()
         if key in self._others:
@@ -209,8 +277,8 @@ class SequentialEncoder(StreamEncoder):
         return data
 
 
-WORDS = frozenset({TextDelta, ThinkingDelta, CallDelta})
-OF_PARTS = frozenset(
+_WORDS = frozenset({TextDelta, ThinkingDelta, CallDelta})
+_OF_PARTS = frozenset(
     {PartStart, TextDelta, RefusalDelta, ThinkingDelta, SignatureDelta, CitationDelta, OpaqueDelta, PartEnd}
     | {CallStart, CallDelta, CallEnd}
 )

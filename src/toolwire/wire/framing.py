@@ -107,11 +107,6 @@ class EventStream:
         """Whether a new event may begin with the next byte."""
         return self._lines.is_idle() and not (self._data or self._name or self._id != self.last_id)
 
-    @staticmethod
-    def write(data: bytes, name: bytes) -> bytes:
-        """Write a frame as its server does."""
-        return write_event(data, name)
-
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):
             if len(line) > self.limit:
@@ -187,13 +182,13 @@ class JsonObjects:
         frames: list[Frame] = []
         place, begin = int(self._escaped and bool(data)), 0
         self._escaped = self._escaped and not data
-        while (found := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
-            place, depth = found.end(), self._depth
-            if found.group() == b"\\":
+        while (match := (_IN_STRING if self._quoted else _OUTSIDE).search(data, place)) is not None:
+            place, depth = match.end(), self._depth
+            if match.group() == b"\\":
                 self._escaped = place == len(data)
                 place += 1
                 continue
-            self._turn(found.group())
+            self._turn(match.group())
             if not depth and self._depth:
                 begin = place - 1
             elif depth and not self._depth:
@@ -216,9 +211,9 @@ class JsonObjects:
         elif mark in b"}]" and self._depth:
             self._depth -= 1
 
-    def is_open(self) -> bool:
-        """Whether an object has begun and not ended."""
-        return self._depth > 0
+    def is_idle(self) -> bool:
+        """Whether a new object may begin with the next byte: none has begun and not ended."""
+        return self._depth == 0
 
     def unfinished(self) -> list[Frame]:
         """Give nothing: half an object is none."""
@@ -249,12 +244,6 @@ class JsonLines:
     def is_idle(self) -> bool:
         """Whether a new line may begin with the next byte."""
         return self._lines.is_idle()
-
-    @staticmethod
-    def write(data: bytes, name: bytes) -> bytes:
-        """Write a frame as its server does; it has no name."""
-        del name
-        return data + b"\n"
 
     def unfinished(self) -> list[Frame]:
         """Give the last line, which may lack its end."""

@@ -9,6 +9,7 @@ Rules of this file:
 
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.anthropic.calls import decode_call
@@ -16,12 +17,11 @@ from toolwire.dialects.anthropic.error import decode_error
 from toolwire.dialects.anthropic.parts import DIALECT, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
-from toolwire.streams import NOT_UTF8, StreamDecoder
-from toolwire.streams.slots import CallText
+from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
+from toolwire.streams.calls import CallSoFar
 from toolwire.types import (
     CallDelta,
     CallEnd,
-    CallStart,
     ChoiceEnd,
     CitationDelta,
     MessageDelta,
@@ -47,19 +47,24 @@ OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_s
 OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 
 
-class _BlockReader:
-    """One block as it arrives; a call has the text of its input, so has a server's tool."""
+class _BlockReader(Struct, eq=False):
+    """One block as it arrives; a call has the text of its input, so has a server's tool.
 
-    __slots__ = ("body", "call", "grown", "grows", "is_call", "key", "notes")
+    `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations.
+    """
 
-    def __init__(self, key: int, body: dict[str, Any], call: CallText) -> None:
-        self.key = key
-        self.body = body
-        self.call = call
-        self.grown: dict[str, list[str]] = {}
-        self.notes: list[Any] | None = None
-        self.grows = WORDS.get(body["type"]) if type(body.get("type")) is str else None
-        self.is_call = body.get("type") == "tool_use" and type(body.get("name")) is str
+    key: int
+    body: dict[str, Any]
+    call: CallSoFar
+    grown: dict[str, list[str]] = {}
+    notes: list[Any] | None = None
+    grows: str | None = None
+    is_call: bool = False
+
+    def __post_init__(self) -> None:
+        kind = self.body.get("type")
+        self.grows = WORDS.get(kind) if type(kind) is str else None
+        self.is_call = kind == "tool_use" and type(self.body.get("name")) is str
 
     def cite(self, citation: dict[str, Any]) -> None:
         """Add where the text says that it comes from."""
@@ -83,7 +88,7 @@ class _BlockReader:
         return self.body | {key: "".join(pieces) for key, pieces in self.grown.items()}
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads the events of a stream."""
 
     def __init__(self) -> None:
@@ -162,7 +167,6 @@ class Decoder(StreamDecoder):
         if self.damaged:
             block.call.problem = NOT_UTF8
         if block.is_call:
-            self.grows = block.call
             self.events.append(CallDelta(block.key, fragment))
         else:
             self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
@@ -197,20 +201,19 @@ class Decoder(StreamDecoder):
         self._release(None)
         if (before := self._blocks.get(index)) is not None:
             self._stop_block(body, whole=before.call.is_whole())
-        made = _BlockReader(self.new_key(), dict(block), CallText(index=self._calls))
+        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls))
         self._blocks[index] = made
         if made.is_call:
             self._calls += 1
+            self.texts[made.key] = made.call
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
-            call: Any = self._build(made, {})
-            start = CallStart(made.key, call.id, call.name, call.index, opaque=call.opaque)
-            self.events.append(start)
+            self.start_call(made.key, self._build(made, {}))
             return
         words = ""
         if made.grows is not None:
-            given = block.get(made.grows)
-            words, made.body[made.grows] = given if type(given) is str else "", ""
+            text = block.get(made.grows)
+            words, made.body[made.grows] = text if type(text) is str else "", ""
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
@@ -228,13 +231,14 @@ class Decoder(StreamDecoder):
             self._stop_call(block, whole=whole)
             return
         if (text := block.call.text).strip():
-            given, error = parse_arguments(text)
+            arguments, error = parse_arguments(text)
             if error is None:
-                block.body["input"] = given
+                block.body["input"] = arguments
         self.events.append(PartEnd(block.key, decode_part(block.whole())))
 
     def _stop_call(self, block: _BlockReader, *, whole: bool) -> None:
         self._release(None)
+        del self.texts[block.key]
         text, first = block.call.text, block.body.get("input")
         if text.strip():
             arguments, error = parse_arguments(text)
@@ -321,6 +325,6 @@ def _without(body: dict[str, Any], key: str) -> dict[str, Any]:
 KINDS = frozenset({*GROWS, "input_json_delta", "signature_delta", "citations_delta"})
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder())

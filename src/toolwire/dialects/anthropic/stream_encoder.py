@@ -15,17 +15,15 @@ from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own, left_at_step
+from toolwire.encoding.ledger import Quirks
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
     CallStart,
     ChoiceEnd,
     CitationDelta,
-    ErrorEnd,
     MessageDelta,
-    MessageEnd,
     MessageStart,
     OpaqueDelta,
     PartEnd,
@@ -54,8 +52,12 @@ class Encoder(SequentialEncoder):
     `_block` is the block that is announced: it is written when something is said in it.
     """
 
+    wire = WIRE
+    encode_response = staticmethod(encode_response)
+    encode_error = staticmethod(encode_error)
+
     def __init__(self, quirks: Quirks) -> None:
-        super().__init__(Ledger(WIRE, quirks))
+        super().__init__(quirks)
         self._index = -1
         self._block: dict[str, Any] | None = None
         self._begun = False
@@ -71,26 +73,23 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the message; what it will hold and why it will end is not known yet."""
-        encoded = encode_response(event.response, self.ledger.quirks)
-        self.ledger.losses += encoded.losses
-        self._mine = made_by(event.response.opaque, DIALECT)
+        self._mine = self.is_own(event.response)
         unknown: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
-        message = {**encoded.body, **unknown}
-        return _event("message_start", {"message": message})
+        return _event("message_start", {"message": {**self.encode_shell(event.response), **unknown}})
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what is new about the message; it is said at its end."""
-        for key, value in left_at_step(event.opaque, DIALECT).items():
+        for key, value in self.left_at(event.opaque).items():
             (self._delta if key in OF_DELTA else self._beside)[key] = value
-        if not made_by(event.opaque, DIALECT):
-            self.ledger.losses += encode_response(event.response, self.ledger.quirks).losses
+        if not self.is_own(event):
+            self.encode_shell(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
         part: Any = event.part
         before = self._stop_doubtful()
-        self._mine_part = is_own(part, DIALECT)
+        self._mine_part = self.is_own(part)
         self._announce(event.key, None if self._mine_part else LAZY.get(type(part)))
         if self._block is not None:
             return before
@@ -102,7 +101,7 @@ class Encoder(SequentialEncoder):
         return (ENCODERS if self._mine_part else TABLES["assistant"])[type(part)](part, self.ledger)
 
     def _announce(self, key: int, block: Any) -> None:
-        self.ledger.at, self.ledger.part = ("choices", 0, "message"), key
+        self.stand("choices", 0, "message", part=key)
         self._block, self._begun, self._told, self._ready = block, False, 0, None
 
     def _begin(self) -> bytes:
@@ -120,26 +119,21 @@ class Encoder(SequentialEncoder):
         return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
 
     def _say_first(self, kind: str, field: str, words: str) -> bytes:
-        """Say the first words of a block, and keep what stands before the words of each delta of it."""
+        """Say the first words of a block, and keep what stands before the words of each such delta."""
         if self._block is None:
             return b""
-        self._told += 1
-        begin, delta = self._begin(), {"type": kind, field: ""}
-        said = _event("content_block_delta", {"index": self._index, "delta": delta})
-        self._ready = said[: -len(ENDING) - 2]
+        begin = self._begin()
+        self._ready = self._say({"type": kind, field: ""})[: -len(ENDING) - 2]
         return begin + self._ready + encode_json(words) + ENDING
 
-    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+    def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if self._ready is None or event.opaque is not None:
-            field = WORDS[type(event)]
-            kind, left = f"{field}_delta", left_at_step(event.opaque, DIALECT)
-            return (
-                self._say({**left, "type": kind, field: event.text})
-                if left
-                else self._say_first(kind, field, event.text)
-            )
-        return self._ready + encode_json(event.text) + ENDING
+        if self._ready is not None and event.opaque is None:
+            return self._ready + encode_json(event.text) + ENDING
+        field = WORDS[type(event)]
+        if left := self.left_at(event.opaque):
+            return self._say({**left, "type": f"{field}_delta", field: event.text})
+        return self._say_first(f"{field}_delta", field, event.text)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -152,24 +146,22 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
-        said = left_at_step(event.opaque, DIALECT)
+        body = self.left_at(event.opaque)
         if event.key is None:
             self.lose_step(event)
-            kind = said.get("type")
+            kind = body.get("type")
             if kind in OF_BLOCKS:
-                self.ledger.at, self.ledger.part = (), None
+                self.stand()
                 self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there")
-                self.keep_losses()
                 return b""
-            return _event(kind, said) if type(kind) is str else b""
-        return self._say(said) if said else b""
+            return _event(kind, body) if type(kind) is str else b""
+        return self._say(body) if body else b""
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """End a part; what words from elsewhere have beside them is lost."""
         part: Any = event.part
         if not self._mine_part and type(part) in LOSERS:
             LOSERS[type(part)](part, self.ledger)
-        self.keep_losses()
         return self._stop()
 
     def _stop(self) -> bytes:
@@ -181,7 +173,7 @@ class Encoder(SequentialEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call."""
         before = self._stop_doubtful()
-        self._mine_part = made_by(event.opaque, DIALECT)
+        self._mine_part = self.is_own(event)
         call = ToolCall(event.id, event.name, {}, event.index, opaque=event.opaque)
         self._announce(event.key, encode_call(call, self.ledger))
         self._waits = event.custom
@@ -193,28 +185,27 @@ class Encoder(SequentialEncoder):
         if self._waits:
             return b""
         self._pieces.append(event.fragment)
-        if self._ready is None:
-            return self._say_first("input_json_delta", "partial_json", event.fragment)
-        return self._ready + encode_json(event.fragment) + ENDING
+        if self._ready is not None:
+            return self._ready + encode_json(event.fragment) + ENDING
+        return self._say_first("input_json_delta", "partial_json", event.fragment)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
-        call, said = event.call, b""
+        call, data = event.call, b""
         if call.custom:
             self.ledger.lose("custom", "custom_tool", FREE_TEXT, "approximated", "minor")
-            said = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
+            data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
         elif not self._told and call.arguments:
-            said = self._say(_fragment(call.arguments))
+            data = self._say(_fragment(call.arguments))
         if call.error is not None and call.complete:
             self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
         if not self._mine_part:
             self.ledger.lose_opaque(call.opaque)
-        self.keep_losses()
         text = "".join(self._pieces)
         if call.runs and (not self._pieces or call.custom or says_all(text, call)):
-            return said + self._stop()
+            return data + self._stop()
         self._doubtful = text
-        return said
+        return data
 
     def _stop_doubtful(self, reason: Any = None, *, last: bool = False) -> bytes:
         """Stop the block of a call that is not to be run; it must not be read as one that is."""
@@ -228,36 +219,32 @@ class Encoder(SequentialEncoder):
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep why the answer ended until it is sure that nothing went wrong."""
-        self.ledger.at, self.ledger.part = ("choices", 0), None
+        self.stand("choices", 0)
         choice = event.choice
         self._delta["stop_reason"] = word = finish_word(choice, self.ledger)
         self._reason = FINISH_REASONS.get(word or "")
         self._delta["stop_sequence"] = choice.stop_sequence
         self.ledger.lose_opaque(choice.opaque)
         self.ledger.lose_opaque(choice.message.opaque)
-        self.keep_losses()
         return b""
 
-    def write_error(self, event: ErrorEnd) -> bytes:
-        """Say an error; nothing follows it."""
-        self.ended = True
-        reply = encode_error(event.error)
-        self.ledger.losses += reply.losses
-        return write_event(encode_json(reply.body), b"error")
+    def has_said_end(self) -> bool:
+        """Say no: the reason of the end is said together with the end."""
+        return False
 
-    def write_message_end(self, event: MessageEnd) -> bytes:
-        """Say how the answer ended, and what it cost."""
-        if not event.complete and not self._mine:
-            return self.write_error(ErrorEnd(BROKEN_OFF))
-        self.ended = True
-        self.ledger.at, self.ledger.part = (), None
+    def write_reply(self, body: Any) -> bytes:
+        """Write an error."""
+        return write_event(encode_json(body), b"error")
+
+    def write_ending(self, *, complete: bool) -> bytes:
+        """Say why the answer ended and what it cost, if that is known."""
+        self.stand()
         usage = encode_usage(self._usage or Usage(), self.ledger)
-        known = event.complete or self._delta["stop_reason"] is not None
         ending = b""
-        if known:
+        if complete or self._delta["stop_reason"] is not None:
             ending = self._stop_doubtful(self._reason, last=True)
             ending += _event("message_delta", {"delta": self._delta, "usage": usage, **self._beside})
-        return ending + (_event("message_stop", {}) if event.complete else b"")
+        return ending + (_event("message_stop", {}) if complete else b"")
 
 
 FREE_TEXT = "free text stands in the argument `input`"
@@ -273,6 +260,4 @@ def _event(kind: str, body: dict[str, Any]) -> bytes:
     return write_event(encode_json({"type": kind, **body}), kind.encode())
 
 
-def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
-    """Write a stream's bytes."""
-    return Encoder(tuned(quirks, settings) if settings else quirks)
+encode_stream = Encoder.open

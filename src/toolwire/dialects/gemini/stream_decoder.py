@@ -13,7 +13,7 @@ Rules of this file:
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import Links
@@ -23,15 +23,12 @@ from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
 from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
 from toolwire.encoding.finish import refuse, wants_calls
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import Speech, StreamDecoder, repair
+from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
+from toolwire.streams.calls import index_of
 from toolwire.streams.merging import news_of
-from toolwire.streams.paths import Pieces
-from toolwire.streams.slots import index_of
+from toolwire.streams.paths import ObjectSoFar
 from toolwire.types import (
-    CallDelta,
-    CallEnd,
-    CallStart,
     Choice,
     ChoiceEnd,
     MessageDelta,
@@ -68,31 +65,16 @@ OF_PIECE = frozenset({"partialArgs", "willContinue"})
 class _CandidateReader(Speech):
     """One candidate as it arrives: its words, its calls, and what else was said of it."""
 
-    __slots__ = (
-        "around",
-        "beside",
-        "called",
-        "content",
-        "empty",
-        "ended",
-        "entry",
-        "index",
-        "partial",
-        "spoken",
-    )
-
-    def __init__(self, decoder: StreamDecoder, choice: int) -> None:
-        super().__init__(decoder, choice)
-        self.beside: dict[str, Any] = {}
-        self.around: Any = None
-        self.entry: dict[str, Any] = {}
-        self.content: dict[str, Any] | None = None
-        self.partial: Partial | None = None
-        self.index = 0
-        self.spoken = 0
-        self.called = False
-        self.empty = False
-        self.ended = False
+    beside: dict[str, Any] = field(default_factory=dict)
+    around: Any = None
+    entry: dict[str, Any] = field(default_factory=dict)
+    content: dict[str, Any] | None = None
+    partial: "_PartialCall | None" = None
+    index: int = 0
+    spoken: int = 0
+    called: bool = False
+    empty: bool = False
+    ended: bool = False
 
     def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words of a part like this one, or of a new one."""
@@ -126,12 +108,12 @@ class _CandidateReader(Speech):
         return told
 
 
-class Partial(Struct):
+class _PartialCall(Struct):
     """A call that comes in pieces; after a damaged one, whatever comes is not to be used."""
 
     key: int
     start: ToolCall
-    pieces: Pieces
+    pieces: ObjectSoFar
     body: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     damage: str | None = None
@@ -151,10 +133,10 @@ class Partial(Struct):
                     self.inner.setdefault(key, value)
 
     def _add_piece(self, piece: Any) -> None:
-        given: dict[Any, Any] = dict(piece) if type(piece) is dict else {}
-        given = {CAMEL.get(key, key): value for key, value in given.items()}
-        path, more = given.pop("jsonPath", None), given.pop("willContinue", None) is True
-        kind, value = next(iter(given.items())) if len(given) == 1 else ("", None if given else "")
+        fields: dict[Any, Any] = dict(piece) if type(piece) is dict else {}
+        fields = {CAMEL.get(key, key): value for key, value in fields.items()}
+        path, more = fields.pop("jsonPath", None), fields.pop("willContinue", None) is True
+        kind, value = next(iter(fields.items())) if len(fields) == 1 else ("", None if fields else "")
         kinds = VALUES.get(kind, ())
         value = None if type(None) in kinds else value
         if type(value) not in kinds or type(path) is not str or not self.pieces.add(path, value, more=more):
@@ -172,7 +154,7 @@ class Partial(Struct):
         return call if whole else refuse(replace(call, arguments=arguments), problem)
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads chunks."""
 
     def __init__(self) -> None:
@@ -293,14 +275,11 @@ class Decoder(StreamDecoder):
         self._drop_partial(answer)
         answer.close()
         answer.key, answer.spoken = self.new_key(), answer.spoken + 2
-        start = CallStart(answer.key, call.id, call.name, call.index, choice=answer.choice, opaque=call.opaque)
-        self.events.append(start)
+        self.start_call(answer.key, call, answer.choice)
 
     def _end_call(self, key: int, call: ToolCall, answer: _CandidateReader) -> None:
         answer.called |= call.complete
-        if not call.complete:
-            self.events.append(CallDelta(key, call.raw or ""))
-        self.events.append(CallEnd(key, call))
+        self.end_whole_call(key, call)
 
     def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: _CandidateReader) -> bool:
         """Read a piece of a call; whether it is one. A name begins one, unless the id is the open one's."""
@@ -315,7 +294,7 @@ class Decoder(StreamDecoder):
             if type(start) is not ToolCall:
                 return False
             self._start_call(start, answer)
-            answer.partial = partial = Partial(answer.key, start, Pieces())
+            answer.partial = partial = _PartialCall(answer.key, start, ObjectSoFar())
         partial.damage = partial.damage or self.damage()
         partial.add(part, call)
         if partial.damage is None:
@@ -378,12 +357,12 @@ def _end(answer: _CandidateReader, reason: str | None) -> Choice:
     return replace(choice, message=message, finish_reason=finish)
 
 
-def _news(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _news(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before; null says nothing new."""
-    news = news_of(before, given)
+    news = news_of(before, body)
     return {key: news[key] for key in news if news[key] is not None or key not in before}
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder())

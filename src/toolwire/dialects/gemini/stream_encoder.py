@@ -10,40 +10,30 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import encode_call
 from toolwire.dialects.gemini.error import encode_error
 from toolwire.dialects.gemini.messages import encode_parts
-from toolwire.dialects.gemini.parts import DIALECT, Conversation
-from toolwire.dialects.gemini.response import (
-    FINISH_REASONS,
-    encode_choice,
-    encode_response,
-    encode_usage,
-    is_blocked,
-)
-from toolwire.encoding.ledger import PLAIN, Quirks, form_of, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
+from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
+from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
     Choice,
     ChoiceEnd,
-    ErrorEnd,
     MessageDelta,
-    MessageEnd,
     MessageStart,
     OpaqueDelta,
     PartEnd,
     PartStart,
     Refusal,
-    RefusalDelta,
     Response,
     Text,
-    TextDelta,
     Thinking,
-    ThinkingDelta,
     UsageDelta,
 )
 from toolwire.wire.framing import JsonArray
@@ -58,32 +48,26 @@ OF_CHUNK = frozenset({"candidates", *COUNTS})
 OF_ENTRY = frozenset({"content", "index"})
 
 
-class Written:
+class _WrittenPart(Struct, eq=False):
     """A part that is being written: of which answer, and its body for words, or the words that wait."""
 
-    __slots__ = ("body", "choice", "key", "mine", "told", "waiting")
-
-    def __init__(self, key: int, choice: int, *, mine: bool) -> None:
-        self.key = key
-        self.choice = choice
-        self.mine = mine
-        self.body: dict[str, Any] | None = None
-        self.waiting: list[str] = []
-        self.told = False
+    key: int
+    choice: int
+    mine: bool
+    body: dict[str, Any] | None = None
+    waiting: list[str] = []
+    told: bool = False
 
 
-class Candidate:
+class _CandidateWriter(Struct, eq=False):
     """What the chunks of an answer say beside its parts, again in each and once, and how it spoke last."""
 
-    __slots__ = ("body", "content", "entry", "news", "said", "written")
-
-    def __init__(self, content: dict[str, Any], entry: dict[str, Any]) -> None:
-        self.content = content
-        self.entry = entry
-        self.news: dict[str, Any] = {}
-        self.said: dict[str, Any] = {}
-        self.body: dict[str, Any] | None = None
-        self.written = False
+    content: dict[str, Any]
+    entry: dict[str, Any]
+    news: dict[str, Any] = {}
+    said: dict[str, Any] = {}
+    body: dict[str, Any] | None = None
+    written: bool = False
 
     def write(self, parts: list[Any]) -> dict[str, Any]:
         """Write the candidate of a chunk."""
@@ -97,23 +81,26 @@ class Encoder(SequentialEncoder):
     """Writes chunks. `_unsaid` and `_counted`: the next one has news beside its parts, or new counts."""
 
     one_answer = False
+    wire = WIRE
+    encode_response = staticmethod(encode_response)
+    encode_error = staticmethod(encode_error)
 
     def __init__(self, quirks: Quirks) -> None:
-        super().__init__(Conversation(quirks, answers=True))
-        self.ledger: Conversation
+        super().__init__(quirks)
+        self.ledger: Conversation = Conversation(quirks, answers=True)
         self._array = JsonArray() if quirks.stream_array else None
         self._tail = b"}"
         self._counts = b""
         self._unsaid = False
         self._counted = False
-        self._candidates: dict[int, Candidate] = {}
-        self._parts: dict[int, Written] = {}
+        self._candidates: dict[int, _CandidateWriter] = {}
+        self._parts: dict[int, _WrittenPart] = {}
         self._ready: dict[int, tuple[bytes, bytes, bytes]] = {}
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every chunk says."""
-        self._mine = made_by(event.response.opaque, DIALECT)
+        self._mine = self.is_own(event.response)
         return self._keep_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -121,40 +108,38 @@ class Encoder(SequentialEncoder):
         return self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
-        encoded = encode_response(response, self.ledger.quirks)
-        self.ledger.losses += encoded.losses
-        self.keep_losses()
-        odd = OF_CHUNK.intersection(encoded.body) if self._mine else ()
-        shell = {key: value for key, value in encoded.body.items() if key not in OF_CHUNK}
+        body = self.encode_shell(response)
+        odd = OF_CHUNK.intersection(body) if self._mine else ()
+        shell = {key: body[key] for key in body if key not in OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
         spelled = COUNTS[COUNTS[1] in form_of(response.opaque, DIALECT).get("snake", ())]
         self._counts = encode_json(spelled) + b":"
         if response.usage is not None:
             self._usage, self._counted = response.usage, True
-        return self._wait() + (self._frame(encode_json(encoded.body)) if odd else b"")
+        return self._wait() + (self._frame(encode_json(body)) if odd else b"")
 
     def _wait(self) -> bytes:
         self._unsaid = True
         self._ready.clear()
         return b""
 
-    def _candidate(self, choice: int) -> Candidate:
+    def _candidate(self, choice: int) -> _CandidateWriter:
         known = self._candidates.get(choice)
         if known is None:
-            usual = Candidate({}, {}) if self._mine else Candidate({"role": "model"}, {"index": choice})
+            usual = _CandidateWriter({}, {}) if self._mine else _CandidateWriter({"role": "model"}, {"index": choice})
             known = self._candidates[choice] = usual
         return known
 
     def _chunk(self, entries: list[dict[str, Any]] | None, *, counted: bool) -> bytes:
-        said = [] if entries is None else [b'"candidates":' + encode_json(entries)]
+        fields = [] if entries is None else [b'"candidates":' + encode_json(entries)]
         if counted and self._usage is not None:
-            said.append(self._write_counts())
+            fields.append(self._write_counts())
         self._unsaid = self._counted = False
-        return self._frame(b"{" + b",".join(said) + (self._tail if said else self._tail.removeprefix(b",")))
+        return self._frame(b"{" + b",".join(fields) + (self._tail if fields else self._tail.removeprefix(b",")))
 
     def _write_counts(self) -> bytes:
         self._counted = False
-        self.ledger.at, self.ledger.part = (), None
+        self.stand()
         counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]
         self.keep_losses()
         return self._counts + counts
@@ -174,8 +159,8 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: words that bring nothing but themselves can go out as they come."""
         part: Any = event.part
-        mine = is_own(part, DIALECT)
-        self._parts[event.key] = written = Written(event.key, event.choice, mine=mine)
+        mine = self.is_own(part)
+        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, mine=mine)
         body = BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
             return b""
@@ -185,11 +170,11 @@ class Encoder(SequentialEncoder):
         written.body = body
         return b""
 
-    def _stand(self, written: Written) -> None:
-        self.ledger.at, self.ledger.own = ("choices", written.choice, "message"), written.mine
-        self.ledger.part = written.key
+    def _stand(self, written: _WrittenPart) -> None:
+        self.stand("choices", written.choice, "message", part=written.key)
+        self.ledger.own = written.mine
 
-    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+    def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
         ready = self._ready.get(event.key)
         if ready is not None:
@@ -233,13 +218,11 @@ class Encoder(SequentialEncoder):
             words = "".join(written.waiting)
             whole = replace(part, text=part.text + words) if words else part
             parts = encode_parts([whole], self.ledger, "assistant", event.key)
-        self.keep_losses()
         return self._say(written.choice, parts)
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
-        mine = made_by(event.opaque, DIALECT)
-        self._parts[event.key] = Written(event.key, event.choice, mine=mine)
+        self._parts[event.key] = _WrittenPart(event.key, event.choice, mine=self.is_own(event))
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
@@ -254,12 +237,11 @@ class Encoder(SequentialEncoder):
             parts = [encode_call(call, self.ledger)]
         else:
             self.ledger.lose_call(call)
-        self.keep_losses()
         return self._say(written.choice, parts)
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said: a piece of a call at once, all else with the next chunk."""
-        if not made_by(event.opaque, DIALECT):
+        if not self.is_own(event):
             self.lose_step(event)
             return b""
         value: Any = event.opaque.value  # type: ignore[union-attr]
@@ -289,7 +271,7 @@ class Encoder(SequentialEncoder):
         choice, place = event.choice, event.index
         if is_blocked(choice):
             return b""
-        mine = made_by(choice.opaque, DIALECT)
+        mine = self.is_own(choice)
         raw, reason = choice.raw_finish_reason, choice.finish_reason
         if mine and (reason == "error" or (reason == "incomplete" and raw is None)):
             known: Any = None if raw is None else FINISH_REASONS.get(raw, "unknown")
@@ -297,36 +279,27 @@ class Encoder(SequentialEncoder):
         entry = encode_choice(choice, place, self.ledger)
         if not mine:
             entry["content"] = {"role": "model", "parts": [{"text": ""}]}
-        self.keep_losses()
         self._endings.append((place, choice, entry))
         return b""
 
-    def write_error(self, event: ErrorEnd) -> bytes:
-        """Say an error; nothing follows it. What this wire had said of the end before stays."""
-        before = self._write_endings(complete=False) if self._mine else b""
-        self.ended = True
-        reply = encode_error(event.error)
-        self.ledger.losses += reply.losses
+    def write_reply(self, body: Any) -> bytes:
+        """Write an error: of a list of one there is but one in an array."""
         if self._array is None:
-            return before + self._frame(encode_json(reply.body))
-        body = reply.body[0] if type(reply.body) is list else reply.body
-        return before + self._frame(encode_json(body)) + self._array.close()
+            return self._frame(encode_json(body))
+        return self._frame(encode_json(body[0] if type(body) is list else body)) + self._array.close()
 
-    def write_message_end(self, event: MessageEnd) -> bytes:
+    def write_ending(self, *, complete: bool) -> bytes:
         """Say how the answers ended, and what they cost."""
-        if not event.complete and not self._mine:
-            return self.write_error(ErrorEnd(BROKEN_OFF))
-        self.ended = True
-        data = self._write_endings(complete=event.complete)
-        return data + self._array.close() if self._array is not None and event.complete else data
+        data = self._write_last(complete=complete)
+        return data + self._array.close() if self._array is not None and complete else data
 
-    def _write_endings(self, *, complete: bool) -> bytes:
+    def _write_last(self, *, complete: bool) -> bytes:
         """Write the last chunk: of answers that did not end, only what nothing has said yet."""
         entries = []
         for place, choice, entry in self._endings:
             candidate = self._candidate(place)
-            said = candidate.said
-            left = {key: entry[key] for key in entry if key not in said or said[key] != entry[key]}
+            written = candidate.said
+            left = {key: entry[key] for key in entry if key not in written or written[key] != entry[key]}
             new = not candidate.written or not OF_ENTRY.issuperset(left)
             if complete or new or choice.raw_finish_reason is not None:
                 entries.append(left)
@@ -335,6 +308,4 @@ class Encoder(SequentialEncoder):
         return self._chunk(entries or None, counted=complete or self._counted)
 
 
-def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
-    """Write a stream's bytes."""
-    return Encoder(tuned(quirks, settings) if settings else quirks)
+encode_stream = Encoder.open

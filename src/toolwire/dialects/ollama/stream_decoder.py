@@ -8,7 +8,6 @@ Rules of this file:
 - The answer is dated by its first line, and so are the ids that are made for its calls. Of the times that the
   other lines say, only that of the last is kept, for the last line.
 - The line that says `done` ends the answer. What stands beside the message there is the shell of the answer.
-- Lines that differ in nothing but their time and their words are read by what differs.
 """
 
 from typing import Any
@@ -21,13 +20,10 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.encoding.finish import refuse
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import Speech, StreamDecoder
+from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.merging import news_of
 from toolwire.types import (
-    CallDelta,
-    CallEnd,
-    CallStart,
     Choice,
     ChoiceEnd,
     Message,
@@ -57,11 +53,10 @@ PLACEHOLDERS: dict[str, Any] = {
 }
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads lines. `_said` holds the keys of the message under which there was something, or only nothing."""
 
     framing = JsonLines
-    volatile = (b'"created_at":"',)
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,15 +97,15 @@ class Decoder(StreamDecoder):
     def _read_beside(self, body: dict[str, Any]) -> None:
         """Read what stands beside the message: the shell of the answer, or news of it."""
         self._beside, before = body, self._top
-        said = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
-        self._top = {**(before or {}), **said}
+        beside = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
+        self._top = {**(before or {}), **beside}
         if before is None:
             self._began = self._time
             known = {key: value for key, value in self._dated().items() if key not in OF_END}
             self._told = decode_response(known)
             self.events.append(MessageStart(self._told))
         elif body.get("done") is not True:
-            news = news_of(before, said)
+            news = news_of(before, beside)
             self._tell_step({key: news[key] for key in news if key not in OF_END})
 
     def _dated(self) -> dict[str, Any]:
@@ -138,14 +133,14 @@ class Decoder(StreamDecoder):
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
             self.events.append(WORDS[type(shell)](self._speech.key, words))
             return
-        for key, given in (("thinking", thinking), ("content", content)):
-            if type(given) is not str and given is not ABSENT:
-                message[key] = given  # noqa: PERF403 - it goes back to where it was
+        for key, value in (("thinking", thinking), ("content", content)):
+            if type(value) is not str and value is not ABSENT:
+                message[key] = value  # noqa: PERF403 - it goes back to where it was
         self._read_odd_message(message, thinking, content)
 
     def _read_odd_message(self, message: dict[str, Any], thinking: Any, content: Any) -> None:
-        given = message.get("tool_calls")
-        calls = message.pop("tool_calls") if type(given) is list and given else []
+        entries = message.get("tool_calls")
+        calls = message.pop("tool_calls") if type(entries) is list and entries else []
         images = take_images(message)
         if message != self._around:
             self._read_around(message, content)
@@ -177,10 +172,10 @@ class Decoder(StreamDecoder):
         call_id = entry.get("id") if type(entry) is dict else None
         if type(call_id) is str and call_id:
             inner = entry.get("function")
-            said = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
-            if self._ids.get(call_id, ABSENT) == said:
+            asked = (inner.get("name"), inner.get("arguments")) if type(inner) is dict else inner
+            if self._ids.get(call_id, ABSENT) == asked:
                 return
-            self._ids[call_id] = said
+            self._ids[call_id] = asked
         [call] = decode_calls([entry], number_of(self._began), self._calls)
         self._calls += 1
         self._said["tool_calls"] = True
@@ -193,10 +188,8 @@ class Decoder(StreamDecoder):
         self._called |= call.complete
         self._speech.close()
         key = self.new_key()
-        self.events.append(CallStart(key, call.id, call.name, call.index, opaque=call.opaque))
-        if not call.complete:
-            self.events.append(CallDelta(key, call.raw or ""))
-        self.events.append(CallEnd(key, call))
+        self.start_call(key, call)
+        self.end_whole_call(key, call)
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and tell what the last line, or what came of one, says of the answer."""
@@ -205,8 +198,8 @@ class Decoder(StreamDecoder):
         self._speech.close()
         body = {key: value for key, value in self._dated().items() if key != "done" or reason is None}
         if self._around is not None:
-            said = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
-            body = {**body, "message": {**self._message, **said}}
+            placeholders = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
+            body = {**body, "message": {**self._message, **placeholders}}
         response = decode_response(body)
         if response.usage is not None:
             self.events.append(UsageDelta(response.usage))
@@ -230,6 +223,6 @@ class Decoder(StreamDecoder):
 SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}, {"silent": True}))
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder(), (b'"created_at":"',))

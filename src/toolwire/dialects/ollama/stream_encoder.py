@@ -18,28 +18,21 @@ from toolwire.dialects.ollama.error import encode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own
+from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
-    Choice,
-    ChoiceEnd,
-    ErrorEnd,
     MessageDelta,
-    MessageEnd,
     MessageStart,
     Opaque,
     OpaqueDelta,
     PartEnd,
     PartStart,
     Refusal,
-    RefusalDelta,
     Response,
     Text,
-    TextDelta,
     Thinking,
-    ThinkingDelta,
 )
 
 KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
@@ -52,10 +45,12 @@ OF_LAST = frozenset(
 class Encoder(SequentialEncoder):
     """Writes lines. `_news` go with the next one; `_unsaid`: there are any, or there was no line yet."""
 
+    wire = WIRE
+    encode_error = staticmethod(encode_error)
+
     def __init__(self, quirks: Quirks) -> None:
-        super().__init__(Ledger(WIRE, quirks))
+        super().__init__(quirks)
         self._response = Response()
-        self._choice: Choice | None = None
         self._shell: dict[str, Any] = {}
         self._line: dict[str, Any] = LINE
         self._last: dict[str, Any] = {}
@@ -74,7 +69,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every line says."""
-        self._mine = made_by(event.response.opaque, DIALECT)
+        self._mine = self.is_own(event.response)
         return self._keep_shell(event.response)
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -85,14 +80,10 @@ class Encoder(SequentialEncoder):
     def _keep_shell(self, response: Response) -> bytes:
         self._response, self._ready = response, None
         self._usage = response.usage or self._usage
-        self._stand()
+        self.stand()
         body = encode_body(replace(response, usage=None), self.ledger)
-        self.keep_losses()
         self._shell = {key: value for key, value in body.items() if key not in OF_LAST}
         return b""
-
-    def _stand(self, *steps: str | int) -> None:
-        self.ledger.at, self.ledger.part = steps, None
 
     def _say(self, message: dict[str, Any]) -> bytes:
         """Write a line, with the news that waited for one."""
@@ -104,16 +95,16 @@ class Encoder(SequentialEncoder):
         """Begin a part."""
         part: Any = event.part
         self._part, self._told, self._ready, self._glue = part, False, None, ""
-        self._mine_part = self.ledger.own = is_own(part, DIALECT)
+        self._mine_part = self.ledger.own = self.is_own(part)
         key = KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
-            self._stand("choices", 0, "message")
+            self.stand("choices", 0, "message")
             concept, self._glue = ("thinking", "\n") if key == "thinking" else ("parts", "")
             self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged", "minor")
         self._kinds.add(key)
         return b""
 
-    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+    def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
         ready = self._ready
         if ready is not None:
@@ -131,33 +122,31 @@ class Encoder(SequentialEncoder):
     def write_part_end(self, event: PartEnd) -> bytes:
         """Write a part that came whole; of words that went out, lose what could not be said."""
         part: Any = event.part
-        self._stand("choices", 0, "message")
-        self.ledger.part, self.ledger.own, self._ready = event.key, self._mine_part, None
+        self.stand("choices", 0, "message", part=event.key)
+        self.ledger.own, self._ready = self._mine_part, None
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if part.form else b""
-        said = MessageSoFar()
-        encode_part(part, said, self.ledger, "assistant")
-        self.keep_losses()
+        message = MessageSoFar()
+        encode_part(part, message, self.ledger, "assistant")
         if type(part) in KEYS:
             return b""
-        data = self._say({"images": said.pictures}) if said.pictures else b""
-        return data + (self._say({"content": said.words[0]}) if said.words else b"")
+        data = self._say({"images": message.pictures}) if message.pictures else b""
+        return data + (self._say({"content": message.words[0]}) if message.words else b"")
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
-        self._mine_part = made_by(event.opaque, DIALECT)
+        self._mine_part = self.is_own(event)
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """Write a call that is whole."""
-        self._stand("choices", 0, "message")
-        self.ledger.part, self.ledger.own = event.key, self._mine_part
+        self.stand("choices", 0, "message", part=event.key)
+        self.ledger.own = self._mine_part
         entry = None
         if event.call.runs or (event.call.complete and self._mine_part):
             entry = encode_call(event.call, self._calls, self.ledger)
         else:
             self.ledger.lose_call(event.call)
-        self.keep_losses()
         return b"" if entry is None else self._say_call(entry)
 
     def _say_call(self, entry: Any) -> bytes:
@@ -166,7 +155,7 @@ class Encoder(SequentialEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said, with the next line."""
-        if not made_by(event.opaque, DIALECT):
+        if not self.is_own(event):
             self.lose_step(event)
             return b""
         news: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
@@ -177,37 +166,20 @@ class Encoder(SequentialEncoder):
         self._unsaid, self._ready = True, None
         return b""
 
-    def write_choice_end(self, event: ChoiceEnd) -> bytes:
-        """Keep why the answer ended until it is sure that nothing went wrong."""
-        self._choice = event.choice
-        return b""
+    def write_reply(self, body: Any) -> bytes:
+        """Write an error."""
+        return _write_line(body)
 
-    def write_error(self, event: ErrorEnd) -> bytes:
-        """Say an error; nothing follows it. What this wire had said before stays."""
-        before = self._write_last(complete=False) if self._mine else b""
-        self.ended = True
-        reply = encode_error(event.error)
-        self.ledger.losses += reply.losses
-        return before + _write_line(reply.body)
-
-    def write_message_end(self, event: MessageEnd) -> bytes:
-        """Write the last line."""
-        if not event.complete and not self._mine:
-            return self.write_error(ErrorEnd(BROKEN_OFF))
-        self.ended = True
-        return self._write_last(complete=event.complete)
-
-    def _write_last(self, *, complete: bool) -> bytes:
+    def write_ending(self, *, complete: bool) -> bytes:
         """Write the last line; of an answer that did not end, what no line has said."""
         choice = self._choice
         raw = None if choice is None else choice.raw_finish_reason
         if choice is not None and self._mine and choice.finish_reason in {"error", "incomplete"}:
             choice = replace(choice, finish_reason=read_finish(raw, called=False))
-        self._stand()
+        self.stand()
         choices = [] if choice is None or "silent" in form_of(choice.opaque, DIALECT) else [choice]
         whole = replace(self._response, choices=choices, usage=self._usage)
         body = encode_body(whole, self.ledger, called=self._calls > 0)
-        self.keep_losses()
         if self._joins:
             body.pop(JOINED, None)
         if choices:
@@ -232,6 +204,4 @@ def _write_line(body: Any) -> bytes:
     return _escape(encode_json(body)) + b"\n"
 
 
-def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
-    """Write a stream's bytes."""
-    return Encoder(tuned(quirks, settings) if settings else quirks)
+encode_stream = Encoder.open

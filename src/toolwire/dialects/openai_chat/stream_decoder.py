@@ -9,6 +9,7 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import field
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.calls import NO_IDS, decode_call, decode_legacy_call
@@ -23,20 +24,14 @@ from toolwire.dialects.openai_chat.parts import (
     decode_part,
     words_of,
 )
-from toolwire.dialects.openai_chat.response import (
-    COUNTS,
-    FINISH_REASONS,
-    decode_response,
-    decode_shell,
-    read_finish,
-)
+from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decode_response, decode_shell, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder
+from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
+from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
-from toolwire.streams.slots import CallText, Slots, index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -70,25 +65,18 @@ NAMED_ONCE = frozenset({"id", "model", "created"})
 class _ChoiceReader(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
-    __slots__ = (
-        *("audio", "called", "calls", "cited", "details", "ending", "left"),
-        *("raw", "refused", "rest", "said", "spoken"),
-    )
-
-    def __init__(self, decoder: StreamDecoder, choice: int) -> None:
-        super().__init__(decoder, choice)
-        self.calls = Slots()
-        self.details = Details()
-        self.audio: dict[str, Any] = {}
-        self.said: Any = ABSENT
-        self.spoken = 0
-        self.called = False
-        self.cited = False
-        self.refused = False
-        self.raw: str | None = None
-        self.rest: dict[str, Any] = {}
-        self.left: dict[str, Any] = {}
-        self.ending: Opaque | None = None
+    calls: ArrivingCalls = field(default_factory=ArrivingCalls)
+    details: Details = field(default_factory=Details)
+    audio: dict[str, Any] = field(default_factory=dict)
+    content: Any = ABSENT
+    spoken: int = 0
+    called: bool = False
+    cited: bool = False
+    refused: bool = False
+    finish_word: str | None = None
+    rest: dict[str, Any] = field(default_factory=dict)
+    left: dict[str, Any] = field(default_factory=dict)
+    ending: Opaque | None = None
 
     def open(self, shell: Any) -> None:
         """Begin a part; an answer of one text without notes is one string on this wire."""
@@ -105,10 +93,8 @@ class _ChoiceReader(Speech):
         super().close()
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads chunks."""
-
-    volatile = (b'"obfuscation":"',)
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +152,7 @@ class Decoder(StreamDecoder):
         self._read_odd_choice(entry, delta if type(delta) is dict else {}, answer)
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
-        word, left = entry.get("finish_reason"), _said(entry, OF_CHOICE)
+        word, left = entry.get("finish_reason"), _without_nulls(entry, OF_CHOICE)
         join_pieces(answer.left, left)
         ended = type(word) is str and word != ""
         spoken = _reasoning_key(delta)
@@ -179,22 +165,22 @@ class Decoder(StreamDecoder):
         self._say_step(answer)
         if ended:
             answer.ending = Opaque(DIALECT, left) if left else answer.ending
-            if answer.raw is None or (word == "tool_calls" and answer.calls.calls):
-                answer.raw = word
-            self.done = all(answer.raw is not None for answer in self._answers.values())
+            if answer.finish_word is None or (word == "tool_calls" and answer.calls.calls):
+                answer.finish_word = word
+            self.done = all(answer.finish_word is not None for answer in self._answers.values())
             answer.close()
             self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"))
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
-        unknown = {key: value for key, value in _said(delta, OF_DELTA).items() if key != spoken}
+        unknown = {key: value for key, value in _without_nulls(delta, OF_DELTA).items() if key != spoken}
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
                 add_texts(answer.audio, value, AUDIO_TEXTS)
             elif key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
                 answer.rest[key] = value
-        if answer.said is ABSENT and "content" in delta and not delta["content"]:
-            unknown["content"] = answer.said = delta["content"]
+        if answer.content is ABSENT and "content" in delta and not delta["content"]:
+            unknown["content"] = answer.content = delta["content"]
         return unknown
 
     def _take_step(self) -> Opaque | None:
@@ -219,13 +205,13 @@ class Decoder(StreamDecoder):
     def _read_words(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         content, refusal, notes = delta.get("content"), delta.get("refusal"), delta.get("annotations")
         if type(content) is str and content:
-            answer.said = ""
+            answer.content = ""
             answer.say(Text(""), content, self._take_step())
         elif type(content) is list:
             for block in content:
                 self._read_block(block, answer)
         for note in notes if type(notes) is list else ():
-            citation = decode_citation(_said(note, frozenset({"index"})) if type(note) is dict else note)
+            citation = decode_citation(_without_nulls(note, frozenset({"index"})) if type(note) is dict else note)
             if citation is not None and not answer.calls.calls:
                 answer.say(Text(""), "")
             if citation is None or type(answer.part) is not Text:
@@ -263,8 +249,8 @@ class Decoder(StreamDecoder):
             self._read_call({"function_call": legacy}, "function_call", answer)
 
     def _read_call(self, entry: dict[str, Any], key: str, answer: _ChoiceReader) -> None:
-        given = entry.pop(key, None)
-        inner: dict[str, Any] = given if type(given) is dict else {}
+        value = entry.pop(key, None)
+        inner: dict[str, Any] = value if type(value) is dict else {}
         field = "input" if key == "custom" else "arguments"
         call_id, name, text = entry.pop("id", None), inner.get("name"), inner.get(field)
         call_id = call_id if type(call_id) is str and call_id not in NO_IDS else None
@@ -289,13 +275,13 @@ class Decoder(StreamDecoder):
             self._start_call(call, answer)
         if fragment and not call.closed:
             call.add(fragment)
-            self.grows = None if name else call
             if call.key is not None:
                 self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
-    def _start_call(self, call: CallText, answer: _ChoiceReader) -> None:
+    def _start_call(self, call: CallSoFar, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key = self.new_key()
+        self.texts[call.key] = call
         answer.spoken += 2
         known = self._build(call, "")
         call_id, name = (known.id, known.name) if type(known) is ToolCall else (call.id, call.name)
@@ -305,7 +291,7 @@ class Decoder(StreamDecoder):
         if call.pieces:
             self.events.append(CallDelta(call.key, call.text))
 
-    def _build(self, call: CallText, text: str) -> Any:
+    def _build(self, call: CallSoFar, text: str) -> Any:
         entry = dict(call.entry)
         keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
         key = next(key for key in keys if key in entry)
@@ -320,7 +306,7 @@ class Decoder(StreamDecoder):
             entry["id"] = call.id
         return decode_call(entry, number, call.index)
 
-    def _close_call(self, call: CallText, answer: _ChoiceReader, reason: str | None = None) -> None:
+    def _close_call(self, call: CallSoFar, answer: _ChoiceReader, reason: str | None = None) -> None:
         call.closed = True
         if call.key is None:
             self._start_call(call, answer)
@@ -346,21 +332,21 @@ class Decoder(StreamDecoder):
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that the wire did not end is incomplete."""
         broken: Any = reason or "incomplete"
-        for place in sorted(self._answers):
-            answer = self._answers[place]
+        for index in sorted(self._answers):
+            answer = self._answers[index]
             for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}):
                 answer.add(part)
             answer.close()
             self._close_calls(answer, broken, whole=reason is None)
-            finish = read_finish(answer.raw, called=answer.called, refused=answer.refused)
-            finish = broken if answer.raw is None or reason == "error" else finish
-            form = {} if answer.said is ABSENT else {"said": {"content": answer.said}}
+            finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
+            finish = broken if answer.finish_word is None or reason == "error" else finish
+            form = {} if answer.content is ABSENT else {"said": {"content": answer.content}}
             message = Message("assistant", [], opaque=WIRE.own(answer.rest, form))
-            if answer.said == "" and answer.spoken <= 1:
+            if answer.content == "" and answer.spoken <= 1:
                 message = replace(message, content="", opaque=WIRE.own(answer.rest))
-            opaque = WIRE.own(answer.left, {"said": {"index": place}})
-            shell = Choice(message, finish, answer.raw, opaque=opaque)
-            self.events.append(ChoiceEnd(place, shell, opaque=answer.ending))
+            opaque = WIRE.own(answer.left, {"said": {"index": index}})
+            shell = Choice(message, finish, answer.finish_word, opaque=opaque)
+            self.events.append(ChoiceEnd(index, shell, opaque=answer.ending))
 
 
 def _is_whole(choices: Any) -> bool:
@@ -375,8 +361,8 @@ def _read_shell(body: dict[str, Any]) -> Any:
     return decode_shell(rest, form, [])
 
 
-def _said(given: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if value is not None and key not in taken}
+def _without_nulls(body: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if value is not None and key not in taken}
 
 
 def _reasoning_key(delta: dict[str, Any]) -> str | None:
@@ -387,6 +373,6 @@ def _reasoning_key(delta: dict[str, Any]) -> str | None:
     return None
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder(), (b'"obfuscation":"',))

@@ -9,13 +9,15 @@ Rules of this file:
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word
 from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.streams import BROKEN_OFF, DONE, StreamEncoder, encode_json, left_at_step
+from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
     Audio,
     CallDelta,
@@ -24,18 +26,14 @@ from toolwire.types import (
     ChoiceEnd,
     Citation,
     CitationDelta,
-    ErrorEnd,
     MessageDelta,
-    MessageEnd,
     MessageStart,
     Opaque,
     OpaqueDelta,
     PartEnd,
     PartStart,
     Refusal,
-    RefusalDelta,
     Text,
-    TextDelta,
     Thinking,
     ThinkingDelta,
 )
@@ -45,11 +43,27 @@ from toolwire.wire.framing import write_event
 CHUNK = "chat.completion.chunk"
 
 
+class _Written(Struct, eq=False):
+    """A part that is being written: where, under which key, and how much of it was told."""
+
+    place: int
+    choice: int
+    key: str
+    index: int = 0
+    in_blocks: bool = False
+    told: int = 0
+    pieces: list[str] = []
+
+
 class Encoder(StreamEncoder):
     """Writes chunks."""
 
+    wire = WIRE
+    encode_response = staticmethod(encode_response)
+    encode_error = staticmethod(encode_error)
+
     def __init__(self, quirks: Quirks) -> None:
-        super().__init__(Ledger(WIRE, quirks))
+        super().__init__(quirks)
         self._shell: dict[str, Any] = {}
         self._head = b""
         self._ready: dict[int, tuple[bytes, bytes]] = {}
@@ -70,7 +84,7 @@ class Encoder(StreamEncoder):
             self._spoken.add(choice)
             delta = {"role": "assistant", **delta}
         entry = {"index": choice, "delta": delta, "finish_reason": word}
-        for key, value in left_at_step(opaque, DIALECT).items():
+        for key, value in self.left_at(opaque).items():
             if key == "delta":
                 self._said.update((choice, inner) for inner in value)
                 entry["delta"] = {**value, **delta}
@@ -81,15 +95,14 @@ class Encoder(StreamEncoder):
 
     def _unsaid(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said of a value and no step has said: a response has no steps."""
-        left = left_at_step(opaque, DIALECT)
+        left = self.left_at(opaque)
         return {key: left[key] for key in left if left[key] is not None and (choice, key) not in self._said}
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
-        encoded = encode_response(event.response, self.ledger.quirks)
-        self.ledger.losses += encoded.losses
-        self._mine = made_by(event.response.opaque, DIALECT)
-        shell = {key: value for key, value in encoded.body.items() if key not in {"choices", "usage"}}
+        self._mine = self.is_own(event.response)
+        body = self.encode_shell(event.response)
+        shell = {key: body[key] for key in body if key not in {"choices", "usage"}}
         if "object" in shell:
             shell["object"] = CHUNK
         return self._prepare(shell)
@@ -102,9 +115,9 @@ class Encoder(StreamEncoder):
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Say news of the answer with the next chunk."""
-        if made_by(event.opaque, DIALECT):
-            return self._prepare({**self._shell, **event.opaque.value})  # type: ignore[union-attr]
-        self.ledger.losses += encode_response(event.response, self.ledger.quirks).losses
+        if self.is_own(event):
+            return self._prepare({**self._shell, **self.left_at(event.opaque)})
+        self.encode_shell(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -118,12 +131,12 @@ class Encoder(StreamEncoder):
         elif type(part) is Thinking:
             key = quirks.reasoning_key or form_of(part.opaque, DIALECT).get("key", "reasoning_content")
         self._open[event.key] = written = _Written(event.key, event.choice, key)
-        written.in_blocks = key == "content" and type(part) in (Text, Thinking) and made_by(part.opaque, DIALECT)
+        written.in_blocks = key == "content" and type(part) in (Text, Thinking) and self.is_own(part)
         if event.choice in self._spoken or type(part) is not Text or written.in_blocks:
             return b""
         return self._chunk(event.choice, {"content": ""}, None)
 
-    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+    def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
         if event.opaque is None and (ready := self._ready.get(event.key)) is not None:
             return ready[0] + encode_json(event.text) + ready[1]
@@ -164,8 +177,8 @@ class Encoder(StreamEncoder):
                 notes.append({"index": place, **note})
         return notes
 
-    def _stand(self, part: "_Written") -> None:
-        self.ledger.at, self.ledger.part = ("choices", part.choice, "message"), part.place
+    def _stand(self, part: _Written) -> None:
+        self.stand("choices", part.choice, "message", part=part.place)
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """Lose what a part cannot say here, and write one that came whole."""
@@ -190,10 +203,9 @@ class Encoder(StreamEncoder):
                     encode_audio_answer(part, delta, self.ledger, as_string=True)
             case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
                 delta = {"content": [block]}
-        self.keep_losses()
         return self._chunk(written.choice, delta, event.opaque) if any(delta.values()) else b""
 
-    def _end_thinking(self, written: "_Written", part: Thinking) -> dict[str, Any]:
+    def _end_thinking(self, written: _Written, part: Thinking) -> dict[str, Any]:
         """Give what is left to say of a thought, without words."""
         left = self._unsaid(written.choice, part.opaque)
         if not left or written.key == "reasoning_details":
@@ -205,7 +217,7 @@ class Encoder(StreamEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Write the name and the id of a call."""
         ledger, form = self.ledger, form_of(event.opaque, DIALECT)
-        mine = made_by(event.opaque, DIALECT)
+        mine = self.is_own(event)
         verbatim = mine and "escaped" not in form
         name = event.name if verbatim else ledger.names.write(event.name)
         key = "custom" if event.custom else "function_call" if form.get("key") == "function_call" else "function"
@@ -242,7 +254,7 @@ class Encoder(StreamEncoder):
             ready = self._ready[event.key] = begin, end
         return ready[0] + encode_json(event.fragment) + ready[1]
 
-    def _write_text(self, call: "_Written", text: str, opaque: Opaque | None) -> bytes:
+    def _write_text(self, call: _Written, text: str, opaque: Opaque | None) -> bytes:
         inner: dict[str, Any] = {call.key: {"input" if call.key == "custom" else "arguments": text}}
         delta = inner if call.key == "function_call" else {"tool_calls": [{"index": call.index, **inner}]}
         return self._chunk(call.choice, delta, opaque)
@@ -255,10 +267,9 @@ class Encoder(StreamEncoder):
             return b""
         self._stand(written)
         finish({}, call, self.ledger)
-        self.keep_losses()
         if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
             self._doubtful.append(written)
-        if written.pieces or not call.complete or (call.raw == "" and made_by(call.opaque, DIALECT)):
+        if written.pieces or not call.complete or (call.raw == "" and self.is_own(call)):
             return b""
         self._open[event.key] = written
         text = (call.raw or "") if call.custom else argument_text(call)
@@ -268,16 +279,16 @@ class Encoder(StreamEncoder):
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
-        if left_at_step(event.opaque, DIALECT):
+        if self.left_at(event.opaque):
             return self._chunk(event.choice, {}, event.opaque)
         self.lose_step(event)
         return b""
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep the end of an answer until it is sure that nothing went wrong."""
-        self.ledger.at, self.ledger.part = ("choices", event.index), None
+        self.stand("choices", event.index)
         choice, place = event.choice, event.index
-        mine = made_by(choice.opaque, DIALECT)
+        mine = self.is_own(choice)
         word = None
         if choice.raw_finish_reason is not None or not mine:
             called, refused = place in self._called, place in self._refused
@@ -290,29 +301,22 @@ class Encoder(StreamEncoder):
         self._reasons[place] = FINISH_REASONS.get(word or "")
         if word is not None:
             delta, left = self._unsaid(place, choice.message.opaque), self._unsaid(place, choice.opaque)
-            beside = Opaque(DIALECT, {**left, **left_at_step(event.opaque, DIALECT)})
+            beside = Opaque(DIALECT, {**left, **self.left_at(event.opaque)})
             self._endings.append(self._chunk(place, delta, beside, word))
         return b""
 
-    def write_error(self, event: ErrorEnd) -> bytes:
-        """Say an error; nothing follows it. What this wire had said of the end before stays."""
-        self.ended = True
-        before = self._end_choices() + self._counts() if self._mine and self._endings else b""
-        reply = encode_error(event.error)
-        self.ledger.losses += reply.losses
-        return before + write_event(encode_json(reply.body))
+    def has_said_end(self) -> bool:
+        """Whether an answer had ended."""
+        return self._mine and self._endings != []
 
-    def write_message_end(self, event: MessageEnd) -> bytes:
-        """Say how the answers ended, and what they cost."""
-        if not event.complete and not self._mine:
-            return self.write_error(ErrorEnd(BROKEN_OFF))
-        self.ended = True
-        return self._end_choices() + self._counts() + (write_event(DONE) if event.complete else b"")
+    def write_reply(self, body: Any) -> bytes:
+        """Write an error."""
+        return write_event(encode_json(body))
 
-    def _end_choices(self) -> bytes:
-        """Say how the answers ended, and before that of each call that it is not to be run."""
+    def write_ending(self, *, complete: bool) -> bytes:
+        """Say how the answers ended and what they cost, and before that of each call that it is not to be run."""
         broken = [self._break_all(choice, ended=True) for choice in self._last]
-        return b"".join(broken + self._endings)
+        return b"".join([*broken, *self._endings, self._counts(), write_event(DONE) if complete else b""])
 
     def _break_all(self, choice: int, *, ended: bool = False) -> bytes:
         """Add to the text of each call that is not to be run, so that it is not read as one that is.
@@ -333,26 +337,9 @@ class Encoder(StreamEncoder):
     def _counts(self) -> bytes:
         if self._usage is None or not self.ledger.quirks.stream_usage:
             return b""
-        self.ledger.at, self.ledger.part = (), None
+        self.stand()
         usage = {**self._shell, "choices": [], "usage": COUNTS.encode(self._usage, self.ledger)}
         return write_event(encode_json(usage))
 
 
-class _Written:
-    """A part that is being written: where, under which key, and how much of it was told."""
-
-    __slots__ = ("choice", "in_blocks", "index", "key", "pieces", "place", "told")
-
-    def __init__(self, place: int, choice: int, key: str, index: int = 0) -> None:
-        self.place = place
-        self.choice = choice
-        self.key = key
-        self.index = index
-        self.in_blocks = False
-        self.told = 0
-        self.pieces: list[str] = []
-
-
-def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
-    """Write a stream's bytes."""
-    return Encoder(tuned(quirks, settings) if settings else quirks)
+encode_stream = Encoder.open

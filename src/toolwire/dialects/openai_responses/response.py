@@ -23,7 +23,7 @@ from toolwire.encoding.settings import NUMBER
 from toolwire.encoding.token_counts import Counts
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS
-from toolwire.streams.arrivals import Item
+from toolwire.streams.items import ItemSoFar
 from toolwire.types import (
     CallDelta,
     Choice,
@@ -262,21 +262,20 @@ class PartSoFar:
 
     def add(self, words: str) -> None:
         """Add words; too much text of a call is an error."""
-        if not self.grow(words):
-            raise FrameTooLarge(LIMIT)
-
-    def grow(self, words: str) -> bool:
-        """Add words, unless they are too much text of a call; whether they were added."""
         self.size += len(words)
         if self.size > LIMIT and self.part is None:
-            return False
-        self.texts[-1].append(words)
-        return True
+            raise FrameTooLarge(LIMIT)
+        self.pieces.append(words)
+
+    @property
+    def pieces(self) -> list[str]:
+        """The words of the present text so far."""
+        return self.texts[-1]
 
     @property
     def text(self) -> str:
         """The present text so far."""
-        return "".join(self.texts[-1])
+        return "".join(self.pieces)
 
     def say(self, words: str, left: dict[str, Any]) -> list[Event]:
         """Tell words, with what else the wire said at that step; a call that has not begun waits."""
@@ -334,14 +333,14 @@ class PartSoFar:
         return call if whole else cut_off(call)
 
 
-def draft(item: Item) -> dict[str, Any]:
+def draft(item: ItemSoFar) -> dict[str, Any]:
     """Give the body of an item that nothing ended."""
     if item.kind == "message":
         blocks = [
-            {**said.block, "annotations": said.notes} if said.notes else said.block for said in item.said.values()
+            {**said.block, "annotations": said.notes} if said.notes else said.block for said in item.parts.values()
         ]
         return {"role": "assistant", **item.body, "content": blocks}
-    said = item.said[0]
+    said = item.parts[0]
     if said.shown is None:
         return item.body
     texts = [{"type": TEXTS[said.shown], "text": "".join(text)} for text in said.texts]

@@ -17,13 +17,12 @@ from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, i
 from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
-from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder
+from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.arrivals import Arrival, Item, Steps, is_text
-from toolwire.streams.slots import index_of
+from toolwire.streams.calls import index_of
+from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
-    CallStart,
     ChoiceEnd,
     CitationDelta,
     MessageDelta,
@@ -46,13 +45,12 @@ OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
+VOLATILE = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
 FAILED = {"code": "server_error", "message": "the response failed"}
 
 
-class Decoder(StreamDecoder):
+class Decoder(WireDecoder):
     """Reads the events of a stream."""
-
-    volatile = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,15 +58,15 @@ class Decoder(StreamDecoder):
         self._news: Any = None
         self._answer: Any = None
         self._early: list[dict[str, Any]] = []
-        self._items = Arrival("reasoning", CALLS)
+        self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
         self._called = self._refused = False
-        self._steps = Steps()
+        self.steps: NumberedSteps = NumberedSteps()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body["type"] if type(body.get("type")) is str else name.decode(errors="replace")
-        if self._steps.came_before(body, kind):
+        if self.steps.came_before(body, kind):
             return
         reader = self.READERS.get(kind)
         if reader is None:
@@ -94,7 +92,7 @@ class Decoder(StreamDecoder):
         over = item is not None and item.ended
         if over and known:
             return
-        key = item.said[max(item.said)].key if item is not None and item.said and not over else None
+        key = item.parts[max(item.parts)].key if item is not None and item.parts and not over else None
         body.pop("sequence_number", None)
         self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=Opaque(DIALECT, body)))
 
@@ -117,7 +115,7 @@ class Decoder(StreamDecoder):
             self.events.append(MessageDelta(shell, opaque=step))
         return True
 
-    def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> Item | None:
+    def _find(self, body: dict[str, Any], kind: Any, *, begin: bool) -> ItemSoFar | None:
         """Find the open item of a kind that an event is about; it may begin, unless it is over."""
         item_id, place = body.get("item_id"), index_of(body.get("output_index"))
         item = self._items.find(kind, item_id, place)
@@ -126,13 +124,13 @@ class Decoder(StreamDecoder):
             item = self._add({"id": item_id, **made} if type(item_id) is str else made, place)
         return item
 
-    def _add(self, body: dict[str, Any], place: int | None) -> Item:
+    def _add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
         if self._answer is None:
             self._read_response({})
         self._release(None, last=False)
         item = self._items.add(body, place)
         if item.kind in CALLS:
-            item.said[0] = PartSoFar(None, None, body)
+            item.parts[0] = PartSoFar(None, None, body)
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
@@ -141,43 +139,44 @@ class Decoder(StreamDecoder):
             self._open(item, 0, decode_item(body, item.kind, None)[0], body)
         return item
 
-    def _open(self, item: Item, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
-        said = item.said[place] = PartSoFar(self.new_key(), part, block)
+    def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
+        so_far = item.parts[place] = PartSoFar(self.new_key(), part, block)
+        self.texts[so_far.key] = so_far
         self._refused = self._refused or type(part) is Refusal
-        self.events.append(PartStart(said.key, part))
-        return said
+        self.events.append(PartStart(so_far.key, part))
+        return so_far
 
-    def _open_block(self, item: Item, place: int | None, block: dict[str, Any]) -> PartSoFar:
+    def _open_block(self, item: ItemSoFar, place: int | None, block: dict[str, Any]) -> PartSoFar:
         """Begin a part of a message; the first one carries what the item says beside its content."""
         kind = block.get("type")
         block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in KINDS else block
-        content = [block] * (2 if item.said else 1)
+        content = [block] * (2 if item.parts else 1)
         parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
-        return self._open(item, max(item.said, default=-1) + 1 if place is None else place, parts[-1], block)
+        return self._open(item, max(item.parts, default=-1) + 1 if place is None else place, parts[-1], block)
 
-    def _read_call(self, item: Item, body: dict[str, Any]) -> Part:
+    def _read_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
         """Read a call, and begin it if it has not begun."""
-        said = item.said[0]
+        so_far = item.parts[0]
         call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
-        if said.key is None and type(call) is ToolCall:
-            said.key = self.new_key()
-            said.texts = [[]]
-            named = call.id, call.name, call.index, call.custom
-            self.events.append(CallStart(said.key, *named, opaque=call.opaque))
+        if so_far.key is None and type(call) is ToolCall:
+            so_far.key = self.new_key()
+            self.texts[so_far.key] = so_far
+            so_far.texts = [[]]
+            self.start_call(so_far.key, call)
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
-        given = body.get("item")
-        if type(given) is dict and not self._items.knows(given.get("id"), given.get("type", "message")):
-            self._add(given, index_of(body.get("output_index")))
-        return type(given) is dict
+        item = body.get("item")
+        if type(item) is dict and not self._items.knows(item.get("id"), item.get("type", "message")):
+            self._add(item, index_of(body.get("output_index")))
+        return type(item) is dict
 
     def _add_block(self, body: dict[str, Any]) -> bool:
         block, place = body.get("part"), index_of(body.get("content_index"))
         if type(block) is not dict or block.get("type") == "reasoning_text":
             return type(block) is dict and self._read_whole(body, "content", True)
         item = self._find(body, "message", begin=True)
-        if item is not None and (place is None or place not in item.said):
+        if item is not None and (place is None or place not in item.parts):
             self._open_block(item, place, block)
         return item is not None
 
@@ -188,73 +187,69 @@ class Decoder(StreamDecoder):
         if item is None:
             return None
         if kind != "message":
-            self.events += item.said[0].go_to(name, place) if kind not in CALLS else ()
-            item.said[0].problem = NOT_UTF8 if self.damaged else item.said[0].problem
-            return item.said[0] if item.said[0].shown in (None, name) else None
-        said = item.said.get(max(item.said, default=0) if place is None else place)
-        if said is None and begin:
-            said = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
-        return said if said is not None and type(said.part) is KINDS[name] else None
+            self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
+            item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
+            return item.parts[0] if item.parts[0].shown in (None, name) else None
+        so_far = item.parts.get(max(item.parts, default=0) if place is None else place)
+        if so_far is None and begin:
+            so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
+        return so_far if so_far is not None and type(so_far.part) is KINDS[name] else None
 
     def _read_delta(self, body: dict[str, Any], name: str) -> bool:
         words = body.get("delta")
-        said = self._part_of(body, name, begin=True) if type(words) is str else None
-        if said is None:
+        so_far = self._part_of(body, name, begin=True) if type(words) is str else None
+        if so_far is None:
             return False
         left = {key: body[key] for key in body if key not in USUAL or (key == "logprobs" and body[key])}
         if words or left:
-            self.events += said.say(words, left)  # type: ignore[arg-type]
-        if said.key is not None:
-            self.grows = self._steps
-            add = said.texts[-1].append if said.part else said.grow
-            self.number = self._steps.lead(body, str(body.get("type")), add)
+            self.events += so_far.say(words, left)  # type: ignore[arg-type]
         return True
 
     def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:
-        said = self._part_of(body, name, begin=begin)
-        if said is not None:
-            self.events += said.catch_up(body.get(GROWS[name].field))
-        return said is not None
+        so_far = self._part_of(body, name, begin=begin)
+        if so_far is not None:
+            self.events += so_far.catch_up(body.get(GROWS[name].field))
+        return so_far is not None
 
     def _read_note(self, body: dict[str, Any]) -> bool:
         note: Any = body.get("annotation")
-        said = self._part_of(body, "output_text", begin=False) if is_annotation(note) else None
-        if said is not None:
-            said.notes.append(note)
-            self.events.append(CitationDelta(said.key, decode_citation(note)))
-        return said is not None
+        so_far = self._part_of(body, "output_text", begin=False) if is_annotation(note) else None
+        if so_far is not None:
+            so_far.notes.append(note)
+            self.events.append(CitationDelta(so_far.key, decode_citation(note)))
+        return so_far is not None
 
     def _end_item(self, body: dict[str, Any]) -> bool:
-        given, place = body.get("item"), index_of(body.get("output_index"))
-        if type(given) is not dict:
+        item_body, place = body.get("item"), index_of(body.get("output_index"))
+        if type(item_body) is not dict:
             return False
-        kind, item_id = given.get("type", "message"), given.get("id")
+        kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
         if item is None and not self._items.knows(item_id, kind):
-            item = self._add(given, place)
+            item = self._add(item_body, place)
         if item is not None:
-            self._close(item, given)
+            self._close(item, item_body)
         return item is not None
 
-    def _close(self, item: Item, body: dict[str, Any], *, whole: bool | None = True) -> None:
+    def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
         before, item.body, item.ended = item.body, body, True
         if item.kind in CALLS:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":
-            self.events += item.said[0].end_thinking(body)
+            self.events += item.parts[0].end_thinking(body)
         elif item.kind == "message":
             self._close_message(item, decode_item(body, "message", item.led_by))
         else:
-            self.events.append(PartEnd(item.said[0].key, decode_item(body, item.kind, None)[0]))
+            self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
 
-    def _close_message(self, item: Item, parts: list[Part]) -> None:
-        places = sorted(item.said)
+    def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
+        places = sorted(item.parts)
         if len(places) < len(parts) and max(places, default=0) < len(parts):
             places = list(range(len(parts)))
         for place, part in zip_longest(places, parts):
-            if place in item.said:
-                self.events += item.said[place].end(part)
+            if place in item.parts:
+                self.events += item.parts[place].end(part)
             else:
                 self._tell(part)
 
@@ -262,28 +257,28 @@ class Decoder(StreamDecoder):
         self._refused = self._refused or type(part) is Refusal
         self.events += tell(self.new_key(), part, 0)
 
-    def _close_call(self, item: Item, before: dict[str, Any], *, whole: bool | None) -> None:
+    def _close_call(self, item: ItemSoFar, before: dict[str, Any], *, whole: bool | None) -> None:
         """End a call; of what its body does not say, what was known before counts."""
-        said, field, body = item.said[0], GROWS[item.kind].field, dict(item.body)
+        so_far, field, body = item.parts[0], GROWS[item.kind].field, dict(item.body)
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
         body |= {key: known[key] for key in known if not is_text(body.get(key))}
-        if said.text and (whole is not True or type(body.get(field)) not in (str, dict)):
-            body[field] = said.text
+        if so_far.text and (whole is not True or type(body.get(field)) not in (str, dict)):
+            body[field] = so_far.text
         call: Any = self._read_call(item, body)
         if type(call) is not ToolCall:
             self._tell(call)
             return
-        self.events += said.catch_up(call.raw)
-        problem = NOT_UTF8 if self.damaged else said.problem
+        self.events += so_far.catch_up(call.raw)
+        problem = NOT_UTF8 if self.damaged else so_far.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = TWICE
         if (first := before.get("name")) and first != body["name"]:
             problem = f"it was named both {first!r} and {body['name']!r}"
-        call = said.settle(call, problem, whole=whole)
+        call = so_far.settle(call, problem, whole=whole)
         if call.complete and not call.custom and is_half(call, last=True):
-            self._held.append((said.key, call))
+            self._held.append((so_far.key, call))
         else:
-            self._tell_call(said.key, call)
+            self._tell_call(so_far.key, call)
 
     def _tell_call(self, key: int, call: ToolCall) -> None:
         self._called = self._called or call.complete
@@ -316,14 +311,14 @@ class Decoder(StreamDecoder):
 
     def _read_output(self, output: Any) -> None:
         leader = None
-        for given, arrived in self._items.match(output if type(output) is list else []):
-            if type(given) is not dict:
-                self._tell(Opaque(DIALECT, given))
+        for item_body, arrived in self._items.match(output if type(output) is list else []):
+            if type(item_body) is not dict:
+                self._tell(Opaque(DIALECT, item_body))
                 continue
             self._items.leader = leader if arrived is None else self._items.leader
-            item = arrived or self._add(given, None)
+            item = arrived or self._add(item_body, None)
             if not item.ended:
-                self._close(item, given)
+                self._close(item, item_body)
             leader = item if item.kind == "reasoning" else leader
 
     def end(self, *, complete: bool) -> None:
@@ -340,7 +335,7 @@ class Decoder(StreamDecoder):
         ended = choice.raw_finish_reason, "said" in form_of(choice.opaque, DIALECT)
         finish = reason or read_finish(*ended, called=False, refused=False)
         for item in self._items.items:
-            if not item.ended and item.said:
+            if not item.ended and item.parts:
                 self._close(item, draft(item), whole=False if finish in CUT else None)
         called = self._called or bool(self._held)
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
@@ -363,6 +358,6 @@ class Decoder(StreamDecoder):
     del _kind, _spec
 
 
-def decode_stream() -> Decoder:
+def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return Decoder()
+    return offer(Decoder(), VOLATILE)

@@ -17,28 +17,24 @@ from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation, lose_part
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.error_kinds import TYPE_OF_KIND
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.streams import BROKEN_OFF, SequentialEncoder, encode_json, is_own, left_at_step
+from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
     CallStart,
     Choice,
-    ChoiceEnd,
     CitationDelta,
     ErrorEnd,
     Message,
     MessageDelta,
-    MessageEnd,
     MessageStart,
     OpaqueDelta,
     PartEnd,
     PartStart,
     Refusal,
-    RefusalDelta,
     Response,
     Text,
-    TextDelta,
     Thinking,
     ThinkingDelta,
     ToolCall,
@@ -61,11 +57,14 @@ class Encoder(SequentialEncoder):
     before it. `_ready` stands before the new words of a delta. `_message` is the place of an open message.
     """
 
+    wire = WIRE
+    encode_response = staticmethod(encode_response)
+    encode_error = staticmethod(encode_error)
+
     def __init__(self, quirks: Quirks) -> None:
-        super().__init__(Ledger(WIRE, quirks))
+        super().__init__(quirks)
         self._response: Response | None = None
         self._id: Any = None
-        self._choice = Choice(Message("assistant", []))
         self._ended: list[Any] = []
         self._items = Items(self.ledger, NO_RESPONSE)
         self._message: int | None = None
@@ -87,11 +86,11 @@ class Encoder(SequentialEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
         self._response = self._items.response = event.response
-        self._mine = made_by(event.response.opaque, DIALECT)
-        status = left_at_step(event.opaque, DIALECT).get("status", "in_progress")
+        self._mine = self.is_own(event.response)
+        status = self.left_at(event.opaque).get("status", "in_progress")
         begun = self._begun_with(status)
         created = self._event("response.created", begun)
-        mine = made_by(event.opaque, DIALECT)
+        mine = self.is_own(event)
         return created if mine else created + self._event("response.in_progress", begun)
 
     def _begun_with(self, status: Any) -> dict[str, Any]:
@@ -102,22 +101,20 @@ class Encoder(SequentialEncoder):
     def _shell(self) -> dict[str, Any]:
         response = self._response or NO_RESPONSE
         usage = response.usage if self._usage is None else self._usage
-        encoded = encode_response(replace(response, usage=usage), self.ledger.quirks)
-        self.ledger.losses += encoded.losses
-        mine = made_by(response.opaque, DIALECT)
-        return encoded.body if mine or self._id is None else {**encoded.body, "id": self._id}
+        body = self.encode_shell(replace(response, usage=usage))
+        return body if self.is_own(response) or self._id is None else {**body, "id": self._id}
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what is new about the response; it is said at its end, or with its status if it has one."""
         self._response = event.response
-        if not made_by(event.opaque, DIALECT):
+        if not self.is_own(event):
             return b""
-        status = left_at_step(event.opaque, DIALECT).get("status")
+        status = self.left_at(event.opaque).get("status")
         kind = f"response.{'queued' if status == 'queued' else 'in_progress'}"
         return self._event(kind, self._begun_with(status))
 
     def _announce(self, key: int, part: Any) -> None:
-        self.ledger.at, self.ledger.part = ("choices", 0, "message"), key
+        self.stand("choices", 0, "message", part=key)
         self._part, self._before, self._ready, self._grows = part, None, None, None
         self._words, self._texts, self._notes, self._cited = [], [], 0, 0
 
@@ -125,7 +122,7 @@ class Encoder(SequentialEncoder):
         """Begin a part that was read here; words from elsewhere begin with the first of them."""
         part: Any = event.part
         self._announce(event.key, part)
-        return self._begin(part) if is_own(part, DIALECT) else b""
+        return self._begin(part) if self.is_own(part) else b""
 
     def _write(self, part: Any) -> None:
         if type(part) in WRITERS:
@@ -171,8 +168,8 @@ class Encoder(SequentialEncoder):
     def _end_block(self, block: Any) -> bytes:
         grows, data, self._ready = self._grows, b"", None
         if grows is not None:
-            said = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
-            data = self._event(f"response.{grows.words}.done", {**self._step, **said})
+            text = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
+            data = self._event(f"response.{grows.words}.done", {**self._step, **text})
         part = "content_part" if grows is None else grows.part
         return data + self._event(f"response.{part}.done", {**self._step, "part": block})
 
@@ -193,7 +190,7 @@ class Encoder(SequentialEncoder):
         self._number += 1
         return b'%b%b,"sequence_number":%d}\n\n' % (ready, encode_json(words), self._number)
 
-    def write_words(self, event: TextDelta | RefusalDelta | ThinkingDelta) -> bytes:
+    def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
         if self._ready is not None and event.opaque is None:
             self._words.append(event.text)
@@ -203,7 +200,7 @@ class Encoder(SequentialEncoder):
         if self._before is None and words and type(self._part) in WORDS:
             data = self._begin(replace(self._part, text=words))
         if type(event) is not ThinkingDelta:
-            return data + self._say(words, left_at_step(event.opaque, DIALECT))
+            return data + self._say(words, self.left_at(event.opaque))
         if "texts" in form or self._before is None:
             self._words.append(words)
             return data
@@ -211,7 +208,7 @@ class Encoder(SequentialEncoder):
         for _ in range(len(self._texts) + (self._grows is not None), mark.get("text", 0) + 1):
             data += self._begin_text(mark.get("key", "summary"))
         words = words.removeprefix(BLANK_LINE) if mark.get("text") else words
-        return data + self._say(words, left_at_step(event.opaque, DIALECT))
+        return data + self._say(words, self.left_at(event.opaque))
 
     def _begin_text(self, key: str) -> bytes:
         """Begin a text of reasoning, after the end of the one before."""
@@ -230,18 +227,18 @@ class Encoder(SequentialEncoder):
         if note is None or self._grows is None:
             return data
         self._notes += 1
-        said = {**self._step, "annotation_index": self._notes - 1, "annotation": note}
-        return data + self._event("response.output_text.annotation.added", said)
+        body = {**self._step, "annotation_index": self._notes - 1, "annotation": note}
+        return data + self._event("response.output_text.annotation.added", body)
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if nothing repeats it."""
         self.lose_step(event)
-        said = left_at_step(event.opaque, DIALECT)
-        if type(said.get("type")) is not str:
+        body = self.left_at(event.opaque)
+        if type(body.get("type")) is not str:
             return b""
-        if event.key is not None and "output_index" in said:
-            said = {**said, "output_index": self._place.get("output_index", 0)}
-        return self._event(said["type"], said)
+        if event.key is not None and "output_index" in body:
+            body = {**body, "output_index": self._place.get("output_index", 0)}
+        return self._event(body["type"], body)
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """End a part: write it whole in the place of what it was so far."""
@@ -251,7 +248,6 @@ class Encoder(SequentialEncoder):
         if self._before is None:
             if type(part) not in (Text, Refusal):
                 self._write(part)
-            self.keep_losses()
             return b""
         place, before, size = self._before
         del self._items.bodies[place:]
@@ -260,7 +256,6 @@ class Encoder(SequentialEncoder):
         self._write(part)
         data = self._end_part(part, place)
         self._ended.append(part)
-        self.keep_losses()
         return data
 
     def _end_part(self, part: Any, place: int) -> bytes:
@@ -297,13 +292,12 @@ class Encoder(SequentialEncoder):
         self._before = place, self._items.bodies[place]
         data = self._begin_item(place)
         self._grows, self._step = GROWS[self._items.bodies[place]["type"]], self._place
-        self.keep_losses()
         return data
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's text."""
         if self._ready is None or event.opaque is not None:
-            return self._say(event.fragment, left_at_step(event.opaque, DIALECT))
+            return self._say(event.fragment, self.left_at(event.opaque))
         self._words.append(event.fragment)
         self._number += 1
         return b'%b%b,"sequence_number":%d}\n\n' % (self._ready, encode_json(event.fragment), self._number)
@@ -317,26 +311,20 @@ class Encoder(SequentialEncoder):
         self.ledger.ids = ids
         body = self._items.bodies[place]
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
-        given, told = body.get(grows.field), "".join(self._words)
-        text = given if type(given) is str else format_arguments(given or {})
+        value, told = body.get(grows.field), "".join(self._words)
+        text = value if type(value) is str else format_arguments(value or {})
         data = self._say(text[len(told) :], {}) if text.startswith(told) else b""
         self._ended.append(event.call)
-        self.keep_losses()
         data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})
         return data + self._end_item(place)
 
-    def write_choice_end(self, event: ChoiceEnd) -> bytes:
-        """Keep why the answer ended; it is said with all of it."""
-        self._choice = event.choice
-        return b""
-
     def _whole(self) -> dict[str, Any]:
         """Give the response as it is at its end."""
-        self.ledger.at, self.ledger.part = (), None
+        self.stand()
         body = {**self._shell(), "output": self._items.bodies}
-        choice = replace(self._choice, message=replace(self._choice.message, content=self._ended))
+        choice = self._choice or Choice(Message("assistant", []))
+        choice = replace(choice, message=replace(choice.message, content=self._ended))
         encode_ending(choice, body, self.ledger)
-        self.keep_losses()
         return body
 
     def write_error(self, event: ErrorEnd) -> bytes:
@@ -344,24 +332,21 @@ class Encoder(SequentialEncoder):
         self.ended = True
         error, reply = event.error, encode_error(event.error)
         self.ledger.losses += reply.losses
-        if made_by(error.opaque, DIALECT) and reply.body.get("type") == "error":
+        if self.is_own(error) and reply.body.get("type") == "error":
             return self._event("error", reply.body)
-        said: Any = reply.body.get("error")
-        said = said if type(said) is dict else {"code": error.code, "message": error.message}
+        details: Any = reply.body.get("error")
+        details = details if type(details) is dict else {"code": error.code, "message": error.message}
         if self._response is None:
-            return self._event("error", {key: said.get(key) for key in ("code", "message", "param")})
-        code = said.get("code") or CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
+            return self._event("error", {key: details.get(key) for key in ("code", "message", "param")})
+        code = details.get("code") or CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
         closed = self._close_message()
-        failed = {**self._whole(), "status": "failed", "error": {**said, "code": code}}
+        failed = {**self._whole(), "status": "failed", "error": {**details, "code": code}}
         return closed + self._event("response.failed", {"response": failed})
 
-    def write_message_end(self, event: MessageEnd) -> bytes:
+    def write_ending(self, *, complete: bool) -> bytes:
         """End the response, with all that it holds."""
-        if not event.complete and not self._mine:
-            return self.write_error(ErrorEnd(BROKEN_OFF))
-        self.ended = True
         closed = self._close_message()
-        if not event.complete:
+        if not complete:
             return closed
         body = self._whole()
         status = body.get("status")
@@ -390,6 +375,4 @@ def _logprobs(grows: Grows, known: Any) -> dict[str, Any]:
     return {"logprobs": known or []} if grows.words == "output_text" else {}
 
 
-def encode_stream(quirks: Quirks = PLAIN, **settings: Any) -> Encoder:
-    """Write a stream's bytes."""
-    return Encoder(tuned(quirks, settings) if settings else quirks)
+encode_stream = Encoder.open

@@ -8,98 +8,77 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import Struct
 
-class Steps:
+
+class NumberedSteps:
     """The numbered steps of a stream: after a resumption some come again, with the number and kind they had.
 
-    Numbers that say something else, or nothing, are not minded.
+    Numbers that say something else, or nothing, are not minded. `next` is the number that is expected, `last` the
+    body of the last step, `kinds` the length of the kind of each.
     """
-
-    __slots__ = ("_add", "_counts", "_first", "_kind", "_kinds", "_last", "_next", "_said")
 
     def __init__(self) -> None:
         self._first = 0
-        self._next: Any = NEVER
-        self._kinds: bytearray | None = bytearray()
-        self._last: dict[str, Any] = {}
-        self._said: str | None = None
-        self._kind = 0
-        self._counts = False
-        self._add: Any = None
-
-    def lead(self, body: dict[str, Any], kind: str, add: Any) -> int | None:
-        """Say what the words of the steps after this one are added to; give its number, if it counts."""
-        number = body.get("sequence_number")
-        self._counts = number is not None and self._next == number + 1
-        self._add, self._kind = add, len(kind) & 255
-        return number if self._counts else None
-
-    def grow(self, words: str) -> bool:
-        """Go to a step that only has more words than the one before; whether they were added."""
-        if self._add(words) is False:
-            return False
-        if self._counts:
-            self._kinds.append(self._kind)  # type: ignore[union-attr]
-            self._next += 1
-            self._said = words
-        return True
+        self.next: Any = _NEVER
+        self.kinds: bytearray | None = bytearray()
+        self.last: dict[str, Any] = {}
 
     def came_before(self, body: dict[str, Any], kind: str) -> bool:
         """Whether a step was there before; the length of its kind is kept."""
         number = body.get("sequence_number")
-        if number == self._next and self._kinds is not None:
-            self._follow(number, body, kind)
+        if number == self.next and self.kinds is not None:
+            self.follow(body, len(kind) & 255)
             return False
-        return type(number) is int and self._kinds is not None and self._repeats(number, body, kind)
+        return type(number) is int and self.kinds is not None and self._repeats(number, body, kind)
 
-    def _follow(self, number: int, body: dict[str, Any], kind: str) -> None:
-        self._kinds.append(len(kind) & 255)  # type: ignore[union-attr]
-        self._next, self._last, self._said = number + 1, body, None
+    def follow(self, body: dict[str, Any], size: int) -> None:
+        """Go to the next step; the length of its kind says which it is."""
+        self.kinds.append(size)  # type: ignore[union-attr]
+        self.next += 1
+        self.last = body
 
     def _repeats(self, number: int, body: dict[str, Any], kind: str) -> bool:
-        kinds: bytearray = self._kinds  # type: ignore[assignment]
+        kinds: bytearray = self.kinds  # type: ignore[assignment]
         self._first = self._first if kinds else number
         place, size = number - self._first, len(kinds)
-        if size <= place < size + GAP:
+        if size <= place < size + _GAP:
             kinds += bytes(place - size)
-            self._follow(number, body, kind)
+            self.next = number
+            self.follow(body, len(kind) & 255)
             return False
         again = 0 <= place < size and kinds[place] == len(kind) & 255
         if again and (place < size - 1 or self._is_last(body)):
             return True
-        self._kinds, self._next = None, NEVER
+        self.kinds, self.next = None, _NEVER
         return False
 
     def _is_last(self, body: dict[str, Any]) -> bool:
         """Whether a step is the last one that came."""
-        last = self._last if self._said is None else {**self._last, "delta": self._said}
-        alike = {"obfuscation": None, "sequence_number": None}
-        return {**body, **alike} == {**last, **alike}
+        unminded = {"obfuscation": None, "sequence_number": None}
+        return {**body, **unminded} == {**self.last, **unminded}
 
 
-GAP = 1024
-NEVER = object()
+_GAP = 1024
+_NEVER = object()
 
 
-class Item:
-    """One item as it arrives: its body, its place, the item that leads it, and what was said in it."""
+class ItemSoFar(Struct, eq=False):
+    """One item as it arrives: its body, its place, the item that leads it, and its parts by their places."""
 
-    __slots__ = ("before", "body", "ended", "index", "kind", "place", "said")
-
-    def __init__(self, body: dict[str, Any], place: int | None, before: "Item | None", index: int) -> None:
-        self.body = body
-        self.kind: Any = body.get("type", "message")
-        self.place = place
-        self.before = before
-        self.index = index
-        self.said: dict[int, Any] = {}
-        self.ended = False
+    body: dict[str, Any]
+    kind: Any
+    place: int | None
+    leader: "ItemSoFar | None"
+    index: int
+    parts: dict[int, Any] = {}
+    ended: bool = False
 
     @property
     def led_by(self) -> str | None:
         """The id of the item that leads it."""
-        given = None if self.before is None else self.before.body.get("id")
-        return given if type(given) is str else None
+        item_id = None if self.leader is None else self.leader.body.get("id")
+        return item_id if type(item_id) is str else None
 
     def may_be(self, kind: Any, item_id: Any, place: int | None) -> bool:
         """Whether an event may be about this item: it is open, and not both its id and its place differ."""
@@ -108,27 +87,25 @@ class Item:
         return self.kind == kind and not self.ended and not (other and elsewhere)
 
 
-class Arrival:
+class ItemsSoFar:
     """The items of an answer in the order of their arrival, and which of them an event is about.
 
     It is the one that the event names, else the one in its place, else the last open one of its kind. Items
     of the kind `leading` lead those that follow; those of the kinds `counted` are numbered.
     """
 
-    __slots__ = ("_by_id", "_by_place", "_count", "_counted", "_leading", "items", "leader")
-
     def __init__(self, leading: str, counted: tuple[str, ...]) -> None:
-        self.items: list[Item] = []
-        self.leader: Item | None = None
+        self.items: list[ItemSoFar] = []
+        self.leader: ItemSoFar | None = None
         self._leading = leading
         self._counted = counted
         self._count = 0
-        self._by_id: dict[Any, Item] = {}
-        self._by_place: dict[Any, Item] = {}
+        self._by_id: dict[Any, ItemSoFar] = {}
+        self._by_place: dict[Any, ItemSoFar] = {}
 
-    def add(self, body: dict[str, Any], place: int | None) -> Item:
+    def add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
         """Add an item."""
-        item = Item(body, place, self.leader, self._count)
+        item = ItemSoFar(body, body.get("type", "message"), place, self.leader, self._count)
         self.items.append(item)
         if type(body.get("id")) is str:
             self._by_id[body["id"]] = item
@@ -144,11 +121,11 @@ class Arrival:
         """Whether an item of this id and kind has arrived."""
         return type(item_id) is str and item_id in self._by_id and self._by_id[item_id].kind == kind
 
-    def named(self, item_id: Any, place: int | None = None) -> Item | None:
+    def named(self, item_id: Any, place: int | None = None) -> ItemSoFar | None:
         """Find an item by its id, or by its place if it has none."""
         return self._by_id.get(item_id) if type(item_id) is str else self._by_place.get(place)
 
-    def find(self, kind: Any, item_id: Any, place: int | None) -> Item | None:
+    def find(self, kind: Any, item_id: Any, place: int | None) -> ItemSoFar | None:
         """Find the open item of a kind that an event is about."""
         named = self._by_id.get(item_id) if type(item_id) is str else None
         if named is not None and named.kind == kind:
@@ -158,22 +135,19 @@ class Arrival:
                 return item
         return None
 
-    def match(self, output: list[Any]) -> list[tuple[Any, Item | None]]:
+    def match(self, output: list[Any]) -> list[tuple[Any, ItemSoFar | None]]:
         """Give each final item with what arrived of it: the one of its id, else the next one of its kind."""
         bodies = [body if type(body) is dict else {} for body in output]
-        found = [self.named(body.get("id", "")) for body in bodies]
-        found = [
-            item if item is not None and item.kind == body.get("type", "message") else None
-            for item, body in zip(found, bodies, strict=True)
-        ]
-        left = [item for item in self.items if item not in found]
+        named = [(self.named(body.get("id", "")), body.get("type", "message")) for body in bodies]
+        items = [item if item is not None and item.kind == kind else None for item, kind in named]
+        left = [item for item in self.items if item not in items]
         for place, body in enumerate(bodies):
-            if found[place] is None and body:
+            if items[place] is None and body:
                 kind, call_id = body.get("type", "message"), body.get("call_id")
                 fitting = (item for item in left if item.body.get("call_id") in (None, call_id))
-                found[place] = same = next((item for item in fitting if item.kind == kind), None)
+                items[place] = same = next((item for item in fitting if item.kind == kind), None)
                 left = [item for item in left if item is not same]
-        return list(zip(output, found, strict=True))
+        return list(zip(output, items, strict=True))
 
 
 def is_text(value: object) -> bool:

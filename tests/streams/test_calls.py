@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from toolwire.errors import FrameTooLarge
-from toolwire.streams import slots
-from toolwire.streams.slots import CallText, Slots, index_of
+from toolwire.streams import calls
+from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
 
 # A fragment is written as its id, its index, its name and its text, a call as its id, its name and its text;
 # "-" is what is not said, and "_" is said to be empty.
@@ -147,9 +147,9 @@ FRAGMENTS: dict[str, tuple[list[str], list[str]]] = {
 READ = {"-": None, "_": ""}
 
 
-def sort(fragments: list[str]) -> list[CallText]:
+def sort(fragments: list[str]) -> list[CallSoFar]:
     """Put fragments together, as a decoder does."""
-    found = Slots()
+    found = ArrivingCalls()
     for fragment in fragments:
         call_id, place, name, text = (READ.get(word, word) for word in f"{fragment} ".split(" ", 3))
         text = (text or "").removesuffix(" ")
@@ -243,12 +243,12 @@ WHOLE: dict[str, bool] = {
 @pytest.mark.parametrize(("text", "whole"), WHOLE.items())
 def test_what_is_whole(text: str, whole: bool) -> None:
     for cut in range(len(text) + 1):
-        call = CallText()
+        call = CallSoFar()
         call.add(text[:cut])
         assert not whole or call.is_whole() is (text[cut:].strip() == "")
         call.add(text[cut:])
         assert call.is_whole() is whole
-    slow, at_once = CallText(), CallText()
+    slow, at_once = CallSoFar(), CallSoFar()
     for letter in text:
         slow.add(letter)
         slow.is_whole()
@@ -258,7 +258,7 @@ def test_what_is_whole(text: str, whole: bool) -> None:
 
 
 def test_text_that_goes_on_is_not_whole_again() -> None:
-    call = CallText()
+    call = CallSoFar()
     states = []
     for piece in ("{", "}", " ", "x", "{}", ""):
         call.add(piece)
@@ -268,7 +268,7 @@ def test_text_that_goes_on_is_not_whole_again() -> None:
 
 
 def test_what_repeats_a_text() -> None:
-    call = CallText()
+    call = CallSoFar()
     assert not call.repeats("")
     call.add('{"a"')
     assert not call.repeats('{"a"')
@@ -279,7 +279,7 @@ def test_what_repeats_a_text() -> None:
 
 
 def test_what_is_said_beside_the_text() -> None:
-    call = CallText()
+    call = CallSoFar()
     said: list[dict[str, Any]] = [
         {"type": "function", "function": {"name": "f"}},
         {"type": None, "function": {"x": 1}, "y": None},
@@ -292,27 +292,19 @@ def test_what_is_said_beside_the_text() -> None:
 
 
 def test_the_text_of_a_call_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "LIMIT", 10)
-    call = CallText()
+    monkeypatch.setattr(calls, "LIMIT", 10)
+    call = CallSoFar()
     call.add("x" * 9)
-    assert call.grow("xx") is False
-    assert call.grow("x") is True
+    call.add("x")
     with pytest.raises(FrameTooLarge):
         call.add("x")
-
-
-def test_only_what_is_certainly_new_grows_a_call() -> None:
-    call = CallText()
-    assert [call.grow("ab"), call.grow("ab"), call.grow("c"), call.text] == [True, False, True, "abc"]
-    call.closed = True
-    assert call.grow("d") is False
 
 
 def seconds(pieces: int) -> float:
     """Measure a call that looks whole with each of its fragments, and is named in each."""
     spent = []
     for _ in range(3):
-        found = Slots()
+        found = ArrivingCalls()
         begin = time.perf_counter()
         for piece in ['{"a":"', *("}" * pieces)]:
             call = found.find("a", 0, "f", piece)

@@ -13,32 +13,28 @@ Rules of this file, in order:
 
 from typing import Any
 
+from msgspec import Struct, field
+
 from toolwire.errors import FrameTooLarge
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT, JsonObjects
 
 
-class CallText:
+class CallSoFar(Struct, eq=False):
     """One call as it arrives: what is known of it, and the text of its arguments in pieces."""
 
-    __slots__ = (
-        *("_objects", "_read", "_whole", "closed", "entry", "id", "index", "key", "name"),
-        *("pieces", "problem", "size"),
-    )
-
-    def __init__(self, call_id: str | None = None, name: str = "", index: int = 0) -> None:
-        self.id = call_id
-        self.name = name
-        self.index = index
-        self.key: int | None = None
-        self.pieces: list[str] = []
-        self.size = 0
-        self.entry: dict[str, Any] = {}
-        self.closed = False
-        self.problem: str | None = None
-        self._read = 0
-        self._objects = JsonObjects(4 * LIMIT)
-        self._whole: bool | None = None
+    id: str | None = None
+    name: str = ""
+    index: int = 0
+    key: int | None = None
+    pieces: list[str] = []
+    size: int = 0
+    entry: dict[str, Any] = {}
+    closed: bool = False
+    problem: str | None = None
+    _read: int = 0
+    _whole: bool | None = None
+    _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
 
     def add(self, piece: str) -> None:
         """Add a piece of the text; too much of it is an error."""
@@ -46,15 +42,6 @@ class CallText:
         self.size += len(piece)
         if self.size > LIMIT:
             raise FrameTooLarge(LIMIT)
-
-    def grow(self, piece: str) -> bool:
-        """Add a piece that is certainly new; whether it was."""
-        size = len(piece)
-        if self.closed or size == self.size or self.size + size > LIMIT:
-            return False
-        self.pieces.append(piece)
-        self.size += size
-        return True
 
     @property
     def text(self) -> str:
@@ -86,17 +73,15 @@ class CallText:
         return len(text) == self.size and text == self.text and self.is_whole()
 
 
-class Slots:
+class ArrivingCalls:
     """The calls of one answer, and which of them a fragment goes to."""
 
-    __slots__ = ("_by_id", "_by_index", "calls")
-
     def __init__(self) -> None:
-        self.calls: list[CallText] = []
-        self._by_id: dict[str, CallText] = {}
-        self._by_index: dict[int, CallText] = {}
+        self.calls: list[CallSoFar] = []
+        self._by_id: dict[str, CallSoFar] = {}
+        self._by_index: dict[int, CallSoFar] = {}
 
-    def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallText:
+    def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallSoFar:
         """Give the call that a fragment belongs to, a new one if it is none of those before."""
         call = self._by_index.get(index) if index is not None else None
         again = bool(name)
@@ -116,8 +101,8 @@ class Slots:
             return self._open(call_id, index)
         return self._complete(call, call_id, name)
 
-    def _open(self, call_id: str | None, index: int | None) -> CallText:
-        call = CallText(call_id, "", len(self.calls))
+    def _open(self, call_id: str | None, index: int | None) -> CallSoFar:
+        call = CallSoFar(call_id, "", len(self.calls))
         self.calls.append(call)
         if call_id is not None:
             self._by_id[call_id] = call
@@ -125,7 +110,7 @@ class Slots:
             self._by_index[index] = call
         return call
 
-    def _complete(self, call: CallText, call_id: str | None, name: str | None) -> CallText:
+    def _complete(self, call: CallSoFar, call_id: str | None, name: str | None) -> CallSoFar:
         if call_id is not None and call.id is None:
             call.id = call_id
             self._by_id[call_id] = call

@@ -1,0 +1,245 @@
+"""Frames that repeat each other are read by what differs, and tell what they would tell if read in full."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import toolwire
+from tests.nasty import TABLE
+from tests.stream_cases import all_cases
+from tests.stream_examples import EXAMPLES
+from tests.wires import DIALECTS
+from toolwire.streams import StreamDecoder, calls, quick
+from toolwire.types import CallDelta, ErrorEnd, Event
+from toolwire.wire.framing import write_event
+
+FAST = ("openai-chat", "anthropic", "openai-responses")
+WORDS = [
+    "a",
+    "a",
+    '"',
+    "\\",
+    "}}",
+    '"}}',
+    "\n\n",
+    "\u2028",
+    "\U0001f600",
+    "\x00",
+    "text",
+    "index",
+    "0",
+    "\\u0061",
+]
+CHUNK = (
+    '{"id":"a","choices":[{"index":0,"delta":{"content":WORDS},"finish_reason":null}],"text":"index"}',
+    '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":WORDS}}',
+    '{"type":"response.output_text.delta","item_id":"i","delta":WORDS,"obfuscation":"PAD","sequence_number":NUMBER}',
+)
+BEGIN = (
+    b"",
+    write_event(b'{"type":"message_start","message":{"id":"m","content":[]}}')
+    + write_event(b'{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'),
+    write_event(b'{"type":"response.created","response":{"id":"r","output":[]},"sequence_number":0}'),
+)
+
+
+def say(place: int, words: list[str]) -> list[bytes]:
+    """Say each of these JSON strings in a frame of its own; steps are numbered, and some padded."""
+    chunks = [
+        CHUNK[place].replace("PAD", "x" * (number % 7)).replace("NUMBER", str(number)).replace("WORDS", word)
+        for number, word in enumerate(words, 1)
+    ]
+    return [write_event(chunk.encode()) for chunk in chunks]
+
+
+def plainly(name: str) -> StreamDecoder:
+    """Give the decoder of a dialect that reads every frame in full."""
+    decoder: StreamDecoder = import_module(f"toolwire.dialects.{name.replace('-', '_')}.stream_decoder").Decoder()
+    return decoder
+
+
+def read(name: str, pieces: Iterable[bytes], *, quickly: bool) -> list[Event]:
+    decoder = DIALECTS[name].decode_stream() if quickly else plainly(name)
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    return events + decoder.close()
+
+
+def frames_of(name: str, data: bytes) -> list[bytes]:
+    end = b"\n" if name == "ollama" else b"\n\n"
+    return [frame + end for frame in data.split(end)]
+
+
+def cuts_of(data: bytes, chance: random.Random) -> Iterator[list[bytes]]:
+    """Cut a stream in odd ways: by its lines, anywhere, and at each byte."""
+    yield data.splitlines(keepends=True)
+    yield [data[place : place + 1] for place in range(len(data))]
+    for size in (30, 300):
+        places = [0, *sorted(chance.choices(range(len(data)), k=len(data) // size)), len(data)]
+        yield [data[begin:end] for begin, end in pairwise(places)]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_stream_tells_what_it_tells_when_read_in_full(name: str) -> None:
+    for case in all_cases(name):
+        for pieces in ([case.data], frames_of(name, case.data)):
+            assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False), case.name
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_the_same_however_it_is_cut(name: str) -> None:
+    chance = random.Random(name)  # noqa: S311 - the same cuts in every run
+    nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
+    for what, frames in {**{key: [data] for key, data in EXAMPLES[name].items()}, **nasty}.items():
+        whole = read(name, frames, quickly=False)
+        assert read(name, frames, quickly=True) == whole, what
+        for pieces in cuts_of(b"".join(frames), chance):
+            assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False), what
+
+
+WITHOUT = """
+import msgspec, sys
+from toolwire import dialect
+from toolwire.streams import WireDecoder
+
+for name, streams in msgspec.json.decode(sys.stdin.buffer.read()).items():
+    for text in streams:
+        decoder = dialect(name).decode_stream()
+        assert isinstance(decoder, WireDecoder)
+        sys.stdout.write(f"{decoder.feed(text.encode()) + decoder.close()}\\n")
+assert not any(module.endswith("quick") for module in sys.modules)
+"""
+
+
+def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> None:
+    """The short way is one file and the two lines that apply it: a package that lacks them reads as it should."""
+    copy = tmp_path / "toolwire"
+    shutil.copytree(Path(toolwire.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "streams/quick.py").unlink()
+    door = copy / "streams/__init__.py"
+    text = door.read_text(encoding="utf-8")
+    for line, instead in (
+        ("from toolwire.streams.quick import QuickDecoder\n", ""),
+        ("return QuickDecoder(decoder, volatile)", "return decoder"),
+    ):
+        assert text.count(line) == 1
+        text = text.replace(line, instead)
+    door.write_text(text, encoding="utf-8")
+    streams = {name: [data.decode() for data in EXAMPLES[name].values()] for name in DIALECTS}
+    command = [sys.executable, "-B", "-c", WITHOUT]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        command, input=msgspec.json.encode(streams), env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    told = [read(name, [text.encode()], quickly=True) for name, texts in streams.items() for text in texts]
+    assert done.stdout.decode().splitlines() == [str(events) for events in told]
+
+
+def spell(words: str, choose: random.Random) -> str:
+    """Spell a JSON string in one of the ways that servers spell it."""
+    letters = []
+    for letter in words:
+        code = ord(letter)
+        if choose.random() < 0.2 and code < 0x10000:
+            letters.append(f"\\u{code:04x}")
+        elif letter in '"\\':
+            letters.append("\\" + letter)
+        elif code < 0x20:
+            letters.append(f"\\u{code:04x}")
+        else:
+            letters.append(letter)
+    return '"' + "".join(letters) + '"'
+
+
+@pytest.mark.parametrize("place", range(len(FAST)), ids=FAST)
+def test_words_of_any_kind_are_those_that_were_said(place: int) -> None:
+    choose = random.Random(place)  # noqa: S311 - the same words in every run
+    for _ in range(300):
+        said = choose.choices(WORDS, k=choose.randrange(2, 9))
+        frames = say(place, [spell(words, choose) for words in said])
+        pieces = [BEGIN[place], *frames] if choose.random() < 0.5 else [BEGIN[place] + b"".join(frames)]
+        told = [event.text for event in read(FAST[place], pieces, quickly=True) if hasattr(event, "text")]
+        assert told == said
+
+
+def test_a_frame_that_says_more_than_words_is_read_in_full() -> None:
+    chunks = [CHUNK[0].replace("WORDS", f'"{words}"') for words in ("one", "two", "three", "four")]
+    chunks[3] = chunks[3].replace("}]", '}],"usage":{"prompt_tokens":1}').replace("null", '"stop"')
+    events = read("openai-chat", [write_event(chunk.encode()) for chunk in chunks], quickly=True)
+    assert [event.text for event in events if hasattr(event, "text")] == ["one", "two", "three", "four"]
+    assert [type(event).__name__ for event in events][-4:] == [
+        "PartEnd",
+        "UsageDelta",
+        "ChoiceEnd",
+        "MessageEnd",
+    ]
+
+
+@pytest.mark.parametrize(("place", "count"), [(0, 3), (1, 2), (2, 2)])
+def test_frames_that_are_alike_are_not_read_in_full(place: int, count: int) -> None:
+    """A control: the quick way is taken."""
+    decoder: Any = DIALECTS[FAST[place]].decode_stream()
+    plain = decoder._decoder
+    decoder.feed(BEGIN[place])
+    full = []
+    read_in_full = plain.read
+
+    def note(body: dict[str, Any], name: bytes) -> None:
+        full.append(body)
+        read_in_full(body, name)
+
+    plain.read = note
+    for frame in say(place, [f'"word {number}"' for number in range(50)]):
+        decoder.feed(frame)
+    assert len(full) == count
+
+
+def fragments(*pieces: str) -> list[bytes]:
+    """Say the text of a call in fragments."""
+    begun = {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}
+    entries = [begun, *({"index": 0, "function": {"arguments": piece}} for piece in pieces)]
+    chunks = [{"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [entry]}}]} for entry in entries]
+    return [write_event(msgspec.json.encode(chunk)) for chunk in chunks]
+
+
+def test_only_what_is_certainly_new_goes_to_a_call() -> None:
+    frames = fragments('{"a":', "1", "}", '{"a":1}', '{"a":1}', " ", "x")
+    events = read(FAST[0], frames, quickly=True)
+    assert [event.fragment for event in events if type(event) is CallDelta] == ['{"a":', "1", "}", " ", "x"]
+    assert events == read(FAST[0], frames, quickly=False)
+
+
+def test_the_text_of_a_call_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "LIMIT", 1_000)
+    monkeypatch.setattr(quick, "LIMIT", 1_000)
+    frames = fragments(*("x" * 100 + str(number) for number in range(20)))
+    events = read(FAST[0], frames, quickly=True)
+    assert [type(event) for event in events].count(CallDelta) == 9
+    assert [event.error.kind for event in events if type(event) is ErrorEnd] == ["too_large"]
+    assert events == read(FAST[0], frames, quickly=False)
+
+
+def test_a_step_whose_number_does_not_follow_is_read_in_full() -> None:
+    frames = say(2, [f'"word {number}"' for number in range(9)])
+    again = [*frames[:6], *frames[3:]]
+    for pieces in ([BEGIN[2], *again], [BEGIN[2] + b"".join(again)]):
+        told = [event.text for event in read(FAST[2], pieces, quickly=True) if hasattr(event, "text")]
+        assert told == [f"word {number}" for number in range(9)]
+
+
+def test_words_that_stand_twice_are_not_taken_from_the_wrong_place() -> None:
+    words = ['"i"', '"m"', '"i"', '"response.output_text.delta"', '","', '":"', '"delta"', '"x"', '"y"']
+    for first in range(len(words)):
+        said = words[first:] + words[:first]
+        told = read(FAST[2], [BEGIN[2], *say(2, said)], quickly=True)
+        assert [event.text for event in told if hasattr(event, "text")] == [word[1:-1] for word in said]
