@@ -1,6 +1,7 @@
 """Whether a schema can go to a target as it is: one pass over the keywords, without writing anything.
 
 Rules of this file:
+- This is a short cut and nothing else: without it, `fit` gives the same, only later.
 - A no may be wrong and only costs time; a yes is never wrong.
 - What nearly every tool declares is proved first, by one comparison with a declared type.
 """
@@ -12,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, fi
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 from toolwire.schema.draft import FORMS, is_names
-from toolwire.schema.targets import BY_NAME, CONSTRAINTS, Schema, Target
+from toolwire.schema.targets import BY_NAME, CONSTRAINTS, IDENTIFIERS, Fitted, Note, Schema, Target
 
 
 class _Member(Struct, forbid_unknown_fields=True, gc=False):
@@ -52,10 +53,37 @@ _NOTHING: Schema = {}
 _NOBODY: list[str] = []
 
 
-def conforms(schema: Any, target: Target) -> bool:
-    """Whether nothing in a schema has to change for a target."""
-    if type(schema) is not dict or not schema.keys() <= target.root_keywords:
-        return False
+# What many tools say at their root and no other keyword depends on, with the type of its value.
+_LOOSE: Mapping[str, type] = {"$schema": str, "additionalProperties": bool, "description": str, "title": str}
+
+
+def fit_quickly(schema: Any, target: Target) -> Fitted | None:
+    """Fit a schema of which nothing but loose keywords of the root has to change; None for all others."""
+    if type(schema) is not dict:
+        return None
+    if schema.keys() <= target.root_keywords:
+        return Fitted(schema) if conforms(schema, target) else None
+    kept: Schema = {}
+    left: Schema = {}
+    for keyword, value in schema.items():
+        if keyword in target.root_keywords:
+            kept[keyword] = value
+        elif type(value) is _LOOSE.get(keyword):
+            left[keyword] = value
+        else:
+            return None
+    if not conforms(kept, target):
+        return None
+    notes = [
+        Note("", keyword, "dropped", target.why_dropped(keyword, value))
+        for keyword, value in left.items()
+        if keyword not in IDENTIFIERS
+    ]
+    return Fitted(kept, tuple(notes))
+
+
+def conforms(schema: Schema, target: Target) -> bool:
+    """Whether nothing in a schema, of keywords that the target takes at a root, has to change."""
     shape = _USUAL.get(target.name)
     if shape is not None and _has_shape(schema, shape):
         properties = schema["properties"]
@@ -111,12 +139,6 @@ def _is_open_object(node: Schema, left: int, target: Target) -> bool:
     if "required" not in node:
         return left == 2
     return left == 3 and _declared(node["required"], properties)
-
-
-def is_plain(node: Schema, target: Target) -> bool:
-    """Whether a subschema is a scalar type and a description, which goes everywhere as it is."""
-    size = len(node)
-    return node.get("type") in target.scalars and (size == 1 or (size == 2 and type(node.get("description")) is str))
 
 
 def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
@@ -235,6 +257,8 @@ def _union_conforms(node: Schema, target: Target, below: list[Any]) -> bool:
     if type(branches) is not list or not branches:
         return False
     if (target.pure_unions or not target.type_lists) and node.keys() & CONSTRAINTS != {"anyOf"}:
+        return False
+    if target.nullable and len(branches) == 1 and "nullable" in node:
         return False
     if target.nullable and any(type(branch) is not dict or branch.get("type") == "NULL" for branch in branches):
         return False

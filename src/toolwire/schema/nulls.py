@@ -11,10 +11,8 @@ Rules of this file:
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from toolwire.schema.conjunction import as_list, same
 from toolwire.schema.document import MAX_DEPTH, RootSchema
-from toolwire.schema.draft import is_number, present
-from toolwire.schema.kinds import is_kind
+from toolwire.schema.draft import as_list, is_kind, is_number, present, same
 from toolwire.schema.targets import COMBINERS, OBJECT_KEYWORDS, Schema
 
 _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] = {

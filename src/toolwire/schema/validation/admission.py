@@ -14,9 +14,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema.conjunction import as_list
 from toolwire.schema.document import MAX_NESTING, measure
-from toolwire.schema.draft import FORMS, is_number, present
+from toolwire.schema.draft import FORMS, as_list, is_number, present
 from toolwire.schema.targets import CONSTRAINTS, TYPES, Schema
 from toolwire.schema.validation.growth import cost
 from toolwire.schema.validation.patterns import LIGHT, MAX_WEIGHT, weight
