@@ -17,9 +17,9 @@ from toolwire.resolvers.functions.annotations import form_at, site_for
 from toolwire.resolvers.functions.definitions import Definitions
 from toolwire.resolvers.functions.forms import UnreadableValue, copied
 from toolwire.schema import prune_nulls
+from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
 from toolwire.schema.targets import COMBINERS
-from toolwire.schema.validation import Validator
-from toolwire.schema.validation.places import NO_BASE, Subschema, based, places
+from toolwire.schema.validator import Validator
 
 VALUE = "value"
 PATH = "output"
