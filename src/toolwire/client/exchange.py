@@ -44,7 +44,7 @@ from toolwire.types import (
 )
 from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import (
-    LIMIT,
+    MAX_ANSWER,
     HttpRequest,
     HttpResponse,
     Stop,
@@ -259,7 +259,7 @@ def _read_answer(
             return (yield from _read_error(line, answer, sent))
         if request.stream:
             return (yield from _read_stream(line, answer, sent, deadline))
-        data = yield from _read(line, answer, LIMIT, deadline)
+        data = yield from _read(line, answer, MAX_ANSWER, deadline)
         if sent.digest is not None:
             sent.digest.update(data)
         return line.dialect.decode_response(read_body(data)), None

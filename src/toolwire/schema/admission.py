@@ -39,9 +39,9 @@ from toolwire.schema.subschemas import (
 from toolwire.schema.targets import CONSTRAINTS, TYPES, Schema
 from toolwire.schema.wording import Display, flaw_of, weigh
 
-LATEST = "Draft202012Validator"
-DRAFTS: Mapping[str, str] = {
-    "json-schema.org/draft/2020-12/schema": LATEST,
+_LATEST = "Draft202012Validator"
+_DRAFTS: Mapping[str, str] = {
+    "json-schema.org/draft/2020-12/schema": _LATEST,
     "json-schema.org/draft/2019-09/schema": "Draft201909Validator",
     "json-schema.org/draft-07/schema": "Draft7Validator",
     "json-schema.org/draft-06/schema": "Draft6Validator",
@@ -53,8 +53,8 @@ _SINCE_2019 = _SINCE_2020 | {
     *("minContains", "maxContains", "$recursiveRef"),
 }
 _SINCE_7 = _SINCE_2019 | {"if", "then", "else"}
-UNKNOWN_TO: Mapping[str, frozenset[str]] = {
-    LATEST: frozenset(),
+_UNKNOWN_TO: Mapping[str, frozenset[str]] = {
+    _LATEST: frozenset(),
     "Draft201909Validator": _SINCE_2020,
     "Draft7Validator": _SINCE_2019,
     "Draft6Validator": _SINCE_7,
@@ -113,7 +113,7 @@ def admit(schema: Any) -> Admitted:
     draft = _draft_of(schema, "")
     root = Subschema(schema, base=based(schema, NO_BASE))
     every = list(places(root))
-    if draft == LATEST and any(_is_loose(place.node) for place in every):
+    if draft == _LATEST and any(_is_loose(place.node) for place in every):
         root = root._replace(node=_respelled(root))
         every = list(places(root))
     _refuse_other_roots(root.node)
@@ -133,12 +133,12 @@ def _draft_of(schema: Schema, path: str) -> str:
     """Find the draft that a schema is written in."""
     named = schema.get("$schema")
     if named is None:
-        return LATEST
+        return _LATEST
     if isinstance(named, str):
-        known = DRAFTS.get(named.removesuffix("#").partition("://")[2])
+        known = _DRAFTS.get(named.removesuffix("#").partition("://")[2])
         if known is not None:
             return known
-    names = ", ".join(f"https://{name}" for name in DRAFTS)
+    names = ", ".join(f"https://{name}" for name in _DRAFTS)
     raise InvalidSchema(
         f"unknown draft {str(named)[:_SHOWN]!r}; those that are known are {names}", path=inside(path, "$schema")
     )
@@ -208,7 +208,7 @@ def _look_at(node: Schema, path: str, draft: str) -> None:
             )
     if path and "$schema" in node:
         _draft_of(node, path)
-    if unknown := sorted(node.keys() & UNKNOWN_TO[draft]):
+    if unknown := sorted(node.keys() & _UNKNOWN_TO[draft]):
         raise InvalidSchema(
             f"the draft that $schema names does not know {unknown[0]!r} and would ignore it; "
             "leave $schema out, or name draft 2020-12",
@@ -235,20 +235,16 @@ def _resembled(keyword: str) -> str:
 
 def _weights(node: Schema, path: str) -> list[int]:
     """Weigh the patterns of a subschema; refuse those that repeat too much."""
-    if "pattern" not in node and "patternProperties" not in node:
-        return []
-    patterns = [(node["pattern"], "pattern")] if "pattern" in node else []
-    patterns += ((pattern, "patternProperties") for pattern in node.get("patternProperties", {}))
-    weights = []
-    for pattern, keyword in patterns:
-        weights.append(weight(pattern))
-        if weights[-1] > MAX_WEIGHT:
+    patterns = [("pattern", node["pattern"])] if "pattern" in node else []
+    patterns += (("patternProperties", pattern) for pattern in node.get("patternProperties", ()))
+    for keyword, pattern in patterns:
+        if weight(pattern) > MAX_WEIGHT:
             raise InvalidSchema(
                 f"the pattern {pattern[:_SHOWN]!r} repeats too much: more than {MAX_WEIGHT:,} characters, "
                 "once it is written out",
                 path=inside(path, keyword),
             )
-    return weights
+    return [weight(pattern) for _, pattern in patterns]
 
 
 _Edges = dict[int, list[int]]

@@ -34,7 +34,7 @@ _GROUPS = (
 )
 
 
-def both(first: Any, second: Any) -> Any:
+def _both(first: Any, second: Any) -> Any:
     """One schema for what two schemas accept; merged where it is used."""
     if first is True or second is False or first == {}:
         return second
@@ -79,7 +79,7 @@ _COMBINE: Mapping[str, Callable[[Any, Any], Any]] = {
     "propertyOrdering": _in_either,
     "description": _sentences,
     "multipleOf": _multiple,
-    "items": both,
+    "items": _both,
     "allOf": lambda first, second: first + second,
     "uniqueItems": lambda first, second: first or second,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
@@ -114,14 +114,14 @@ def _shape(first: Schema, second: Schema) -> Schema:
     names = dict.fromkeys((*first.get("properties", ()), *second.get("properties", ())))
     shape: Schema = {}
     if names or "properties" in first or "properties" in second:
-        shape["properties"] = {name: both(_property_of(first, name), _property_of(second, name)) for name in names}
+        shape["properties"] = {name: _both(_property_of(first, name), _property_of(second, name)) for name in names}
     if "additionalProperties" in first or "additionalProperties" in second:
         extra = [node.get("additionalProperties", True) for node in (first, second)]
-        shape["additionalProperties"] = both(*extra)
+        shape["additionalProperties"] = _both(*extra)
     if "patternProperties" in first and "patternProperties" in second:
         ours, theirs = first["patternProperties"], second["patternProperties"]
         shape["patternProperties"] = {
-            pattern: both(ours.get(pattern, True), theirs.get(pattern, True)) for pattern in {**ours, **theirs}
+            pattern: _both(ours.get(pattern, True), theirs.get(pattern, True)) for pattern in {**ours, **theirs}
         }
     return shape
 

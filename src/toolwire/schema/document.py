@@ -19,7 +19,7 @@ from toolwire.schema.targets import Action, Note, Schema, Target
 MAX_DEPTH = 100
 MAX_NESTING = 256
 MAX_SIZE = 100_000
-MAX_BITS = 4096
+_MAX_BITS = 4096
 TEXT_UNIT = 64
 _ROOT = "#"
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
@@ -50,8 +50,8 @@ def _children(value: Any) -> tuple[list[Any], int]:
         return value, 0
     if isinstance(value, str):
         return [], len(value) // TEXT_UNIT
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise InvalidSchema(f"the schema holds an integer of more than {MAX_BITS:,} bits")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise InvalidSchema(f"the schema holds an integer of more than {_MAX_BITS:,} bits")
     if value is None or isinstance(value, bool | int | float):
         return [], 0
     raise InvalidSchema(f"the schema is not JSON: it holds a value of type {type(value).__name__}")

@@ -378,18 +378,6 @@ def _write(view: Schema, site: Site) -> Schema:
     return _described(out, left, "description" in keywords, site) if left else out
 
 
-def _type(value: Any, _view: Schema, site: Site) -> Any:
-    return value if isinstance(value, list) else site.target.spelling[value]
-
-
-def _reference(ref: Any, _view: Schema, site: Site) -> Any:
-    return site.document.keep(ref, site)
-
-
-def _required(names: Any, view: Schema, site: Site) -> Any:
-    return _all_names(view) if site.target.all_required and _is_object(view) else names
-
-
 def _properties(properties: Any, view: Schema, site: Site) -> Any:
     required = set(view.get("required", ()))
     out: Schema = {}
@@ -400,34 +388,24 @@ def _properties(properties: Any, view: Schema, site: Site) -> Any:
     return out
 
 
-def _definitions(definitions: Any, _view: Schema, site: Site) -> Any:
-    return {name: _fit_node(raw, site.defining(name)) for name, raw in definitions.items()}
-
-
 def _several(keyword: str) -> Callable[[Any, Schema, Site], Any]:
     return lambda nodes, _view, site: [
         _fit_node(raw, site.below(f"{keyword}[{index}]")) for index, raw in enumerate(nodes)
     ]
 
 
-def _items(node: Any, _view: Schema, site: Site) -> Any:
-    return _fit_node(node, site.below("items", "items"))
-
-
-def _extra(node: Any, _view: Schema, site: Site) -> Any:
-    return node if isinstance(node, bool) else _fit_node(node, site.below("additionalProperties"))
-
-
 _WRITE: Mapping[str, Callable[[Any, Schema, Site], Any]] = {
-    "type": _type,
-    "$ref": _reference,
-    "required": _required,
+    "type": lambda kinds, _view, site: kinds if isinstance(kinds, list) else site.target.spelling[kinds],
+    "$ref": lambda ref, _view, site: site.document.keep(ref, site),
+    "required": lambda names, view, site: _all_names(view) if site.target.all_required and _is_object(view) else names,
     "properties": _properties,
-    "$defs": _definitions,
+    "$defs": lambda nodes, _view, site: {name: _fit_node(raw, site.defining(name)) for name, raw in nodes.items()},
     "anyOf": _several("anyOf"),
     "prefixItems": _several("prefixItems"),
-    "items": _items,
-    "additionalProperties": _extra,
+    "items": lambda node, _view, site: _fit_node(node, site.below("items", "items")),
+    "additionalProperties": lambda extra, _view, site: (
+        extra if isinstance(extra, bool) else _fit_node(extra, site.below("additionalProperties"))
+    ),
 }
 
 

@@ -18,7 +18,7 @@ ONE = frozenset(
 )
 SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-HOLDERS = ONE | SEVERAL | NAMED
+_HOLDERS = ONE | SEVERAL | NAMED
 SAME_VALUE = frozenset({"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"})
 ONLY_REFERRED = frozenset({"$defs", "definitions", "contentSchema"})
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -61,7 +61,7 @@ def _joined(base: str, uri: str) -> str:
 def held(place: Subschema) -> Iterator[tuple[str, Subschema]]:
     """Give the subschemas that the keywords of one hold, each with its keyword."""
     for keyword, value in place.node.items():
-        if keyword not in HOLDERS:
+        if keyword not in _HOLDERS:
             continue
         if keyword in NAMED:
             if type(value) is dict:

@@ -73,10 +73,10 @@ class Validator:
                 self._is_valid(arguments)
                 if meter.over:
                     return [_too_much_text()]
-            found = self._walked(arguments, display, size, meter)
+            problems = self._walked(arguments, display, size, meter)
         finally:
             METER.reset(token)
-        return found or ["arguments: do not fit the schema of the tool"]
+        return problems or ["arguments: do not fit the schema of the tool"]
 
     def _walked(self, arguments: Any, display: Display, size: int, meter: Meter) -> list[str]:
         ground = self._ground or self._surveyed()
@@ -102,9 +102,8 @@ class Validator:
         import jsonschema_rs  # noqa: PLC0415 - loaded by now
 
         if self._registry is None:
-            numbers = {f"{name}Validator": getattr(jsonschema_rs, name) for name in _DRAFT_NAMES}
-            resources = [(NO_BASE, self._admitted.schema)]
-            self._registry = jsonschema_rs.Registry(resources, draft=numbers[self._admitted.draft])
+            number = getattr(jsonschema_rs, self._admitted.draft.removesuffix("Validator"))
+            self._registry = jsonschema_rs.Registry([(NO_BASE, self._admitted.schema)], draft=number)
         validator = getattr(jsonschema_rs, self._admitted.draft)
         options = {name: value for name, value in self._options.items() if name != "base_uri"}
         try:
@@ -113,16 +112,13 @@ class Validator:
             return None  # what a reference means depends on how it was reached
 
 
-_DRAFT_NAMES = ("Draft202012", "Draft201909", "Draft7", "Draft6", "Draft4")
-
-
-def _listed(found: list[str], *, complete: bool) -> list[str]:
+def _listed(problems: list[str], *, complete: bool) -> list[str]:
     """Give the first problems, and say how many more there are."""
-    more = len(found) - _MAX_LISTED
+    more = len(problems) - _MAX_LISTED
     if more <= 0:
-        return found
+        return problems
     many = f"{more:,} more" if complete else f"more than {more - 1:,} more"
-    return [*found[:_MAX_LISTED], f"and {many} problem{'' if more == 1 and complete else 's'}"]
+    return [*problems[:_MAX_LISTED], f"and {many} problem{'' if more == 1 and complete else 's'}"]
 
 
 def _too_much_text() -> str:
@@ -145,15 +141,15 @@ def _compiled(admitted: Admitted) -> tuple[dict[str, Any], Callable[[Any], bool]
         options |= metered
     try:
         try:
-            found = validator(admitted.schema, **options)
+            compiled = validator(admitted.schema, **options)
         except jsonschema_rs.ValidationError:
             options |= {"pattern_options": stepping(), **metered}
-            found = validator(admitted.schema, **options)
+            compiled = validator(admitted.schema, **options)
     except jsonschema_rs.ValidationError as problem:
         raise _invalid(problem) from None
     except ValueError as problem:
         raise InvalidSchema(f"the schema cannot be compiled: {str(problem)[:_SHOWN]}") from None
-    return options, _metered(found.is_valid) if "keywords" in options else found.is_valid
+    return options, _metered(compiled.is_valid) if "keywords" in options else compiled.is_valid
 
 
 def _metered(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:

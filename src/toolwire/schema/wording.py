@@ -17,9 +17,9 @@ from typing import Any
 from msgspec import Struct
 
 MAX_DEPTH = 128
-MAX_VALUES = 1_000_000
-MAX_BITS = 4096
-MAX_KEY = 1000
+_MAX_VALUES = 1_000_000
+_MAX_BITS = 4096
+_MAX_KEY = 1000
 NO_JSON, TOO_MANY, TOO_DEEP = -1, -2, -3
 _SHOWN = 60
 _SHOWN_OF_A_SCHEMA = 200
@@ -45,7 +45,7 @@ def weigh(root: Any, depth: int = MAX_DEPTH) -> int:
                 below += item
             elif (kind is not str or not item.isascii()) and (kind is dict or _flaw(item)):
                 return NO_JSON
-            if size + len(below) > MAX_VALUES:
+            if size + len(below) > _MAX_VALUES:
                 return TOO_MANY
         if not below:
             return size
@@ -55,7 +55,7 @@ def weigh(root: Any, depth: int = MAX_DEPTH) -> int:
 
 def _has_good_keys(value: dict[Any, Any]) -> bool:
     for key in value:
-        if type(key) is not str or len(key) > MAX_KEY or not (key.isascii() or not _flaw_of_text(key)):
+        if type(key) is not str or len(key) > _MAX_KEY or not (key.isascii() or not _flaw_of_text(key)):
             return False
     return True
 
@@ -74,7 +74,7 @@ def _flaw(value: Any) -> str:
     if kind is str:
         return _flaw_of_text(value)
     if kind is int:
-        return f"is an integer of more than {MAX_BITS:,} bits" if value.bit_length() > MAX_BITS else ""
+        return f"is an integer of more than {_MAX_BITS:,} bits" if value.bit_length() > _MAX_BITS else ""
     if kind is float:
         return "" if math.isfinite(value) else f"is {value}, which is no JSON number"
     return "" if kind in _SCALARS or kind in (dict, list) else f"is no JSON value, but a Python {kind.__name__}"
@@ -84,8 +84,8 @@ def _flaw_of_keys(value: Any) -> str:
     for key in value if type(value) is dict else ():
         if type(key) is not str:
             return f"has a key that is no string, but a Python {type(key).__name__}"
-        if len(key) > MAX_KEY:
-            return f"has a key of more than {MAX_KEY:,} characters"
+        if len(key) > _MAX_KEY:
+            return f"has a key of more than {_MAX_KEY:,} characters"
         if flaw := _flaw_of_text(key):
             return f"has a key that {flaw}"
     return ""
@@ -324,7 +324,7 @@ def said(keyword: str, limit: Any, value: Any, spot: Spot, display: Display) -> 
 def flaw_of(root: Any, size: int, display: Display, depth: int = MAX_DEPTH) -> tuple[Spot, str]:
     """Say why a value cannot be looked at, whose size is below 0: where, and what it is."""
     if size == TOO_MANY:
-        return Spot(), f"has more than {MAX_VALUES:,} values"
+        return Spot(), f"has more than {_MAX_VALUES:,} values"
     if size == TOO_DEEP:
         return Spot(), f"is nested more than {depth} levels deep"
     level = [(root, Spot())]
