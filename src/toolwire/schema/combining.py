@@ -21,7 +21,7 @@ from toolwire.schema.document import MAX_DEPTH, RootSchema, Site, measure, too_d
 from toolwire.schema.draft import as_list, exact, inside, present, replace, same, settle_evaluated
 from toolwire.schema.targets import CONSTRAINTS, IDENTIFIERS, Schema
 
-_SEES_THROUGH = frozenset({"unevaluatedProperties"})
+_SEES_THROUGH = "unevaluatedProperties"
 _MERGED_AT_ONCE = 16
 _PAIRED_UP_TO = 16
 _LOOK_INTO = 4
@@ -182,7 +182,7 @@ def _refuse_return(ref: str, route: tuple[str, ...], site: Site) -> None:
 def conjoin(view: Schema, site: Site) -> tuple[Schema, Site, list[str]]:
     """Write out `$ref` and `allOf`; also give the site after it, and the annotations that are lost."""
     (joined, *members), trail = _members(view, site)
-    outer = {key: joined.pop(key) for key in _SEES_THROUGH if key in joined}
+    outer = {_SEES_THROUGH: joined.pop(_SEES_THROUGH)} if _SEES_THROUGH in joined else {}
     conflicts: list[Schema] = []
     lost: list[str] = []
     for member in members:
@@ -215,20 +215,16 @@ def _literals(node: Schema) -> set[str] | None:
 def _disjoint(first: Any, second: Any, document: RootSchema, depth: int = _LOOK_INTO) -> bool:
     """Whether it is plain to see that no value fits both."""
     left, right = _resolved(first, document), _resolved(second, document)
-    if "type" in left and "type" in right and "type" in merge({"type": left["type"]}, {"type": right["type"]})[1]:
+    if "type" in left and "type" in right and _types(left["type"], right["type"]) is None:
         return True
     ours, theirs = _literals(left), _literals(right)
     if ours is not None and theirs is not None:
         return not ours & theirs
     if depth == 0 or "object" not in (left.get("type"), right.get("type")):
         return False
-    shared = set(left.get("required", ())) & set(right.get("required", ()))
     mine, yours = left.get("properties", {}), right.get("properties", {})
-    return any(
-        _disjoint(mine[name], yours[name], document, depth - 1)
-        for name in sorted(shared)
-        if name in mine and name in yours
-    )
+    shared = {*left.get("required", ())} & {*right.get("required", ())} & mine.keys() & yours.keys()
+    return any(_disjoint(mine[name], yours[name], document, depth - 1) for name in sorted(shared))
 
 
 def _exclusive(branches: list[Any], document: RootSchema) -> bool:
@@ -278,7 +274,7 @@ def _narrowed(base: Schema, branch: Any, site: Site) -> Any:
         if types is not None and set(as_list(types)) <= set(as_list(base["type"])):
             return branch
     node = present(branch, site.path)
-    if node.keys() & {"$ref", "allOf", *_SEES_THROUGH} or base.keys() & {"allOf", *_SEES_THROUGH}:
+    if node.keys() & {"$ref", "allOf", _SEES_THROUGH} or base.keys() & {"allOf", _SEES_THROUGH}:
         return _at_once(base, branch)
     merged, left = merge(base, node)
     return {**merged, "allOf": [left]} if left else merged
@@ -286,8 +282,8 @@ def _narrowed(base: Schema, branch: Any, site: Site) -> Any:
 
 def _at_once(base: Schema, branch: Any) -> Schema:
     """Let an alternative and what stands beside it hold at once; what sees through both stands outside."""
-    inner = {key: value for key, value in base.items() if key not in _SEES_THROUGH}
-    outer = {key: value for key, value in base.items() if key in _SEES_THROUGH}
+    inner = dict(base)
+    outer = {_SEES_THROUGH: inner.pop(_SEES_THROUGH)} if _SEES_THROUGH in inner else {}
     return {"allOf": [inner, branch], **outer}
 
 

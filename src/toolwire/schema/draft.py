@@ -159,7 +159,7 @@ def _or_null(node: Schema) -> Schema:
     """Accept null as well."""
     constraints = node.keys() & CONSTRAINTS
     if constraints and constraints <= {"anyOf"}:
-        return replace(node, "anyOf", {"anyOf": [*node["anyOf"], {"type": "null"}]})
+        return {**node, "anyOf": [*node["anyOf"], {"type": "null"}]}
     if not constraints & {"type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"}:
         return node
     if constraints & {"anyOf", "oneOf", "allOf", "not", "if", "$ref", "const"}:
@@ -218,7 +218,7 @@ def _dependencies(node: Schema) -> Schema:
 
 def _required(node: Schema) -> Schema:
     names = list(dict.fromkeys(node["required"]))
-    return node if len(names) == len(node["required"]) else replace(node, "required", {"required": names})
+    return node if len(names) == len(node["required"]) else {**node, "required": names}
 
 
 def settle_evaluated(node: Schema) -> Schema:

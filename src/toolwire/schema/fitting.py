@@ -206,8 +206,7 @@ def _split_types(view: Schema, site: Site) -> Schema:
     kinds = view.get("type")
     if not isinstance(kinds, list) or site.target.type_lists:
         return view
-    own = {kind: _part(view, kind) for kind in kinds}
-    possible = [part for part in own.values() if part is not None]
+    possible = [part for kind in kinds if (part := _part(view, kind)) is not None]
     taken = {"enum", "const"}.union(*(part.keys() for part in possible))
     idle = [key for key in view if key in TYPED_KEYWORDS and key not in taken]
     for keyword in idle:
@@ -314,15 +313,11 @@ def _settle_object(view: Schema, site: Site) -> Schema:
     required = dict.fromkeys(view.get("required", ()))
     properties = view.get("properties", {})
     closed = site.target.closed or extra is False
-    listed = {name: said for name, said in properties.items() if said is not False or name in required or not closed}
+    listed = {name: node for name, node in properties.items() if node is not False or name in required or not closed}
     missing = [name for name in required if name not in properties]
     listed |= dict.fromkeys(missing, {} if extra is True else extra)
     if len(listed) != len(properties) or missing:
-        view = (
-            replace(view, "properties", {"properties": listed})
-            if "properties" in view
-            else {**view, "properties": listed}
-        )
+        view = {**view, "properties": listed}
     return _closed(view, extra, site) if site.target.closed else view
 
 
