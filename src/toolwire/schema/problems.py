@@ -17,7 +17,18 @@ from urllib.parse import quote
 
 from toolwire.schema.draft import as_list
 from toolwire.schema.subschemas import REFERENCES, SAME_VALUE, Resources, Subschema, held
-from toolwire.schema.wording import WORDS, Display, Spot, counted, form, missing, named, said, sentence, unknown
+from toolwire.schema.wording import (
+    WORDS,
+    Display,
+    Spot,
+    counted,
+    form,
+    mismatch,
+    missing_field,
+    named,
+    sentence,
+    unknown_field,
+)
 
 _MAX_LEVELS = 100
 _MAX_HINTS = 20
@@ -156,13 +167,13 @@ def _leaf(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
     elif keyword.startswith("exclusive") and isinstance(limit, bool):
         return
     if not walk.holds(keyword, limit, value, beside):
-        yield said(keyword, limit, value, spot, walk.display)
+        yield mismatch(keyword, limit, value, spot, walk.display)
 
 
 def _required(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
     for name in asked.limit:
         if name not in asked.value:
-            yield missing(walk.display.below(asked.spot, name, declared=True))
+            yield missing_field(walk.display.below(asked.spot, name, declared=True))
 
 
 def _dependent(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
@@ -170,7 +181,7 @@ def _dependent(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
     for cause, needed in asked.limit.items():
         for name in needed if cause in asked.value and type(needed) is list else ():
             if name not in asked.value:
-                yield missing(walk.display.below(asked.spot, name, declared=True), f"needed beside {cause}")
+                yield missing_field(walk.display.below(asked.spot, name, declared=True), f"needed beside {cause}")
     for cause, node in asked.limit.items() if asked.keyword != "dependentRequired" else ():
         if cause in asked.value and type(node) is not list:
             yield from walk.into(asked.below(cause, node), asked.value, asked.spot)
@@ -205,7 +216,7 @@ def _additional_properties(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
 def _unknown(walk: SchemaWalk, name: str, spot: Spot, known: Iterable[str]) -> str:
     """Tell of an unknown field; only for the first of many is it looked for what was meant."""
     walk.hints -= 1
-    return unknown(name, spot, known, walk.display, hint=walk.hints >= 0)
+    return unknown_field(name, spot, known, walk.display, hint=walk.hints >= 0)
 
 
 def _property_names(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
@@ -326,13 +337,13 @@ def _closest(walk: SchemaWalk, branches: list[Subschema], value: Any, spot: Spot
         return
     literals = _literals_in_one(walk, typed, value)
     if literals is not None:
-        yield said("enum", literals, value, spot, walk.display)
+        yield mismatch("enum", literals, value, spot, walk.display)
         return
     wrong = [_wrong_fields(walk, branch, value) for branch in typed]
     if common := next(iter(name for name in wrong[0] if all(name in each for each in wrong[1:])), None):
         allowed = [literal for each in wrong for literal in each[common]]
         below = walk.display.below(spot, common, declared=True)
-        yield said("enum", allowed, value[common], below, walk.display)
+        yield mismatch("enum", allowed, value[common], below, walk.display)
         return
     fewest = min(map(len, wrong))
     nearest = [branch for branch, each in zip(typed, wrong, strict=True) if len(each) == fewest]
@@ -354,7 +365,7 @@ def _types_in_one(walk: SchemaWalk, branches: list[Subschema], value: Any, spot:
     for branch in branches:
         kinds = branch.node.get("type", []) if type(branch.node) is dict else []
         names.update(dict.fromkeys(as_list(kinds)))
-    return said("type", list(names) or ["nothing"], value, spot, walk.display)
+    return mismatch("type", list(names) or ["nothing"], value, spot, walk.display)
 
 
 def _literals_of(node: Any) -> list[Any] | None:

@@ -16,7 +16,7 @@ from toolwire.schema.draft import inside
 from toolwire.schema.patterns import MAX_WORK, METER, Meter, MeteredPattern, linear, stepping
 from toolwire.schema.problems import Ground, SchemaWalk
 from toolwire.schema.subschemas import NO_BASE, Resources, Subschema, based, places
-from toolwire.schema.wording import Display, Spot, flaw_of, said, sentence, weigh
+from toolwire.schema.wording import Display, Spot, flaw_of, mismatch, sentence, weigh
 
 _MAX_LISTED = 20
 _MAX_COUNTED = 1000
@@ -63,7 +63,7 @@ class Validator:
         if size < 0:
             return [sentence(*flaw_of(arguments, size, display))]
         if type(arguments) is not dict:
-            return [said("type", "object", arguments, Spot(), display)]
+            return [mismatch("type", "object", arguments, Spot(), display)]
         if size * self._admitted.work > _MAX_EFFORT:
             return [f"arguments: {size:,} values are too many for this schema; send fewer at once"]
         meter = Meter()

@@ -296,12 +296,12 @@ def sentence(spot: Spot, words: str) -> str:
     return text if len(text) <= _MAX_SENTENCE else f"{text[:_MAX_SENTENCE]}..."
 
 
-def missing(spot: Spot, reason: str = "") -> str:
+def missing_field(spot: Spot, reason: str = "") -> str:
     """Say that a field is not there."""
     return f"missing required field: {spot.path}{f' ({reason})' if reason else ''}"
 
 
-def unknown(name: str, spot: Spot, known: Iterable[str], display: Display, *, hint: bool) -> str:
+def unknown_field(name: str, spot: Spot, known: Iterable[str], display: Display, *, hint: bool) -> str:
     """Say that a field is none of those that are known, and which one may have been meant."""
     names = list(dict.fromkeys(known))
     path = display.below(spot, name).path
@@ -315,7 +315,7 @@ def unknown(name: str, spot: Spot, known: Iterable[str], display: Display, *, hi
     return text if len(text) <= 2 * _MAX_SENTENCE else f"{text[: 2 * _MAX_SENTENCE]}..."
 
 
-def said(keyword: str, limit: Any, value: Any, spot: Spot, display: Display) -> str:
+def mismatch(keyword: str, limit: Any, value: Any, spot: Spot, display: Display) -> str:
     """Say that a value is not what one keyword asks for."""
     write = WORDS[keyword]
     return sentence(spot, write(limit, display.value(value, spot), value))
