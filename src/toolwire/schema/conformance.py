@@ -58,23 +58,31 @@ def _conforms(schema: Schema, target: Target) -> bool:
         return False
     if not _values_conform(schema, target) or not _object_conforms(schema, target, level, schema["type"]):
         return False
-    scalars, keywords = target.scalars, target.keywords
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
-        if len(level) > MAX_SIZE:
+        if len(level) > MAX_SIZE or not _level_conforms(level, target, below):
             return False
-        for node in level:
-            if type(node) is not dict:
-                return False
-            kind = node.get("type")
-            if kind in scalars and len(node) - (type(node.get("description")) is str) == 1:
-                continue
-            if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
-                return False
         if not below:
             return True
         level = below
     return False
+
+
+def _level_conforms(level: list[Any], target: Target, below: list[Any]) -> bool:
+    """Whether some subschemas conform; their own subschemas are put on the list."""
+    scalars, array, keywords = target.scalars, target.spelling["array"], target.keywords
+    for node in level:
+        if type(node) is not dict:
+            return False
+        kind, size = node.get("type"), len(node) - (type(node.get("description")) is str)
+        if kind in scalars and size == 1:
+            continue
+        if kind == array and size == 2 and "items" in node:
+            below.append(node["items"])
+            continue
+        if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
+            return False
+    return True
 
 
 def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
