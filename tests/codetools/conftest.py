@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from toolwire.resolvers import handler
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 
 
 @pytest.fixture(scope="module", autouse=True)

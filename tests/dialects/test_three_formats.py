@@ -11,7 +11,7 @@ from tests.dialects.asking import asking
 from toolwire import Context, Message, Request, ServerTool, Tool, ToolCall, ToolChoice, codec, dialect
 from toolwire.errors import MissingFields
 from toolwire.providers import provider_of
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 from toolwire.types import Opaque, Response, Text, Thinking, ToolResult
 
 LOCATION = {"type": "string", "description": "The city and state, e.g. San Francisco, CA"}

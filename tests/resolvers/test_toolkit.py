@@ -167,7 +167,7 @@ def test_a_prepared_tool_goes_to_every_dialect_and_its_call_comes_back() -> None
 
 SOURCES = sorted(
     path
-    for name in ("resolvers", "resolvers/functions", "schema/validation", "codetools", "declarations", "mcp")
+    for name in ("resolvers", "resolvers/functions", "schema", "codetools", "declarations", "mcp")
     for path in (Path(toolwire.__file__).parent / name).glob("*.py")
 ) + [Path(toolwire.__file__).parent / f"{name}.py" for name in ("work/waiting", "work/results")]
 CACHES = {"lru_cache", "cache"}

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from tests.schemas import (
     instance_of,
 )
 from toolwire.errors import InvalidSchema, SchemaRecursive
-from toolwire.schema import TARGETS, Fitted, conformance, fit, fitting, prune_nulls
+from toolwire.schema import TARGETS, Fitted, fit, fitting, prune_nulls
+from toolwire.schema.conformance import fit_quickly
 from toolwire.schema.targets import BY_NAME
 
 ANY_TARGET = st.sampled_from(TARGETS)
@@ -97,18 +98,49 @@ def test_a_fitted_schema_fits(schema: Schema, target: str) -> None:
         assert fit(fitted.schema, target) == Fitted(fitted.schema)
 
 
-def patched_fit(schema: Schema, target: str) -> Fitted:
+def fit_the_long_way(schema: Schema, target: str) -> Fitted:
     """Fit without looking first whether anything has to change."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "conforms", lambda *_: False)
+        patch.setattr(fitting, "fit_quickly", lambda *_: None)
         return fit(schema, target)
+
+
+def outcome(fitting_way: Callable[[Schema, str], Fitted], schema: Schema, target: str) -> Any:
+    """What comes of a fit, in one way or the other: a schema and notes, or an error and its words."""
+    try:
+        return fitting_way(schema, target)
+    except (InvalidSchema, SchemaRecursive) as problem:
+        return type(problem), str(problem)
+
+
+def check_both_ways(schema: Schema, target: str) -> None:
+    """Hold that the quick yes changes no result: of a schema, and of what it was fitted to."""
+    quick = outcome(fit, schema, target)
+    assert outcome(fit_the_long_way, schema, target) == quick
+    if isinstance(quick, Fitted):
+        assert outcome(fit_the_long_way, quick.schema, target) == fit(quick.schema, target) == Fitted(quick.schema)
+
+
+@given(PARAMETERS | STANDARD_PARAMETERS | JUNK, ANY_TARGET)
+def test_the_quick_yes_changes_no_result(schema: Schema, target: str) -> None:
+    check_both_ways(schema, target)
+
+
+def test_the_quick_yes_changes_no_result_of_the_public_suite(suites: Path) -> None:
+    quick = 0
+    for _, schema, _ in cases(suites):
+        for target in TARGETS:
+            check_both_ways(schema, target)
+            fitted = attempt(schema, target)
+            quick += fitted is not None and fit_quickly(fitted.schema, BY_NAME[target]) is not None
+    assert quick > 200
 
 
 @given(PARAMETERS, ANY_TARGET.filter(lambda target: target != "gemini-openapi"))
 def test_what_conforms_is_not_changed_by_the_long_way_either(schema: Schema, target: str) -> None:
     fitted = attempt(schema, target)
-    if fitted is not None and conformance.conforms(fitted.schema, BY_NAME[target]):
-        long_way = patched_fit(fitted.schema, target)
+    if fitted is not None and fit_quickly(fitted.schema, BY_NAME[target]) == Fitted(fitted.schema):
+        long_way = fit_the_long_way(fitted.schema, target)
         assert long_way == Fitted(fitted.schema)
         assert long_way.schema is fitted.schema
 
@@ -116,8 +148,9 @@ def test_what_conforms_is_not_changed_by_the_long_way_either(schema: Schema, tar
 @given(SUBSCHEMAS, ANY_TARGET)
 def test_a_yes_is_never_wrong(schema: Any, target: str) -> None:
     parameters = closed({"p": schema, "q": {"anyOf": [schema, {"type": "integer"}]}})
-    if conformance.conforms(parameters, BY_NAME[target]):
-        assert patched_fit(parameters, target) == Fitted(parameters)
+    quick = fit_quickly(parameters, BY_NAME[target])
+    if quick is not None:
+        assert fit_the_long_way(parameters, target) == quick
 
 
 @pytest.mark.parametrize("target", TARGETS)

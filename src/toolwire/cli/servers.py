@@ -9,7 +9,7 @@ from toolwire.client.failures import AuthenticationFailed, ProviderError
 from toolwire.client.sync import Client
 from toolwire.errors import UserError
 from toolwire.providers import Provider, UnknownProvider, named, provider_of
-from toolwire.wire.transport import place_of
+from toolwire.wire.transport import url_without_secrets
 
 STARTS = {
     "ollama": "ollama serve",
@@ -49,7 +49,7 @@ def check_key(provider: Provider) -> None:
 def advice(problem: ProviderError, provider: Provider) -> str:
     """Say what helps against an error, where that is known."""
     if problem.error.code == REFUSED:
-        place = place_of(provider.base_url)
+        place = url_without_secrets(provider.base_url)
         start = STARTS.get(provider.name)
         begin = f"start it (`{start}`)" if start else "check the network"
         return f"nothing answers at {place}: {begin}, or say where it is by --base-url"

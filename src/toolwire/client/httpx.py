@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 import httpcore2
 import httpx2
 
-from toolwire.wire.transport import HttpRequest, Kind, Stop, Timeouts, TransportError, place_of
+from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
 
 T = TypeVar("T")
 KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
-KINDS: tuple[tuple[type[Exception], Kind], ...] = (
+KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.ConnectError, "connect"),
     (httpx2.UnsupportedProtocol, "protocol"),
     (httpx2.InvalidURL, "protocol"),
@@ -161,7 +161,7 @@ class Pool(httpx2.HTTPTransport):
 
 
 def _told(problem: Exception, what: str) -> TransportError:
-    kind: Kind = next((kind for base, kind in KINDS if isinstance(problem, base)), "protocol")
+    kind: FailureKind = next((kind for base, kind in KINDS if isinstance(problem, base)), "protocol")
     said = type(problem).__name__ if kind == "protocol" else f"{type(problem).__name__}: {problem}"
     return TransportError(kind, f"{what}: {said}")
 
@@ -377,7 +377,7 @@ async def _drop(task: "asyncio.Future[Any]") -> None:
 
 
 def _where(request: HttpRequest) -> str:
-    return f"{request.method} {place_of(request.url)}"
+    return f"{request.method} {url_without_secrets(request.url)}"
 
 
 def _built(client: Any, request: HttpRequest, timeouts: Timeouts) -> httpx2.Request:

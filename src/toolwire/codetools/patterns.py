@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from toolwire.codetools.spelling import meant
 from toolwire.errors import ToolError
-from toolwire.schema.validation.patterns import linear
+from toolwire.schema.patterns import linear
 
 Test = Callable[[str], bool]
 MAX_PATTERN = 1000

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from toolwire.codetools.patterns import POSIX, Test, engine, escaped
 from toolwire.errors import ToolError
-from toolwire.schema.validation.patterns import weight
+from toolwire.schema.patterns import weight
 
 MAX_PATTERN = 10_000
 PIECE = 1_000_000

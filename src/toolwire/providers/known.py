@@ -23,7 +23,7 @@ from toolwire.dialects import dialect
 from toolwire.encoding.families import family_of
 from toolwire.errors import InvalidField, UserError
 from toolwire.providers.catalogue import Model
-from toolwire.wire.transport import place_of
+from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
 LEAST_MAX_TOKENS = 1024
@@ -74,7 +74,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         return f"Provider({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("name", self.name), ("dialect", self.dialect), ("base_url", place_of(self.base_url))]
+        return [("name", self.name), ("dialect", self.dialect), ("base_url", url_without_secrets(self.base_url))]
 
     def with_options(self, **options: Any) -> Self:
         """Give the provider with some of it said otherwise; maps are added to."""

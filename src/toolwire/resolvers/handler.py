@@ -14,7 +14,7 @@ from toolwire.errors import InvalidField, ToolError
 from toolwire.resolvers.failures import rescuing, text_of
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote, answer_of, failure, invalid, result_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of

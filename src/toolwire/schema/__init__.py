@@ -2,7 +2,6 @@
 
 from toolwire.schema.fitting import fit
 from toolwire.schema.nulls import prune_nulls
-from toolwire.schema.site import Fitted, Note
-from toolwire.schema.targets import TARGETS, Action
+from toolwire.schema.targets import TARGETS, Action, Fitted, Note
 
 __all__ = ["TARGETS", "Action", "Fitted", "Note", "fit", "prune_nulls"]

@@ -1,4 +1,4 @@
-"""A whole schema as a document: how large it is, and what its references point to.
+"""A whole schema as a document: how large it is, what its references point to, and where in it a fit stands.
 
 Rules of this file:
 - A reference is followed inside the document only; nothing is fetched. An embedded `$id` opens no other one.
@@ -6,18 +6,22 @@ Rules of this file:
 """
 
 import re
-from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
-from toolwire.errors import InvalidSchema
-from toolwire.schema.targets import Schema
+from msgspec import Struct
+
+from toolwire.errors import InvalidSchema, SchemaRecursive
+from toolwire.schema.draft import inside
+from toolwire.schema.targets import Action, Note, Schema, Target
 
 MAX_DEPTH = 100
 MAX_NESTING = 256
 MAX_SIZE = 100_000
-MAX_BITS = 4096
+_MAX_BITS = 4096
 TEXT_UNIT = 64
+_ROOT = "#"
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -46,8 +50,8 @@ def _children(value: Any) -> tuple[list[Any], int]:
         return value, 0
     if isinstance(value, str):
         return [], len(value) // TEXT_UNIT
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise InvalidSchema(f"the schema holds an integer of more than {MAX_BITS:,} bits")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise InvalidSchema(f"the schema holds an integer of more than {_MAX_BITS:,} bits")
     if value is None or isinstance(value, bool | int | float):
         return [], 0
     raise InvalidSchema(f"the schema is not JSON: it holds a value of type {type(value).__name__}")
@@ -73,30 +77,17 @@ def measure(value: Any, path: str = "") -> int:
     raise too_deep(path)
 
 
-def _values(root: Any) -> Iterator[Any]:
-    level = [root]
-    while level:
-        yield from level
-        level = [child for item in level for child in _children(item)[0]]
-
-
 def _anchors(root: Schema) -> dict[str, Any]:
     """Every `$anchor` of a document, the first one of a name."""
-    found: dict[str, Any] = {}
-    for value in _values(root):
-        if isinstance(value, dict):
-            for keyword in ("$anchor", "$dynamicAnchor"):
+    anchors: dict[str, Any] = {}
+    level: list[Any] = [root]
+    while level:
+        for value in level:
+            for keyword in ("$anchor", "$dynamicAnchor") if isinstance(value, dict) else ():
                 if isinstance(name := value.get(keyword), str):
-                    found.setdefault(name, value)
-    return found
-
-
-def _step(value: Any, key: str) -> tuple[bool, Any]:
-    if isinstance(value, dict) and key in value:
-        return True, value[key]
-    if isinstance(value, list) and _INDEX.fullmatch(key) and int(key) < len(value):
-        return True, value[int(key)]
-    return False, None
+                    anchors.setdefault(name, value)
+        level = [child for value in level for child in _children(value)[0]]
+    return anchors
 
 
 def pointer_steps(pointer: str) -> list[str]:
@@ -105,23 +96,31 @@ def pointer_steps(pointer: str) -> list[str]:
 
 
 def pointer_step(name: str) -> str:
-    """Write one step of a JSON pointer in a URI fragment."""
-    escaped = name.replace("~", "~0").replace("/", "~1")
-    return escaped.replace("%", "%25")
+    """Write one step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _definition(name: str) -> str:
+    """Write the reference to a definition at the root."""
+    return f"#/$defs/{pointer_step(name).replace('%', '%25')}"
 
 
 class RootSchema:
-    """A root schema, what its references point to, and how much writing them out has cost so far."""
+    """A root schema, what its references point to, which of them a fit keeps, and what writing out the others costs."""
 
-    __slots__ = ("_anchors", "_base", "_sizes", "_spent", "root")
+    __slots__ = ("_anchors", "_base", "_defined", "_kept", "_leads", "_sizes", "_spent", "pending", "root")
 
     def __init__(self, root: Schema) -> None:
         self.root = root
+        self.pending: list[tuple[str, str]] = []
         self._spent = 0
         self._sizes: dict[str, int] = {}
         self._anchors: dict[str, Any] | None = None
-        base = root.get("$id")
+        base, defs = root.get("$id"), root.get("$defs")
         self._base = base.removesuffix("#") if isinstance(base, str) else ""
+        self._defined = set(defs) if isinstance(defs, dict) else set()
+        self._kept: dict[str, tuple[str, str]] = {}
+        self._leads: dict[str, dict[str, str]] = {}
 
     def spend(self, size: int, path: str) -> None:
         """Count what is written out once more; refuse what would grow past the limit."""
@@ -134,8 +133,8 @@ class RootSchema:
         fragment = ref.removeprefix(self._base) if self._base and "#" in ref else ref
         if not fragment.startswith("#"):
             raise InvalidSchema(f"$ref {ref!r} points outside of the schema; move what it names into $defs", path=path)
-        found, value = self._look_up(fragment[1:])
-        if not found or not isinstance(value, dict | bool):
+        value = self._look_up(fragment[1:])
+        if not isinstance(value, dict | bool):
             raise InvalidSchema(f"$ref {ref!r} points to no schema in this document", path=path)
         return value
 
@@ -147,14 +146,101 @@ class RootSchema:
         self.spend(self._sizes[ref], path)
         return value
 
-    def _look_up(self, fragment: str) -> tuple[bool, Any]:
+    def _look_up(self, fragment: str) -> Any:
+        """Find what a fragment names; None where it names nothing."""
         if fragment and not fragment.startswith("/"):
             if self._anchors is None:
                 self._anchors = _anchors(self.root)
-            return fragment in self._anchors, self._anchors.get(fragment)
+            return self._anchors.get(fragment)
         value: Any = self.root
         for step in pointer_steps(fragment):
-            found, value = _step(value, step)
-            if not found:
-                return False, None
-        return True, value
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
+                value = value[int(step)]
+            else:
+                return None
+        return value
+
+    def keep(self, ref: str, site: "Site") -> str:
+        """Name a reference so that it holds in the fitted schema, and remember where it leads."""
+        if ref not in self._kept:
+            self._kept[ref] = self._name(ref, site.path)
+        goal, kept = self._kept[ref]
+        if not site.soft:
+            self._leads.setdefault(site.owner, {}).setdefault(goal, site.path)
+        return kept
+
+    def _name(self, ref: str, path: str) -> tuple[str, str]:
+        """Give the definition that a reference leads to, and how it is written; it may have to be defined first."""
+        if self.find(ref, path) is self.root:
+            return _ROOT, _ROOT
+        pointer = ref.partition("#")[2]
+        steps = pointer_steps(pointer) if pointer.startswith("/") else [pointer]
+        if steps[:-1] == ["$defs"] and steps[-1] in self._defined:
+            return _definition(steps[-1]), f"#{pointer}"
+        name, count = steps[-1], 1
+        while name in self._defined:
+            count += 1
+            name = f"{steps[-1]}_{count}"
+        self._defined.add(name)
+        self.pending.append((name, ref))
+        return _definition(name), _definition(name)
+
+    def refuse_cycles(self, target: Target) -> None:
+        """Refuse kept references that lead back to themselves in a way that the target does not follow."""
+        try:
+            TopologicalSorter(self._leads).prepare()
+        except CycleError as problem:
+            start, *cycle = reversed(problem.args[1])
+            route = " -> ".join((start, *cycle))
+            raise SchemaRecursive(
+                f"$ref {cycle[0]!r} leads back to itself ({route}); {_allowed_cycles(target)}",
+                path=inside(self._leads[start][cycle[0]], "$ref"),
+            ) from None
+
+
+def _allowed_cycles(target: Target) -> str:
+    if not target.cycle_through:
+        return f"{target.name} takes no recursive schema"
+    if target.cycle_through == {"optional"}:
+        return f"{target.name} follows a cycle only through properties that are not required"
+    return "a cycle needs a property or an item in between"
+
+
+class Site(Struct, frozen=True):
+    """Where a fit stands: the target, the document, the path, and the references written out on the way.
+
+    `owner`: the definition that it stands in. `soft`: a reference here may close a cycle.
+    """
+
+    target: Target
+    document: RootSchema
+    notes: list[Note]
+    path: str = ""
+    depth: int = 0
+    trail: frozenset[str] = frozenset()
+    owner: str = _ROOT
+    soft: bool = False
+    root: bool = False
+
+    def below(self, step: str, passing: str = "") -> "Site":
+        """Go one subschema further down; `passing` says through what."""
+        return Site(
+            self.target,
+            self.document,
+            self.notes,
+            inside(self.path, step),
+            self.depth + 1,
+            self.trail,
+            self.owner,
+            self.soft or passing in self.target.cycle_through,
+        )
+
+    def defining(self, name: str) -> "Site":
+        """Go to a definition."""
+        return Site(self.target, self.document, self.notes, f"$defs.{name}", 1, owner=_definition(name))
+
+    def note(self, keyword: str, action: Action, detail: str) -> None:
+        """Record what became of a keyword here."""
+        self.notes.append(Note(self.path, keyword, action, detail))

@@ -1,4 +1,4 @@
-"""One subschema in the words of draft 2020-12, whichever draft or dialect it was written in.
+"""One subschema in the words of draft 2020-12, whichever draft or dialect it was written in; its kinds of values.
 
 Rules of this file:
 - A keyword of the wrong kind is refused by name; one that is null says nothing, except where null is a value.
@@ -6,6 +6,7 @@ Rules of this file:
   the number of a protobuf type its name. A subschema that is spelled like that already stays the same object.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,21 +18,48 @@ _SHOWN = 60
 _NUMBERED_TYPES = ("", "string", "number", "integer", "boolean", "array", "object", "null")
 
 
+def kind_of(value: Any) -> str:
+    """Name the type of a JSON value, as the draft has it: a float without a fraction is an integer."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def is_kind(value: Any, kind: str) -> bool:
+    """Whether a value is of a JSON type; an integer is a number."""
+    actual = kind_of(value)
+    return actual == kind or (kind == "number" and actual == "integer")
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are the same JSON; true is not 1."""
+    return first is second or (first == second and exact(first) == exact(second))
+
+
+def exact(value: Any) -> str:
+    """Write a JSON value as text that tells it from every other one."""
+    return json.dumps(value, sort_keys=True)
+
+
+def as_list(types: Any) -> list[str]:
+    """List the types that a `type` keyword names."""
+    return types if isinstance(types, list) else [types]
+
+
+def inside(path: str, step: str) -> str:
+    """Write the path of what stands one step inside; the path of a root is empty."""
+    return f"{path}.{step}" if path else step
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a JSON number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return is_number(value) and value >= 0 and value == value // 1
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
 
 
 def is_names(value: Any) -> bool:
@@ -39,51 +67,38 @@ def is_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, dict | bool)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _is_count(value: Any) -> bool:
+    return is_number(value) and value >= 0 and value == value // 1
 
 
 def _is_some(value: Any) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-def _is_map(value: Any) -> bool:
-    return isinstance(value, dict)
+def _one_of(*types: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types)
 
 
-def _is_items(value: Any) -> bool:
-    return isinstance(value, dict | bool | list)
-
-
-Check = Callable[[Any], bool]
-
-
-def _each(names: str, check: Check, form: str) -> dict[str, tuple[Check, str]]:
-    return dict.fromkeys(names.split(), (check, form))
-
-
-FORMS: Mapping[str, tuple[Check, str]] = {
-    **_each("title description $ref pattern format contentEncoding contentMediaType", _is_text, "a string"),
-    **_each("$id $anchor $dynamicRef $recursiveRef", _is_text, "a string"),
-    **_each("properties patternProperties $defs definitions", _is_map, "an object of schemas"),
-    **_each("dependentSchemas", _is_map, "an object of schemas"),
-    **_each("required propertyOrdering", is_names, "a list of property names"),
-    **_each("anyOf oneOf prefixItems", _is_some, "a list of at least one schema"),
-    **_each("allOf", _is_list, "a list of schemas"),
-    **_each("items", _is_items, "a schema"),
-    **_each("additionalProperties additionalItems propertyNames contains not if then else", _is_schema, "a schema"),
-    **_each("unevaluatedItems unevaluatedProperties", _is_schema, "a schema"),
-    **_each("enum", _is_some, "a list of at least one value"),
-    **_each("minimum maximum", is_number, "a number"),
-    **_each("exclusiveMinimum exclusiveMaximum", lambda v: isinstance(v, int | float), "a number"),
-    **_each("multipleOf", lambda value: is_number(value) and value > 0, "a number above 0"),
-    **_each("minLength maxLength minItems maxItems", _is_count, "a whole number of at least 0"),
-    **_each("minProperties maxProperties minContains maxContains", _is_count, "a whole number of at least 0"),
-    **_each("uniqueItems nullable", _is_flag, "true or false"),
+_FORMS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("title description $ref pattern format contentEncoding contentMediaType", _one_of(str), "a string"),
+    ("$id $anchor $dynamicRef $recursiveRef", _one_of(str), "a string"),
+    ("properties patternProperties dependentSchemas $defs definitions", _one_of(dict), "an object of schemas"),
+    ("required propertyOrdering", is_names, "a list of property names"),
+    ("anyOf oneOf prefixItems", _is_some, "a list of at least one schema"),
+    ("allOf", _one_of(list), "a list of schemas"),
+    ("items", _one_of(dict, bool, list), "a schema"),
+    ("additionalProperties unevaluatedProperties propertyNames", _one_of(dict, bool), "a schema"),
+    ("additionalItems unevaluatedItems contains not if then else", _one_of(dict, bool), "a schema"),
+    ("enum", _is_some, "a list of at least one value"),
+    ("minimum maximum", is_number, "a number"),
+    ("exclusiveMinimum exclusiveMaximum", _one_of(int, float), "a number"),
+    ("multipleOf", lambda value: is_number(value) and value > 0, "a number above 0"),
+    ("minLength maxLength minItems maxItems", _is_count, "a whole number of at least 0"),
+    ("minProperties maxProperties minContains maxContains", _is_count, "a whole number of at least 0"),
+    ("uniqueItems nullable", _one_of(bool), "true or false"),
+)
+FORMS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    keyword: (check, form) for keywords, check, form in _FORMS for keyword in keywords.split()
 }
 
 
@@ -94,8 +109,7 @@ def _check(node: Schema, path: str) -> Schema:
         if value is None and keyword not in _NULL_IS_A_VALUE:
             nulls = True
         elif (form := FORMS.get(keyword)) and not form[0](value):
-            place = f"{path}.{keyword}" if path else keyword
-            raise InvalidSchema(f"must be {form[1]}, not {_shown(value)}", path=place)
+            raise InvalidSchema(f"must be {form[1]}, not {_shown(value)}", path=inside(path, keyword))
     if not nulls:
         return node
     return {key: value for key, value in node.items() if value is not None or key in _NULL_IS_A_VALUE}
@@ -115,15 +129,14 @@ def _type_name(value: Any, path: str) -> str:
         return ""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(_NUMBERED_TYPES):
         return _NUMBERED_TYPES[value]
-    place = f"{path}.type" if path else "type"
-    raise InvalidSchema(f"unknown type {_shown(value)}; the types are {', '.join(TYPES)}", path=place)
+    raise InvalidSchema(f"unknown type {_shown(value)}; the types are {', '.join(TYPES)}", path=inside(path, "type"))
 
 
 def _types(node: Schema, path: str) -> Schema:
     given = node["type"]
-    names = [_type_name(value, path) for value in (given if isinstance(given, list) else [given])]
-    if isinstance(given, list) and not given:
-        raise InvalidSchema("must name at least one type", path=f"{path}.type" if path else "type")
+    names = [_type_name(value, path) for value in as_list(given)]
+    if given == []:
+        raise InvalidSchema("must name at least one type", path=inside(path, "type"))
     names = [name for name in dict.fromkeys(names) if name]
     meaning = names if len(names) > 1 else "".join(names)
     if meaning == given:
@@ -142,11 +155,11 @@ def replace(node: Schema, keyword: str, new: Schema) -> Schema:
     return out
 
 
-def or_null(node: Schema) -> Schema:
+def _or_null(node: Schema) -> Schema:
     """Accept null as well."""
     constraints = node.keys() & CONSTRAINTS
     if constraints and constraints <= {"anyOf"}:
-        return replace(node, "anyOf", {"anyOf": [*node["anyOf"], {"type": "null"}]})
+        return {**node, "anyOf": [*node["anyOf"], {"type": "null"}]}
     if not constraints & {"type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"}:
         return node
     if constraints & {"anyOf", "oneOf", "allOf", "not", "if", "$ref", "const"}:
@@ -156,7 +169,7 @@ def or_null(node: Schema) -> Schema:
         return replace(outer, first, {"anyOf": [rest, {"type": "null"}]})
     out = dict(node)
     if "type" in node:
-        types = node["type"] if isinstance(node["type"], list) else [node["type"]]
+        types = as_list(node["type"])
         out["type"] = node["type"] if "null" in types else [*types, "null"]
     if "enum" in node and None not in node["enum"]:
         out["enum"] = [*node["enum"], None]
@@ -165,7 +178,7 @@ def or_null(node: Schema) -> Schema:
 
 def _nullable(node: Schema) -> Schema:
     plain = {key: value for key, value in node.items() if key != "nullable"}
-    return or_null(plain) if node["nullable"] else plain
+    return _or_null(plain) if node["nullable"] else plain
 
 
 def _tuple_items(node: Schema) -> Schema:
@@ -205,7 +218,7 @@ def _dependencies(node: Schema) -> Schema:
 
 def _required(node: Schema) -> Schema:
     names = list(dict.fromkeys(node["required"]))
-    return node if len(names) == len(node["required"]) else replace(node, "required", {"required": names})
+    return node if len(names) == len(node["required"]) else {**node, "required": names}
 
 
 def settle_evaluated(node: Schema) -> Schema:

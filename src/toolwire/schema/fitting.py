@@ -5,60 +5,44 @@ Rules of this file:
   sorted by keyword, values as JSON. What constrains nothing is dropped. All is noted, but mere identifiers.
 - What needs no change is the same object in the result; nothing that was given is ever changed.
 - References are kept where the target follows them, and written out elsewhere.
+- A type that is missing where a target insists on one is read off the literals or the keywords beside it;
+  where there are none, the value is narrowed to a scalar.
+- `const` becomes an `enum` of one, a bound that excludes an integer the next integer, a tuple a list of any
+  of its members.
+- Every required name is declared, and a property that may not be there at all is left out of a closed object.
+  Closing an object that was open is noted, unless it lists its properties and says nothing about others.
 - A schema is refused by name when it is ill-formed, recursive where that is not understood, or too large:
   more than 100 levels of subschemas, or 100,000 JSON values once references and unions are written out.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema.alternatives import flatten, unite
-from toolwire.schema.conformance import conforms, is_plain
-from toolwire.schema.conjunction import as_list, conjoin, merge, same
-from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, measure, too_deep
-from toolwire.schema.draft import present, replace
-from toolwire.schema.kinds import (
-    infer_type,
-    settle_bounds,
-    settle_const,
-    settle_items,
-    settle_texts,
-    spell_null,
-    split_types,
-)
-from toolwire.schema.objects import all_names, is_object, null_for_absent, settle_object
-from toolwire.schema.site import Fitted, Note, References, Site
+from toolwire.schema.combining import any_of, conjoin, flatten, merge, unite
+from toolwire.schema.conformance import fit_quickly
+from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, Site, measure, too_deep
+from toolwire.schema.draft import as_list, exact, is_kind, is_number, kind_of, present, replace
 from toolwire.schema.targets import (
     BY_NAME,
-    CONSTRAINS_NOTHING,
     CONSTRAINTS,
     IDENTIFIERS,
+    KEYWORDS_OF,
+    OBJECT_KEYWORDS,
+    SCALARS,
     SPOKEN,
     TARGETS,
+    TYPED_KEYWORDS,
+    Fitted,
     Schema,
     Target,
+    constrains_nothing,
 )
 
-_STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
-    unite,
-    settle_const,
-    infer_type,
-    spell_null,
-    split_types,
-    settle_texts,
-    settle_bounds,
-    settle_items,
-    settle_object,
-)
-# What many tools say at their root and no other keyword depends on, with the type of its value.
-_LOOSE: Mapping[str, type] = {
-    "$schema": str,
-    "additionalProperties": bool,
-    "description": str,
-    "title": str,
-}
+_READ_OFF = ("object", "array", "string", "number")
+_FORMAT_OF: Mapping[str, str] = {"int32": "integer", "int64": "integer", "float": "number", "double": "number"}
 
 
 def fit(schema: Schema, target: str) -> Fitted:
@@ -66,63 +50,36 @@ def fit(schema: Schema, target: str) -> Fitted:
     rules = BY_NAME.get(target)
     if rules is None:
         raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
-    if conforms(schema, rules):
-        return Fitted(schema)
+    if (fitted := fit_quickly(schema, rules)) is not None:
+        return fitted
     if not isinstance(schema, dict):
         raise InvalidSchema(f"the parameters of a tool are a JSON Schema object, not {type(schema).__name__}")
-    return _without_loose(schema, rules) or _fit_whole(schema, rules)
-
-
-def _without_loose(schema: Schema, target: Target) -> Fitted | None:
-    """Leave loose keywords out of a root, where nothing else has to change; None where something has."""
-    kept: Schema = {}
-    left: Schema = {}
-    for keyword, value in schema.items():
-        if keyword in target.root_keywords:
-            kept[keyword] = value
-        elif type(value) is _LOOSE.get(keyword):
-            left[keyword] = value
-        else:
-            return None
-    if not left or not conforms(kept, target):
-        return None
-    notes = [
-        Note("", keyword, "dropped", _why_dropped(keyword, value, target))
-        for keyword, value in left.items()
-        if keyword not in IDENTIFIERS
-    ]
-    return Fitted(kept, tuple(notes))
-
-
-def _fit_whole(schema: Schema, rules: Target) -> Fitted:
     document = RootSchema(schema)
     document.spend(measure(schema), "")
-    references = References(document)
-    site = Site(rules, document, references, [], root=True)
-    fitted = _fit_root(schema, site)
-    references.refuse_cycles(rules)
-    return Fitted(fitted, tuple(site.notes))
+    site = Site(rules, document, [], root=True)
+    written = _fit_root(schema, site)
+    document.refuse_cycles(rules)
+    return Fitted(written, tuple(site.notes))
 
 
-def _fit_root(schema: Schema, site: Site) -> Schema:
+def _fit_root(schema: Schema, site: Site) -> Any:
     view = present(schema, "")
     if view.keys() & {"$ref", "allOf"}:
         view, site = _joined(view, site)
-    view = _as_object(flatten(view, site))
-    out = _emit(_respelled(view, site), site)
+    out = _write(_respelled(_as_object(flatten(view, site)), site), site)
     hoisted: Schema = {}
-    while site.references.pending:
-        name, ref = site.references.pending.pop(0)
-        hoisted[name] = fit_node(site.document.expand(ref, ""), site.defining(name))
+    while site.document.pending:
+        name, ref = site.document.pending.pop(0)
+        hoisted[name] = _fit_node(site.document.expand(ref, ""), site.defining(name))
     if hoisted:
         out = {**out, "$defs": {**out.get("$defs", {}), **hoisted}}
-    return _kept(schema, out)
+    return _shared(schema, out)
 
 
 def _as_object(view: Schema) -> Schema:
     if "type" not in view:
         view = {"type": "object", **view}
-    elif not is_object(view):
+    elif not _is_object(view):
         kinds = " or ".join(as_list(view["type"]))
         raise InvalidSchema(f"the parameters of a tool are an object, not {kinds}; make it a property", path="type")
     elif view["type"] != "object":
@@ -130,35 +87,42 @@ def _as_object(view: Schema) -> Schema:
     return view if "properties" in view else {**view, "properties": {}}
 
 
-def fit_node(raw: Any, site: Site) -> Schema:
+def _fit_node(raw: Any, site: Site) -> Any:
     """Fit one subschema that is not the root."""
     if site.depth > MAX_DEPTH:
         raise too_deep(site.path)
-    if isinstance(raw, dict) and is_plain(raw, site.target):
+    if isinstance(raw, dict) and _is_plain(raw, site.target):
         return raw
     site.document.spend(1, site.path)
     view, site = _write_out(present(raw, site.path), site)
-    return _kept(raw, _emit(_respelled(view, site), site))
+    return _shared(raw, _write(_respelled(view, site), site))
 
 
-def _respelled(view: Schema, site: Site) -> Schema:
-    for step in _STEPS:
-        view = step(view, site)
-    return view
+def _is_plain(node: Schema, target: Target) -> bool:
+    """Whether a subschema is a scalar type and a description, which goes everywhere as it is."""
+    size = len(node)
+    return node.get("type") in target.scalars and (size == 1 or (size == 2 and type(node.get("description")) is str))
 
 
-def _kept(raw: Any, out: Schema) -> Schema:
+def _shared(old: Any, new: Any) -> Any:
     """Give back what was given, where writing it has changed nothing."""
-    if not isinstance(raw, dict) or len(raw) != len(out):
-        return out
-    pairs = zip(raw.items(), out.items(), strict=True)
-    return raw if all(old == new and value is written for (old, value), (new, written) in pairs) else out
+    if isinstance(new, dict):
+        unchanged = isinstance(old, dict) and [*old] == [*new] and all(map(_is_same, old.values(), new.values()))
+    elif isinstance(new, list):
+        unchanged = isinstance(old, list) and len(old) == len(new) and all(map(_is_same, old, new))
+    else:
+        unchanged = _is_same(old, new)
+    return old if unchanged else new
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    return old is new or (isinstance(new, str) and old == new)
 
 
 def _joined(view: Schema, site: Site) -> tuple[Schema, Site]:
-    joined, trail, lost = conjoin(view, site.document, site.path, site.trail)
+    joined, site, lost = conjoin(view, site)
     _note_lost(lost, site)
-    return joined, site.expanding(trail)
+    return joined, site
 
 
 def _note_lost(keywords: Iterable[str], site: Site) -> None:
@@ -191,7 +155,207 @@ def _sole_reference(view: Schema) -> str | None:
     return None
 
 
-def _emit(view: Schema, site: Site) -> Schema:
+def _respelled(view: Schema, site: Site) -> Schema:
+    for step in _STEPS:
+        view = step(view, site)
+    return view
+
+
+def _read_off(view: Schema) -> str | None:
+    for kind in _READ_OFF:
+        if view.keys() & KEYWORDS_OF[kind]:
+            return _FORMAT_OF.get(view.get("format", ""), kind) if kind == "string" else kind
+    return None
+
+
+def _infer_type(view: Schema, site: Site) -> Schema:
+    """Add the type that a target insists on."""
+    target = site.target
+    if not target.typed or view.keys() & {"type", "anyOf", "$ref"}:
+        return view
+    keyword = "const" if "const" in view else "enum"
+    if keyword in view:
+        if not target.typed_literals and target.limits[keyword](view[keyword]):
+            return view
+        literals = view["enum"] if keyword == "enum" else [view["const"]]
+        kinds = list(dict.fromkeys(map(kind_of, literals)))
+        if "number" in kinds and "integer" in kinds:
+            kinds.remove("integer")
+        return {"type": kinds if len(kinds) > 1 else kinds[0], **view}
+    if kind := _read_off(view):
+        site.note("type", "approximated", f"no type was given; its keywords make it {kind}")
+        return {"type": kind, **view}
+    site.note("type", "approximated", "any value was allowed; narrowed to a scalar")
+    return {"type": ["string", "number", "boolean", "null"], **view}
+
+
+def _spell_null(view: Schema, site: Site) -> Schema:
+    """Say the type null as `nullable`, where the target says it so."""
+    kinds = view.get("type")
+    if not site.target.nullable or not isinstance(kinds, list) or "null" not in kinds:
+        return view
+    others = [kind for kind in kinds if kind != "null"]
+    rest: Schema = {"type": others if len(others) > 1 else others[0], "nullable": True}
+    if "enum" in view:
+        rest["enum"] = [value for value in view["enum"] if value is not None] or view["enum"]
+    return {**view, **rest}
+
+
+def _split_types(view: Schema, site: Site) -> Schema:
+    """Say a list of types as alternatives, each with the keywords and the literals of its type."""
+    kinds = view.get("type")
+    if not isinstance(kinds, list) or site.target.type_lists:
+        return view
+    possible = [part for kind in kinds if (part := _part(view, kind)) is not None]
+    taken = {"enum", "const"}.union(*(part.keys() for part in possible))
+    idle = [key for key in view if key in TYPED_KEYWORDS and key not in taken]
+    for keyword in idle:
+        site.note(keyword, "dropped", f"says nothing about {' or '.join(kinds)}")
+    outer = {key: value for key, value in view.items() if key == "type" or key not in taken.union(idle)}
+    if not possible:
+        possible = [{**view, "type": kind} for kind in kinds]
+    return replace(outer, "type", possible[0] if len(possible) == 1 else {"anyOf": possible})
+
+
+def _part(view: Schema, kind: str) -> Schema | None:
+    """One type of several, with what belongs to it; none when no literal is of it."""
+    part: Schema = {"type": kind}
+    part |= {key: value for key, value in view.items() if key in KEYWORDS_OF[kind]}
+    if "enum" in view:
+        part["enum"] = [value for value in view["enum"] if is_kind(value, kind)]
+        if not part["enum"]:
+            return None
+    if "const" in view:
+        part["const"] = view["const"]
+        if not is_kind(view["const"], kind):
+            return None
+    return {"type": "null"} if kind == "null" else part
+
+
+def _settle_const(view: Schema, site: Site) -> Schema:
+    """Say the one literal where several would stand, for a target that knows `enum` alone."""
+    if "const" not in view:
+        return view
+    if "enum" in view and exact(view["const"]) in set(map(exact, view["enum"])):
+        view = {key: value for key, value in view.items() if key != "enum"}
+    if "const" in site.target.keywords or "enum" in view:
+        return view
+    return replace(view, "const", {"enum": [view["const"]]})
+
+
+def _settle_texts(view: Schema, site: Site) -> Schema:
+    """Write literals as strings, where the target takes no others."""
+    if not site.target.text_literals or "enum" not in view:
+        return view
+    values = view["enum"]
+    if values == [None] and view.get("type") == "null":
+        return {key: value for key, value in view.items() if key != "enum"}
+    if all(isinstance(value, str) for value in values) or not site.target.limits["enum"](values):
+        return view
+    site.note("enum", "approximated", "the values are written as strings")
+    return {**view, "enum": [value if isinstance(value, str) else json.dumps(value) for value in values]}
+
+
+def _settle_bounds(view: Schema, site: Site) -> Schema:
+    """Say a bound that excludes an integer by the next integer."""
+    if "exclusiveMinimum" in site.target.keywords or "minimum" not in site.target.keywords:
+        return view
+    if set(as_list(view.get("type"))) <= {"integer", "null"}:
+        view = _inclusive(view, "exclusiveMinimum", "minimum", 1)
+        view = _inclusive(view, "exclusiveMaximum", "maximum", -1)
+    return view
+
+
+def _inclusive(view: Schema, excluding: str, including: str, step: int) -> Schema:
+    bound: Any = view.get(excluding)
+    if not is_number(bound) or (isinstance(bound, float) and not math.isfinite(bound)):
+        return view
+    nearest = (math.floor(bound) if step > 0 else math.ceil(bound)) + step
+    if including in view:
+        nearest = max(nearest, view[including]) if step > 0 else min(nearest, view[including])
+    return replace(view, excluding, {including: nearest})
+
+
+def _settle_items(view: Schema, site: Site) -> Schema:
+    """Say what an array holds: a tuple any of its members, one of unknown items anything."""
+    view = _ended(view)
+    if "prefixItems" in view and "prefixItems" not in site.target.keywords:
+        rest = view.get("items")
+        members = _distinct([*view["prefixItems"], rest] if isinstance(rest, dict) and rest else view["prefixItems"])
+        return {**view, "items": any_of(members)}
+    if site.target.typed and "items" not in view and "array" in as_list(view.get("type")):
+        return {**view, "items": {}}
+    return view
+
+
+def _ended(view: Schema) -> Schema:
+    """Say that nothing may follow the members of a tuple by their number."""
+    if view.get("items") is not False:
+        return view
+    most = min(len(view.get("prefixItems", ())), view.get("maxItems", math.inf))
+    return replace(view, "items", {"maxItems": most})
+
+
+def _distinct(schemas: list[Any]) -> list[Any]:
+    return list({exact(schema): schema for schema in schemas}.values())
+
+
+def _is_object(view: Schema) -> bool:
+    """Whether a subschema accepts objects by its type."""
+    return "object" in as_list(view.get("type"))
+
+
+def _settle_object(view: Schema, site: Site) -> Schema:
+    """Declare what is required, leave out what is forbidden, close what must be closed."""
+    if not _is_object(view):
+        return _no_object(view, site) if site.target.closed else view
+    extra = view.get("additionalProperties", True)
+    required = dict.fromkeys(view.get("required", ()))
+    properties = view.get("properties", {})
+    closed = site.target.closed or extra is False
+    listed = {name: node for name, node in properties.items() if node is not False or name in required or not closed}
+    missing = [name for name in required if name not in properties]
+    listed |= dict.fromkeys(missing, {} if extra is True else extra)
+    if len(listed) != len(properties) or missing:
+        view = {**view, "properties": listed}
+    return _closed(view, extra, site) if site.target.closed else view
+
+
+def _no_object(view: Schema, site: Site) -> Schema:
+    """Leave out what speaks of objects, where none is accepted."""
+    idle = [keyword for keyword in view if keyword in OBJECT_KEYWORDS]
+    for keyword in idle:
+        site.note(keyword, "dropped", "no object is accepted here")
+    return {key: value for key, value in view.items() if key not in idle} if idle else view
+
+
+def _closed(view: Schema, extra: Any, site: Site) -> Schema:
+    if "properties" not in view:
+        view = {**view, "properties": {}}
+    if extra is False:
+        return view
+    if "additionalProperties" in view:
+        site.note("additionalProperties", "approximated", "closed: no extra property can be given")
+    elif not view["properties"] and not site.root:
+        site.note("properties", "approximated", "no property is declared, so only an empty object can be given")
+    return {**view, "additionalProperties": False}
+
+
+_STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
+    unite,
+    _settle_const,
+    _infer_type,
+    _spell_null,
+    _split_types,
+    _settle_texts,
+    _settle_bounds,
+    _settle_items,
+    _settle_object,
+)
+
+
+def _write(view: Schema, site: Site) -> Schema:
+    """Write a subschema in what a target has keywords for; put the rest into words."""
     target = site.target
     keywords = target.root_keywords if site.root else target.keywords
     out: Schema = {}
@@ -199,14 +363,77 @@ def _emit(view: Schema, site: Site) -> Schema:
     for keyword, value in view.items():
         if keyword in keywords and (keyword not in target.limits or target.limits[keyword](value)):
             write = _WRITE.get(keyword)
-            out[keyword] = write(value, view, site) if write else value
+            out[keyword] = _shared(value, write(value, view, site)) if write else value
         elif keyword not in IDENTIFIERS:
             left[keyword] = value
-    if target.all_required and "required" not in view and is_object(view):
-        out["required"] = all_names(view)
+    if target.all_required and "required" not in view and _is_object(view):
+        out["required"] = _all_names(view)
     if target.nullable and "anyOf" in out:
         out = _null_aside(out, site)
     return _described(out, left, "description" in keywords, site) if left else out
+
+
+def _properties(properties: Any, view: Schema, site: Site) -> Any:
+    required = set(view.get("required", ()))
+    out: Schema = {}
+    for name, raw in properties.items():
+        optional = name not in required
+        fitted = _fit_node(raw, site.below(f"properties.{name}", "optional" if optional else "property"))
+        out[name] = _null_for_absent(fitted) if optional and site.target.all_required else fitted
+    return out
+
+
+def _several(keyword: str) -> Callable[[Any, Schema, Site], Any]:
+    return lambda nodes, _view, site: [
+        _fit_node(raw, site.below(f"{keyword}[{index}]")) for index, raw in enumerate(nodes)
+    ]
+
+
+_WRITE: Mapping[str, Callable[[Any, Schema, Site], Any]] = {
+    "type": lambda kinds, _view, site: kinds if isinstance(kinds, list) else site.target.spelling[kinds],
+    "$ref": lambda ref, _view, site: site.document.keep(ref, site),
+    "required": lambda names, view, site: _all_names(view) if site.target.all_required and _is_object(view) else names,
+    "properties": _properties,
+    "$defs": lambda nodes, _view, site: {name: _fit_node(raw, site.defining(name)) for name, raw in nodes.items()},
+    "anyOf": _several("anyOf"),
+    "prefixItems": _several("prefixItems"),
+    "items": lambda node, _view, site: _fit_node(node, site.below("items", "items")),
+    "additionalProperties": lambda extra, _view, site: (
+        extra if isinstance(extra, bool) else _fit_node(extra, site.below("additionalProperties"))
+    ),
+}
+
+
+def _all_names(view: Schema) -> list[str]:
+    """Every property of an object as a required one; the author's list first."""
+    required: list[str] = view.get("required", [])
+    every = dict.fromkeys([*required, *view.get("properties", ())])
+    return list(every) if len(every) > len(required) else required
+
+
+def _accepts_null(schema: Schema) -> bool:
+    if "anyOf" in schema:
+        return any(map(_accepts_null, schema["anyOf"]))
+    if "const" in schema:
+        return schema["const"] is None
+    if "enum" in schema and None not in schema["enum"]:
+        return False
+    return "null" in as_list(schema.get("type")) or ("enum" in schema and "type" not in schema)
+
+
+def _null_for_absent(schema: Schema) -> Schema:
+    """Let a fitted property accept null as well, to say that it is absent."""
+    if _accepts_null(schema):
+        return schema
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    kinds = as_list(schema.get("type"))
+    if "const" in schema or not set(kinds) <= set(SCALARS):
+        return {"anyOf": [schema, {"type": "null"}]}
+    out = {**schema, "type": kinds if "null" in kinds else [*kinds, "null"]}
+    if "enum" in schema:
+        out["enum"] = [*schema["enum"], None]
+    return out
 
 
 def _null_aside(out: Schema, site: Site) -> Schema:
@@ -223,66 +450,6 @@ def _null_aside(out: Schema, site: Site) -> Schema:
     return {key: merged[key] for key in replace(out, "anyOf", others[0])} | {"nullable": True}
 
 
-def _type(value: Any, _view: Schema, site: Site) -> Any:
-    spelling = site.target.spelling
-    if isinstance(value, list):
-        return value
-    return value if spelling[value] == value else spelling[value]
-
-
-def _reference(ref: Any, _view: Schema, site: Site) -> Any:
-    kept = site.references.keep(ref, site)
-    return ref if kept == ref else kept
-
-
-def _required(names: Any, view: Schema, site: Site) -> Any:
-    return all_names(view) if site.target.all_required and is_object(view) else names
-
-
-def _properties(given: Any, view: Schema, site: Site) -> Any:
-    required = set(view.get("required", ()))
-    out: Schema = {}
-    for name, raw in given.items():
-        optional = name not in required
-        fitted = fit_node(raw, site.below(f"properties.{name}", "optional" if optional else "property"))
-        out[name] = null_for_absent(fitted) if optional and site.target.all_required else fitted
-    return given if all(out[name] is given[name] for name in given) else out
-
-
-def _definitions(given: Any, _view: Schema, site: Site) -> Any:
-    out = {name: fit_node(raw, site.defining(name)) for name, raw in given.items()}
-    return given if all(out[name] is given[name] for name in given) else out
-
-
-def _several(keyword: str) -> Callable[[Any, Schema, Site], Any]:
-    def write(given: Any, _view: Schema, site: Site) -> Any:
-        out = [fit_node(raw, site.below(f"{keyword}[{index}]")) for index, raw in enumerate(given)]
-        return given if all(new is old for new, old in zip(out, given, strict=True)) else out
-
-    return write
-
-
-def _items(given: Any, _view: Schema, site: Site) -> Any:
-    return fit_node(given, site.below("items", "items"))
-
-
-def _extra(given: Any, _view: Schema, site: Site) -> Any:
-    return given if isinstance(given, bool) else fit_node(given, site.below("additionalProperties"))
-
-
-_WRITE: Mapping[str, Callable[[Any, Schema, Site], Any]] = {
-    "type": _type,
-    "$ref": _reference,
-    "required": _required,
-    "properties": _properties,
-    "$defs": _definitions,
-    "anyOf": _several("anyOf"),
-    "prefixItems": _several("prefixItems"),
-    "items": _items,
-    "additionalProperties": _extra,
-}
-
-
 def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Schema:
     """Put what is left over into words, or drop it; note which."""
     spoken: Schema = {}
@@ -293,7 +460,7 @@ def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Sch
             spoken[keyword] = value
             site.note(keyword, "described", f"{site.target.name} cannot say this here; it stands in the description")
         else:
-            site.note(keyword, "dropped", _why_dropped(keyword, value, site.target))
+            site.note(keyword, "dropped", site.target.why_dropped(keyword, value))
     if not spoken:
         return out
     text = ", ".join(f"{keyword}: {json.dumps(spoken[keyword], ensure_ascii=False)}" for keyword in sorted(spoken))
@@ -304,16 +471,4 @@ def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Sch
 
 def _may_go(keyword: str, value: Any) -> bool:
     """Whether a keyword is dropped even where it could be put into words."""
-    return (keyword == "additionalProperties" and value is False) or _constrains_nothing(keyword, value)
-
-
-def _constrains_nothing(keyword: str, value: Any) -> bool:
-    return keyword in CONSTRAINS_NOTHING and same(value, CONSTRAINS_NOTHING[keyword])
-
-
-def _why_dropped(keyword: str, value: Any, target: Target) -> str:
-    if _constrains_nothing(keyword, value):
-        return "constrains nothing"
-    if keyword == "additionalProperties" and value is False:
-        return f"{target.name} cannot forbid extra properties"
-    return f"{target.name} has no place for this"
+    return (keyword == "additionalProperties" and value is False) or constrains_nothing(keyword, value)

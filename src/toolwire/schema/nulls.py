@@ -11,10 +11,8 @@ Rules of this file:
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from toolwire.schema.conjunction import as_list, same
 from toolwire.schema.document import MAX_DEPTH, RootSchema
-from toolwire.schema.draft import is_number, present
-from toolwire.schema.kinds import is_kind
+from toolwire.schema.draft import as_list, is_kind, is_number, present, same
 from toolwire.schema.targets import COMBINERS, OBJECT_KEYWORDS, Schema
 
 _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] = {
@@ -182,9 +180,9 @@ class _Pruning:
 
 
 def _of_property(nodes: list[Schema], name: str) -> list[Any]:
-    """List what subschemas say of a property, by its name or as an extra one."""
-    said = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
-    return said + [
+    """List the subschemas of a property, by its name or as an extra one."""
+    named = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
+    return named + [
         node["additionalProperties"]
         for node in nodes
         if "additionalProperties" in node and name not in node.get("properties", ()) and "patternProperties" not in node
@@ -192,15 +190,15 @@ def _of_property(nodes: list[Schema], name: str) -> list[Any]:
 
 
 def _of_item(nodes: list[Schema], index: int) -> list[Any]:
-    """List what subschemas say of an item, by its place in a tuple or as one of the rest."""
-    said: list[Any] = []
+    """List the subschemas of an item, by its place in a tuple or as one of the rest."""
+    schemas: list[Any] = []
     for node in nodes:
         members = node.get("prefixItems", ())
         if index < len(members):
-            said.append(members[index])
+            schemas.append(members[index])
         elif "items" in node:
-            said.append(node["items"])
-    return said
+            schemas.append(node["items"])
+    return schemas
 
 
 def _fits_alone(value: Any, node: Schema) -> bool:

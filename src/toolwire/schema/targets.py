@@ -1,4 +1,4 @@
-"""What each target can say in a JSON Schema, as tables; nothing here looks at a schema.
+"""What each target can say in a JSON Schema, as tables, and the form of what is told about the rest.
 
 Rules of this file:
 - A keyword that is in no table constrains nothing that we know of: it is an annotation.
@@ -15,25 +15,22 @@ Action = Literal["dropped", "described", "approximated"]
 
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 SCALARS = ("string", "number", "integer", "boolean", "null")
-ANY_SCALAR = ["string", "number", "boolean", "null"]
 
-STRING_KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
-NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
-ARRAY_KEYWORDS = frozenset(
-    {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"}
-    | {"unevaluatedItems"}
-)
+_NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
 OBJECT_KEYWORDS = frozenset(
     {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"}
     | {"maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "propertyOrdering"}
 )
 KEYWORDS_OF: Mapping[str, frozenset[str]] = {
-    "string": STRING_KEYWORDS,
-    "number": NUMBER_KEYWORDS,
-    "integer": NUMBER_KEYWORDS,
+    "string": frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}),
+    "number": _NUMBER_KEYWORDS,
+    "integer": _NUMBER_KEYWORDS,
     "boolean": frozenset(),
     "null": frozenset(),
-    "array": ARRAY_KEYWORDS,
+    "array": frozenset(
+        {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"}
+        | {"unevaluatedItems"}
+    ),
     "object": OBJECT_KEYWORDS,
 }
 COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
@@ -44,7 +41,7 @@ IDENTIFIERS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
     | {"$defs", "definitions"}
 )
-CONSTRAINS_NOTHING: Mapping[str, Any] = {
+_CONSTRAINS_NOTHING: Mapping[str, Any] = {
     "additionalProperties": True,
     "default": None,
     "minItems": 0,
@@ -54,6 +51,34 @@ CONSTRAINS_NOTHING: Mapping[str, Any] = {
     "unevaluatedProperties": True,
     "uniqueItems": False,
 }
+
+
+class Note(Struct, frozen=True):
+    """One thing that a fitted schema says otherwise: where, which keyword, and what became of it.
+
+    `dropped`: it is gone. `described`: it stands in the description. `approximated`: it is said nearly so.
+    A path is written as in a loss: names joined by dots, positions in brackets; the root is the empty path.
+    """
+
+    path: str
+    keyword: str
+    action: Action
+    detail: str
+
+
+class Fitted(Struct, frozen=True):
+    """A schema that a target understands, and what had to be said otherwise for it."""
+
+    schema: Schema
+    notes: tuple[Note, ...] = ()
+
+
+def constrains_nothing(keyword: str, value: Any) -> bool:
+    """Whether a keyword with this value means the same as no keyword at all."""
+    if keyword not in _CONSTRAINS_NOTHING:
+        return False
+    idle = _CONSTRAINS_NOTHING[keyword]
+    return type(value) is type(idle) and bool(value == idle)
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -83,6 +108,14 @@ class Target(Struct, frozen=True, kw_only=True):
     cycle_through: frozenset[str] = frozenset()
     limits: Mapping[str, Callable[[Any], bool]] = {}
 
+    def why_dropped(self, keyword: str, value: Any) -> str:
+        """Say why a keyword is not in the fitted schema, not even in words."""
+        if constrains_nothing(keyword, value):
+            return "constrains nothing"
+        if keyword == "additionalProperties" and value is False:
+            return f"{self.name} cannot forbid extra properties"
+        return f"{self.name} has no place for this"
+
 
 def _is_primitive(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float)
@@ -97,7 +130,7 @@ _UPPER = {name: name.upper() for name in TYPES}
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 _COMMON = frozenset({"type", "title", "description", "enum", "items", "properties", "required", "anyOf"})
 _STRICT = _COMMON | {"const", "format", "minItems", "additionalProperties", "$ref"}
-_NUMERIC = NUMBER_KEYWORDS - {"format"}
+_NUMERIC = _NUMBER_KEYWORDS - {"format"}
 
 
 def _known_to(formats: set[str]) -> Callable[[Any], bool]:

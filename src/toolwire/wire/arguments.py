@@ -55,10 +55,10 @@ def format_arguments(arguments: dict[str, Any]) -> str:
 
 def kind_of(value: object) -> str:
     """Name a JSON value's kind for an error message."""
-    return KINDS.get(type(value), type(value).__name__)
+    return _KINDS.get(type(value), type(value).__name__)
 
 
-KINDS = {
+_KINDS = {
     dict: "an object",
     list: "an array",
     str: "a string",

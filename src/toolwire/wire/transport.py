@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolwire.errors import ToolwireError
 
-Kind = Literal["connect", "timeout", "reset", "protocol", "cancelled", "too_long"]
+FailureKind = Literal["connect", "timeout", "reset", "protocol", "cancelled", "too_long"]
 
 
 class Timeouts(Struct, frozen=True):
@@ -47,18 +47,18 @@ class HttpRequest(Struct, frozen=True):
     body: bytes
 
     def __repr__(self) -> str:
-        return f"HttpRequest({self.method} {place_of(self.url)}, {len(self.body)} bytes)"
+        return f"HttpRequest({self.method} {url_without_secrets(self.url)}, {len(self.body)} bytes)"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("method", self.method), ("url", place_of(self.url)), ("bytes", len(self.body))]
+        return [("method", self.method), ("url", url_without_secrets(self.url)), ("bytes", len(self.body))]
 
 
 class TransportError(ToolwireError):
     """The network failed, or was told to stop, by `kind`."""
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
-        self.kind: Kind = kind
+        self.kind: FailureKind = kind
 
 
 class Stop(Protocol):
@@ -106,6 +106,6 @@ class Transport(Protocol):
         """Send a request, and give the head of the answer."""
 
 
-def place_of(url: str) -> str:
+def url_without_secrets(url: str) -> str:
     """Give where a URL leads, without what may be secret in it: a password, a query."""
     return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])

@@ -16,9 +16,9 @@ from toolwire.errors import InvalidField, InvalidSchema
 from toolwire.resolvers.functions.annotations import json_type_of
 from toolwire.resolvers.functions.json_types import UnreadableValue, copied
 from toolwire.schema import prune_nulls
+from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
 from toolwire.schema.targets import COMBINERS
-from toolwire.schema.validation import Validator
-from toolwire.schema.validation.places import NO_BASE, Subschema, based, places
+from toolwire.schema.validator import Validator
 
 VALUE = "value"
 PATH = "output"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.schemas import INTEGER, JUNK, PARAMETERS, STANDARD_PARAMETERS, STRING, VALUES, Schema, around
 from toolwire.errors import InvalidSchema
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 
 
 def problems(schema: Schema, arguments: Any, **options: Any) -> list[str]:
@@ -216,7 +216,7 @@ def test_each_type_is_only_itself_rows_g9_and_g10(kind: str) -> None:
 
 def test_the_library_is_loaded_with_the_first_schema() -> None:
     code = (
-        "import sys, toolwire.schema.validation as v; assert 'jsonschema_rs' not in sys.modules;"
+        "import sys, toolwire.schema.validator as v; assert 'jsonschema_rs' not in sys.modules;"
         "v.Validator({}); assert 'jsonschema_rs' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.schemas import INTEGER, STRING, VALUES, Schema, around
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 
 
 def problems(schema: Schema, arguments: Any, **options: Any) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.schemas import STRING, Schema, around
 from toolwire.errors import InvalidSchema
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 
 
 class Listener:

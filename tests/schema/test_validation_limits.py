@@ -11,7 +11,7 @@ import pytest
 
 from tests.schemas import INTEGER, STRING, Schema, around
 from toolwire.errors import InvalidSchema, SchemaRecursive
-from toolwire.schema.validation import Validator
+from toolwire.schema.validator import Validator
 
 pytestmark = pytest.mark.slow  # what is given is large
 

@@ -11,17 +11,16 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema.validation.admission import REF_STANDS_ALONE, Admitted, admit
-from toolwire.schema.validation.patterns import MAX_WORK, METER, Meter, MeteredPattern, linear, stepping
-from toolwire.schema.validation.places import NO_BASE, Resources, Subschema, based
-from toolwire.schema.validation.tellers import TELLERS
-from toolwire.schema.validation.values import Display, Spot, flaw_of, weigh
-from toolwire.schema.validation.walk import Ground, SchemaWalk
-from toolwire.schema.validation.wording import said, sentence
+from toolwire.schema.admission import REF_STANDS_ALONE, Admitted, admit
+from toolwire.schema.draft import inside
+from toolwire.schema.patterns import MAX_WORK, METER, Meter, MeteredPattern, linear, stepping
+from toolwire.schema.problems import Ground, SchemaWalk
+from toolwire.schema.subschemas import NO_BASE, Resources, Subschema, based, places
+from toolwire.schema.wording import Display, Spot, flaw_of, mismatch, sentence, weigh
 
-MAX_LISTED = 20
-MAX_COUNTED = 1000
-MAX_EFFORT = 100_000_000
+_MAX_LISTED = 20
+_MAX_COUNTED = 1000
+_MAX_EFFORT = 100_000_000
 _EFFORT_OF_A_WALK = 20_000_000
 _WORK_OF_A_STEP = 50
 _LEAST_STEPS, _MOST_STEPS = 100, 2000
@@ -31,35 +30,15 @@ _SHOWN = 300
 class Validator:
     """Tells what is wrong with the arguments of a call; `sensitive` names the fields that are never shown."""
 
-    __slots__ = (
-        "_admitted",
-        "_ground",
-        "_is_valid",
-        "_options",
-        "_registry",
-        "_sensitive",
-        "_takes_any",
-        "name",
-    )
+    __slots__ = ("_admitted", "_ground", "_is_valid", "_options", "_registry", "_sensitive", "name")
 
     def __init__(self, schema: Any, *, sensitive: Collection[str] = frozenset(), name: str = "") -> None:
-        self._set_up(schema, sensitive, name, takes_any=False)
-
-    @classmethod
-    def of_any(cls, schema: Any) -> "Validator":
-        """Make one whose schema may describe any value, not the arguments of a tool alone."""
-        self = cls.__new__(cls)
-        self._set_up(schema, (), "", takes_any=True)
-        return self
-
-    def _set_up(self, schema: Any, sensitive: Collection[str], name: str, *, takes_any: bool) -> None:
         self.name = name
         self._sensitive = frozenset(sensitive)
-        self._takes_any = takes_any
         self._registry: Any = None
         self._ground: Ground | None = None
         try:
-            self._admitted = admit(schema, arguments=not takes_any)
+            self._admitted = admit(schema)
             self._options, self._is_valid = _compiled(self._admitted)
         except InvalidSchema as problem:
             if not name:
@@ -72,8 +51,8 @@ class Validator:
         size = weigh(arguments)
         if (
             size >= 0
-            and size * self._admitted.work <= MAX_EFFORT
-            and (type(arguments) is dict or self._takes_any)
+            and size * self._admitted.work <= _MAX_EFFORT
+            and type(arguments) is dict
             and self._is_valid(arguments)
         ):
             return []
@@ -83,9 +62,9 @@ class Validator:
         display = Display(arguments, self._sensitive)
         if size < 0:
             return [sentence(*flaw_of(arguments, size, display))]
-        if type(arguments) is not dict and not self._takes_any:
-            return [said("type", "object", arguments, Spot(), display)]
-        if size * self._admitted.work > MAX_EFFORT:
+        if type(arguments) is not dict:
+            return [mismatch("type", "object", arguments, Spot(), display)]
+        if size * self._admitted.work > _MAX_EFFORT:
             return [f"arguments: {size:,} values are too many for this schema; send fewer at once"]
         meter = Meter()
         token = METER.set(meter)
@@ -94,28 +73,28 @@ class Validator:
                 self._is_valid(arguments)
                 if meter.over:
                     return [_too_much_text()]
-            found = self._walked(arguments, display, size, meter)
+            problems = self._walked(arguments, display, size, meter)
         finally:
             METER.reset(token)
-        return found or ["arguments: do not fit the schema of the tool"]
+        return problems or ["arguments: do not fit the schema of the tool"]
 
     def _walked(self, arguments: Any, display: Display, size: int, meter: Meter) -> list[str]:
         ground = self._ground or self._surveyed()
         steps = max(_LEAST_STEPS, min(_MOST_STEPS, _EFFORT_OF_A_WALK // size))
-        walk = SchemaWalk(TELLERS, ground, display, steps)
+        walk = SchemaWalk(ground, display, steps)
         distinct: dict[str, None] = {}
         for problem in walk.through(ground.root, arguments, Spot()):
             distinct[_too_much_text() if meter.over else problem] = None
-            if meter.over or len(distinct) > MAX_COUNTED:
+            if meter.over or len(distinct) > _MAX_COUNTED:
                 break
-        return _listed(list(distinct), complete=len(distinct) <= MAX_COUNTED and not walk.tired)
+        return _listed(list(distinct), complete=len(distinct) <= _MAX_COUNTED and not walk.tired)
 
     def _surveyed(self) -> Ground:
         """Find the parts of the schema, once that something does not fit it."""
         schema, draft, work, _ = self._admitted
         root = Subschema(schema, base=based(schema, NO_BASE))
         toll = work // _WORK_OF_A_STEP
-        self._ground = Ground(root, Resources(root), self._compile, toll, draft in REF_STANDS_ALONE)
+        self._ground = Ground(root, Resources(list(places(root))), self._compile, toll, draft in REF_STANDS_ALONE)
         return self._ground
 
     def _compile(self, schema: dict[str, Any]) -> Any:
@@ -123,9 +102,8 @@ class Validator:
         import jsonschema_rs  # noqa: PLC0415 - loaded by now
 
         if self._registry is None:
-            numbers = {f"{name}Validator": getattr(jsonschema_rs, name) for name in _DRAFT_NAMES}
-            resources = [(NO_BASE, self._admitted.schema)]
-            self._registry = jsonschema_rs.Registry(resources, draft=numbers[self._admitted.draft])
+            number = getattr(jsonschema_rs, self._admitted.draft.removesuffix("Validator"))
+            self._registry = jsonschema_rs.Registry([(NO_BASE, self._admitted.schema)], draft=number)
         validator = getattr(jsonschema_rs, self._admitted.draft)
         options = {name: value for name, value in self._options.items() if name != "base_uri"}
         try:
@@ -134,16 +112,13 @@ class Validator:
             return None  # what a reference means depends on how it was reached
 
 
-_DRAFT_NAMES = ("Draft202012", "Draft201909", "Draft7", "Draft6", "Draft4")
-
-
-def _listed(found: list[str], *, complete: bool) -> list[str]:
+def _listed(problems: list[str], *, complete: bool) -> list[str]:
     """Give the first problems, and say how many more there are."""
-    more = len(found) - MAX_LISTED
+    more = len(problems) - _MAX_LISTED
     if more <= 0:
-        return found
+        return problems
     many = f"{more:,} more" if complete else f"more than {more - 1:,} more"
-    return [*found[:MAX_LISTED], f"and {many} problem{'' if more == 1 and complete else 's'}"]
+    return [*problems[:_MAX_LISTED], f"and {many} problem{'' if more == 1 and complete else 's'}"]
 
 
 def _too_much_text() -> str:
@@ -166,15 +141,15 @@ def _compiled(admitted: Admitted) -> tuple[dict[str, Any], Callable[[Any], bool]
         options |= metered
     try:
         try:
-            found = validator(admitted.schema, **options)
+            compiled = validator(admitted.schema, **options)
         except jsonschema_rs.ValidationError:
             options |= {"pattern_options": stepping(), **metered}
-            found = validator(admitted.schema, **options)
+            compiled = validator(admitted.schema, **options)
     except jsonschema_rs.ValidationError as problem:
         raise _invalid(problem) from None
     except ValueError as problem:
         raise InvalidSchema(f"the schema cannot be compiled: {str(problem)[:_SHOWN]}") from None
-    return options, _metered(found.is_valid) if "keywords" in options else found.is_valid
+    return options, _metered(compiled.is_valid) if "keywords" in options else compiled.is_valid
 
 
 def _metered(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -197,7 +172,7 @@ def _invalid(problem: Any) -> InvalidSchema:
     """Say in our words what the library refuses."""
     path = ""
     for step in problem.instance_path:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+        path = f"{path}[{step}]" if isinstance(step, int) else inside(path, step)
     last = problem.instance_path[-1] if problem.instance_path else ""
     if last == "pattern" or "patternProperties" in problem.instance_path[-2:-1]:
         pattern = problem.instance if last == "pattern" else problem.instance_path[-1]

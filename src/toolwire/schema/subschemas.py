@@ -5,11 +5,12 @@ Rules of this file:
 - A reference stays inside the schema. What it means there is found by pointer, by anchor or by `$id`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
-from toolwire.schema.document import pointer_steps
+from toolwire.schema.document import pointer_step, pointer_steps
+from toolwire.schema.draft import inside
 
 ONE = frozenset(
     {"additionalProperties", "additionalItems", "contains", "contentSchema", "else", "if", "items", "not"}
@@ -17,15 +18,11 @@ ONE = frozenset(
 )
 SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-HOLDERS = ONE | SEVERAL | NAMED
+_HOLDERS = ONE | SEVERAL | NAMED
 SAME_VALUE = frozenset({"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"})
 ONLY_REFERRED = frozenset({"$defs", "definitions", "contentSchema"})
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 NO_BASE = "https://toolwire.invalid/arguments"
-
-
-def _escaped(step: str) -> str:
-    return step.replace("~", "~0").replace("/", "~1")
 
 
 class Subschema(NamedTuple):
@@ -38,11 +35,11 @@ class Subschema(NamedTuple):
 
     def below(self, keyword: str, step: str | int | None, node: Any) -> "Subschema":
         """Go to a subschema that a keyword holds."""
-        path = f"{self.path}.{keyword}" if self.path else keyword
+        path = inside(self.path, keyword)
         pointer = f"{self.pointer}/{keyword}"
         if step is not None:
             path = f"{path}[{step}]" if isinstance(step, int) else f"{path}.{step}"
-            pointer = f"{pointer}/{_escaped(str(step))}"
+            pointer = f"{pointer}/{pointer_step(str(step))}"
         return Subschema(node, path, pointer, based(node, self.base))
 
 
@@ -64,7 +61,7 @@ def _joined(base: str, uri: str) -> str:
 def held(place: Subschema) -> Iterator[tuple[str, Subschema]]:
     """Give the subschemas that the keywords of one hold, each with its keyword."""
     for keyword, value in place.node.items():
-        if keyword not in HOLDERS:
+        if keyword not in _HOLDERS:
             continue
         if keyword in NAMED:
             if type(value) is dict:
@@ -93,12 +90,13 @@ class Resources:
 
     __slots__ = ("_anchors", "_by_uri", "_dynamic", "_recursive")
 
-    def __init__(self, root: Subschema) -> None:
+    def __init__(self, every: Sequence[Subschema]) -> None:
+        root = every[0]
         self._by_uri: dict[str, Subschema] = {NO_BASE: root, root.base: root}
         self._anchors: dict[tuple[str, str], Subschema] = {}
         self._dynamic: dict[str, list[Subschema]] = {}
         self._recursive: list[Subschema] = []
-        for place in places(root):
+        for place in every:
             if type(place.node) is dict:
                 self._enter(place)
 
@@ -148,10 +146,10 @@ def _walked(start: Subschema, steps: list[str]) -> Subschema | None:
     node, path, pointer, base = start
     for step in steps:
         if type(node) is dict and step in node:
-            node, path = node[step], f"{path}.{step}" if path else step
+            node, path = node[step], inside(path, step)
         elif type(node) is list and step.isascii() and step.isdigit() and int(step[:9]) < len(node):
             node, path = node[int(step)], f"{path}[{step}]"
         else:
             return None
-        pointer, base = f"{pointer}/{_escaped(step)}", based(node, base)
+        pointer, base = f"{pointer}/{pointer_step(step)}", based(node, base)
     return Subschema(node, path, pointer, base) if type(node) is dict or type(node) is bool else None
