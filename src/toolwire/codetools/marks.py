@@ -96,12 +96,16 @@ def _without_variables(environments: dict[int, bytes]) -> Iterator[int]:
 
 
 def _is_beginning(pid: int) -> bool:
-    """Say whether a process is in the middle of its `exec`: no arguments yet, not ended, not the kernel's."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            if file.read(1):
-                return False
-    except OSError:
-        return False
+    """Say whether a process that showed no variables was in the middle of its `exec`, and has to be looked at again."""
+    if _read(pid, "cmdline"):
+        return bool(_read(pid, "environ"))
     stat = _stat_of(pid)
     return stat is not None and not int(stat[5]) & _OF_THE_KERNEL
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(1)
+    except OSError:
+        return b""
