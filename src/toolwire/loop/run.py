@@ -332,18 +332,20 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """Add the tokens of two exchanges; what neither has counted stays unknown, and what is no count is left out."""
-    given = [usage for usage in (one, other) if usage is not None]
-    if not given or (len(given) == 1 and all(is_count(getattr(given[0], name) or 0) for name in _COUNTS)):
-        return given[0] if given else None
-    pairs = {name: [count for usage in given if is_count(count := getattr(usage, name))] for name in _COUNTS}
-    return Usage(**{name: sum(pair) if pair else None for name, pair in pairs.items()})
+    sums: dict[str, Any] = {}
+    others = 0
+    for usage in (one, other):
+        for name in _COUNTS:
+            count = getattr(usage, name, None)
+            if type(count) is int and count >= 0:
+                sums[name] = sums.get(name, 0) + count
+            elif count is not None:
+                others += 1
+    only = one if other is None else other if one is None else None
+    return only if others == 0 and (one is None or other is None) else Usage(**sums)
 
 
 def counted(usage: Usage | None) -> bool:
     """Whether a server has reported how many tokens there were."""
-    return usage is not None and any(is_count(count) and count for count in (usage.input_tokens, usage.output_tokens))
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value counts tokens: a whole number, and none below zero."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    counts = () if usage is None else (usage.input_tokens, usage.output_tokens)
+    return any(type(count) is int and count > 0 for count in counts)
