@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolwire.encoding.error_kinds import excerpt
+from toolwire.encoding.errors import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
 from toolwire.streams.alike import UNREADABLE, Alike, learn

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from toolwire.encoding.error_kinds import kind_of_status
+from toolwire.encoding.errors import kind_of_status
 from toolwire.testing.examples import example
 from toolwire.testing.expecting import results_of, words_of
 from toolwire.testing.scenario import Turn

@@ -26,7 +26,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_thinking,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.encoding.placeholders import remind
+from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
     Document,
@@ -307,13 +307,7 @@ ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
 }
 TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "user": {**ENCODERS, Text: _encode_user_words, Thinking: _lose_part, ToolCall: _lose_part},
-    "assistant": {
-        **ENCODERS,
-        Text: _encode_words,
-        ToolResult: _lose_part,
-        Image: _lose_part,
-        Document: _lose_part,
-    },
+    "assistant": {**ENCODERS, Text: _encode_words, ToolResult: _lose_part, Image: _lose_part, Document: _lose_part},
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
 }
 TABLES["answer"] = {**TABLES["assistant"], ToolCall: _encode_answered_call}

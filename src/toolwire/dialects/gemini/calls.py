@@ -11,17 +11,9 @@ Rules of this file:
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolwire.dialects.gemini.parts import (
-    DIALECT,
-    WIRE,
-    Conversation,
-    decode_part,
-    encode_media,
-    finish,
-    nest,
-)
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
+from toolwire.encoding.calls import put_below, say_object
 from toolwire.encoding.ledger import form_of, made_by, take
-from toolwire.encoding.placeholders import SEE_BELOW
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
@@ -185,16 +177,11 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
         inner["id"] = call_id
         ledger.sent.add(call_id)
     ledger.name_call(call.id, name)
-    if call.custom:
-        inner["args"] = {"input": call.raw or ""}
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
-    elif call.arguments or "no_args" not in form:
-        inner["args"] = call.arguments
-        if call.error is not None and not call.arguments:
-            ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+    if call.custom or call.arguments or "no_args" not in form:
+        inner["args"] = say_object(call, ledger)
     inner = nest("functionCall", inner, call)
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+        ledger.lose_cut()
     return finish({"functionCall": inner}, call, ledger)
 
 
@@ -352,10 +339,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
     texts: list[str] = []
     media: list[Any] = []
     spoken = 0
-    base, outer = ledger.at, ledger.part
-    ledger.at = base if outer is None else (*base, "content", outer)
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.inside(parts):
         match part:
             case Text():
                 texts.append(part.text)
@@ -370,7 +354,6 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
                 media.append(part.value)
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
-    ledger.at, ledger.part = base, outer
     if spoken > 1:
         ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
     return "".join(texts), media
@@ -385,7 +368,4 @@ def _place_media(part: Image | Document | Audio, texts: list[str], media: list[A
     elif ledger.media_in_results or made_by(part.opaque, DIALECT):
         media.append(body)
     else:
-        ledger.below.append(body)
-        kind = str(type(part).__struct_config__.tag)
-        texts.append(SEE_BELOW.format(kind=kind, number=len(ledger.below)))
-        ledger.lose("", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor")
+        texts.append(put_below(body, part, ledger.below, ledger, "this model's results"))

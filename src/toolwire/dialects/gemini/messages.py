@@ -35,7 +35,7 @@ from toolwire.dialects.gemini.parts import (
     split,
 )
 from toolwire.encoding.ledger import form_of, made_by
-from toolwire.encoding.placeholders import remind
+from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
     Document,

@@ -12,19 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
-from toolwire.encoding.marks import Wire
-from toolwire.types import (
-    Audio,
-    Document,
-    Image,
-    Opaque,
-    Part,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    Thinking,
-)
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
+from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
 
 DIALECT = "gemini"
@@ -59,13 +48,20 @@ class Conversation(Ledger):
 
     __slots__ = ("answers", "below", "media_in_results", "named", "sent", "skips_signatures")
 
-    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None, *, answers: bool = False) -> None:
-        super().__init__(WIRE, quirks)
+    def __init__(
+        self,
+        quirks: Quirks = PLAIN,
+        model: str | None = None,
+        settings: dict[str, Any] | None = None,
+        *,
+        answers: bool = False,
+    ) -> None:
+        super().__init__(WIRE, quirks, settings)
         self.answers = answers
         generation = generation_of(model)
         newest = generation is not None and generation >= NEWEST_MEDIA
         self.media_in_results = generation is None or newest
-        self.skips_signatures = newest and quirks.skip_signature
+        self.skips_signatures = newest and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self.named: dict[str | None, str | list[str]] = {}
@@ -339,7 +335,7 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     """Write a call of a tool that this provider runs, or what it gave."""
     key = form_of(part.opaque, DIALECT).get("key")
     if key is None:
-        ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+        ledger.lose("", kind_of_part(part), "another provider ran this tool")
         return None
     if isinstance(part, ServerToolCall):
         call_id, said, content = part.id, "args", part.arguments
@@ -374,13 +370,7 @@ def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if opaque is None or opaque is WIRE.plain or opaque.dialect != DIALECT:
         return inner
-    return write_keys(left_of(opaque, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
-
-
-def left_of(opaque: Opaque | None, key: str) -> dict[str, Any]:
-    """Give what this wire had left of an object inside a value."""
-    left = opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
-    return left if isinstance(left, dict) else {}
+    return write_keys(left_of(opaque, DIALECT, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
 
 
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from toolwire.dialects.gemini.parts import (
     Conversation,
     close,
     generation_of,
-    left_of,
     read_keys,
     take_system,
     write_keys,
@@ -30,11 +29,9 @@ from toolwire.dialects.gemini.tools import (
     encode_tools,
     take_output,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.encoding.placeholders import BEGINNING
-from toolwire.encoding.repair import begin, is_begun, repair
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
+from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
-from toolwire.errors import InvalidBody
 from toolwire.types import Context, Encoded, Request, Tool
 
 VERSION = "/v1beta/"
@@ -73,9 +70,7 @@ def write_path(request: Request) -> str:
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body; the path says the model, and whether the answer is streamed."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest, snakes = read_keys(body)
+    rest, snakes = read_keys(open_body(body, "request")[0])
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
     contents = rest.get("contents")
     if type(contents) is dict:
@@ -85,7 +80,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     elif rest.pop("contents") is contents and is_begun(contents, BEGUN):
         form["begun"], contents = True, contents[1:]
     system = take_system(rest, form)
-    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    tools = decode_tools(take_entries(rest, "tools"))
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
     _take(TOP, rest, fields, form)
     if path:
@@ -108,9 +103,7 @@ def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: di
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Conversation(quirks, request.model)
+    ledger = Conversation(quirks, request.model, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
     tools = encode_tools(request.tools, ledger)
@@ -156,7 +149,7 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         body["systemInstruction"] = parts[0]["text"]
     elif parts:
         body["systemInstruction"] = {
-            **left_of(request.opaque, "systemInstruction"),
+            **left_of(request.opaque, DIALECT, "systemInstruction"),
             **({"role": form["system_role"]} if "system_role" in form else {}),
             "parts": parts[0] if how == "one" else parts,
         }
@@ -212,7 +205,7 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, "generationConfig")
+    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
     thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
     config = {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
     if not (thinking or form or left):

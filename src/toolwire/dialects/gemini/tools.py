@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_of, read_keys, spelling
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, spelling
+from toolwire.encoding.calls import lose_free_text
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool
 from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 from toolwire.wire.names import escape
@@ -22,7 +24,6 @@ DECLARED_KEYS = (DECLARED, "function_declarations")
 DECLARATION_LIMIT = 512
 CALLING = "functionCallingConfig"
 ALLOWED = "allowedFunctionNames"
-FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
@@ -97,7 +98,7 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
             if joinable:
                 bodies.append(tool.value)
             else:
-                ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+                lose_server_tool(tool, ledger)
             continue
         opaque = tool.opaque
         mine = opaque is not None and opaque.dialect == DIALECT
@@ -144,13 +145,10 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
-    verbatim = mine and "escaped" not in form
-    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
-    if tool.description is not None:
-        body["description"] = tool.description
+    body = begin_tool(tool, ledger)
     if tool.custom:
         body["parametersJsonSchema"] = FREE_TEXT
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         if "openapi" in form:
@@ -168,8 +166,7 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
         ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated", "minor")
     elif tool.strict is not None:
         ledger.lose("strict", "strict", f"{DIALECT} has no such promise for one tool", severity="minor")
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    lose_metadata(tool, ledger)
     if tool.format is not None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
 
@@ -222,7 +219,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     mine = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
-    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, "toolConfig")
+    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
     outer = spelling(spelled, CALLING)
     config = dict(spelled.get(outer) or {})
     word = _word(config.get("mode"))

@@ -8,19 +8,11 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.parts import (
-    DIALECT,
-    WIRE,
-    MessageSoFar,
-    encode_part,
-    finish,
-    is_bare,
-    take_images,
-)
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.placeholders import STARTS, mark_error, read_error
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
+from toolwire.encoding.calls import STARTS, mark_error, read_error, say_object, take_arguments
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import argument_text, format_arguments, kind_of
 from toolwire.wire.names import made_id, was_made
 
 NAME_KEYS = ("tool_name", "name")
@@ -77,19 +69,10 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
 
 
 def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    given = left.get("arguments")
-    match given:
-        case dict():
-            del left["arguments"]
-            return {"arguments": given}
-        case str():
-            del left["arguments"]
-            arguments, error = parse_arguments(given)
-            return {"arguments": arguments, "raw": given, "error": error}
-    form["no_arguments"] = True
-    if given is None:
-        return {}
-    return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
+    given, fields = left.get("arguments"), take_arguments(left, form)
+    if "arguments" not in fields and given is not None:
+        return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
+    return fields
 
 
 def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:
@@ -124,27 +107,15 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
     if "index" in form:
         inner["index"] = form["index"] if call.index == position else call.index
     if call.arguments or "no_arguments" not in form:
-        inner["arguments"] = _encode_arguments(call, ledger)
-    if mine and isinstance(left := call.opaque.value.get("function"), dict):  # type: ignore[union-attr]
-        inner = {**left, **inner}
-    entry = {"function": inner}
+        textual = call.raw is not None and mine and not call.custom
+        inner["arguments"] = argument_text(call) if textual else say_object(call, ledger)
+    entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}
     written = ledger.ids.call(call.id, own=mine)
     if call.id is not None and ("given" in form or not was_made(call.id)):
-        entry["id"] = written  # type: ignore[assignment]
+        entry["id"] = written
     if not call.complete:
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
-    return finish(entry, call, ledger)
-
-
-def _encode_arguments(call: ToolCall, ledger: Ledger) -> Any:
-    if call.custom:
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
-        return {"input": call.raw or ""}
-    if call.raw is not None and made_by(call.opaque, DIALECT):
-        return argument_text(call)
-    if call.error is not None and not call.arguments:
-        ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
-    return call.arguments
+        ledger.lose_cut()
+    return ledger.finish(entry, call)
 
 
 def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
@@ -253,17 +224,15 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
         body["content"] = mark_error(part.content, is_error=part.is_error)
     else:
         _encode_content(part, body, ledger)
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _encode_content(part: ToolResult, body: dict[str, Any], ledger: Ledger) -> None:
-    at, place = ledger.at, ledger.part
-    ledger.at = at if place is None else (*at, "content", place)
     said = MessageSoFar()
-    for index, inner in enumerate(part.content):
-        ledger.part = index
+    at, place = ledger.at, ledger.part
+    for inner in ledger.inside(part.content):
         encode_part(inner, said, ledger, "tool")
-    ledger.part = None
+    ledger.at, ledger.part = at if place is None else (*at, "content", place), None
     said.write(body, ledger, "\n")
     ledger.at, ledger.part = at, place
     if "content" in body or part.is_error:

@@ -17,15 +17,7 @@ from toolwire.dialects.ollama.calls import (
     encode_call,
     encode_result,
 )
-from toolwire.dialects.ollama.parts import (
-    CALL,
-    DIALECT,
-    WIRE,
-    MessageSoFar,
-    encode_part,
-    is_bare,
-    take_images,
-)
+from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 

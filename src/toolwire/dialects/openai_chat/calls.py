@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, finish
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.placeholders import SEE_BELOW, STARTS, mark_error, read_error
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part
+from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, take_arguments
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, parse_arguments
 from toolwire.wire.names import made_id, was_made
@@ -71,7 +71,7 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     else:
         form["untyped"] = True
     call_id, name = _take_id(rest, form, made_id(place, index)), WIRE.read_name(name, form)
-    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else _take_arguments(left, form)
+    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form)
     if left:
         rest[key] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
@@ -84,20 +84,6 @@ def _take_id(rest: dict[str, Any], form: dict[str, Any], made: str) -> str:
         return made
     del rest["id"]
     return WIRE.read_id(given, form)
-
-
-def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    given = left.get("arguments")
-    match given:
-        case str():
-            del left["arguments"]
-            arguments, error = parse_arguments(given)
-            return {"arguments": arguments, "raw": given, "error": error}
-        case dict():
-            del left["arguments"]
-            return {"arguments": given}
-    form["no_arguments"] = True
-    return {} if given is None else {"error": "arguments must be JSON text"}
 
 
 def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
@@ -124,11 +110,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
-        entry = {
-            "id": call_id,
-            "type": "function",
-            "function": {"name": name, "arguments": argument_text(call)},
-        }
+        entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
         body.setdefault("tool_calls", []).append(entry)
         return
     _encode_odd_call(call, body, ledger)
@@ -173,12 +155,10 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
         entry["id"] = call_id
     if "untyped" not in form:
         entry["type"] = key
-    entry[key] = inner
-    if mine and call.opaque is not WIRE.plain and isinstance(left := call.opaque.value.get(key), dict):  # type: ignore[union-attr]
-        entry[key] = {**left, **inner}
+    entry[key] = left_of(call.opaque, DIALECT, key) | inner
     if not call.complete:
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
-    body.setdefault("tool_calls", []).append(finish(entry, call, ledger))
+        ledger.lose_cut()
+    body.setdefault("tool_calls", []).append(ledger.finish(entry, call))
 
 
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
@@ -270,7 +250,7 @@ def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: lis
     body |= _result_content(part, ledger, below)
     if message.role == "tool":
         _close_result(body, part, message, ledger)
-    bodies.append(finish(body, part, ledger))
+    bodies.append(ledger.finish(body, part))
 
 
 def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledger: Ledger) -> None:
@@ -291,14 +271,10 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
     if not content and ledger.own:
         return {}
     blocks: list[Any] = []
-    base, outer = ledger.at, ledger.part
-    ledger.at = base if outer is None else (*base, "content", outer)
-    for place, inner in enumerate(content):
-        ledger.part = place
+    for inner in ledger.inside(content):
         block = encode_part(inner, ledger, "user")
         if ledger.said(block, inner):
             blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
-    ledger.at, ledger.part = base, outer
     _mark_first(blocks, part, content)
     if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
         return {"content": blocks[0]["text"]}
@@ -310,10 +286,7 @@ def _may_stand(part: Part, ledger: Ledger) -> bool:
 
 
 def _put_below(block: Any, part: Part, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
-    below.append(block)
-    kind = str(type(part).__struct_config__.tag)
-    ledger.lose("", f"tool_result_{kind}", f"{DIALECT} results hold text only; moved below", "moved", "minor")
-    return {"type": "text", "text": SEE_BELOW.format(kind=kind, number=len(below))}
+    return {"type": "text", "text": put_below(block, part, below, ledger, f"{DIALECT} results")}
 
 
 def _mark_first(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:

@@ -27,21 +27,10 @@ from toolwire.dialects.openai_chat.parts import (
     encode_refusal,
     encode_text,
     encode_thinking,
-    finish,
     words_of,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.types import (
-    Audio,
-    Message,
-    Opaque,
-    Part,
-    Refusal,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
@@ -354,7 +343,7 @@ def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[
 def _encode_refusal(part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger) -> None:
     if "key" in form_of(part.opaque, DIALECT) or not made_by(part.opaque, DIALECT):
         body["refusal"] = body.get("refusal", "") + part.text
-        finish({}, part, ledger)
+        ledger.finish({}, part)
     else:
         blocks.append(encode_refusal(part, ledger))
 

@@ -21,9 +21,9 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
+from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, take_arguments
 from toolwire.encoding.finish import cut_off
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.placeholders import ERROR, STARTS, mark_error, read_error
 from toolwire.types import Message, Opaque, Part, Response, Thinking, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
@@ -68,7 +68,7 @@ def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: st
         del rest["status"]
     call_id = _take_id(rest, form, place, index)
     name = WIRE.read_name(name, form)
-    fields = {"raw": rest.pop("input"), "custom": True} if custom else _take_arguments(rest, form, complete)
+    fields = {"raw": rest.pop("input"), "custom": True} if custom else take_arguments(rest, form, objects=complete)
     call = ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
     return call if complete else cut_off(call)
 
@@ -80,20 +80,6 @@ def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int)
         return made_id(place, index)
     del rest["call_id"]
     return WIRE.read_id(given, form)
-
-
-def _take_arguments(rest: dict[str, Any], form: dict[str, Any], complete: bool) -> dict[str, Any]:
-    given = rest.get("arguments")
-    match given:
-        case str():
-            del rest["arguments"]
-            arguments, error = parse_arguments(given)
-            return {"arguments": arguments, "raw": given, "error": error}
-        case dict() if complete:
-            del rest["arguments"]
-            return {"arguments": given}
-    form["no_arguments"] = True
-    return {} if given is None else {"error": "arguments must be JSON text"}
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
@@ -146,13 +132,9 @@ def _lone_mark(block: Any) -> str | None:
 
 
 def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | list[dict[str, Any]]:
-    base, outer = ledger.at, ledger.part
-    ledger.at = base if outer is None else (*base, "content", outer)
     blocks: list[Any] = []
-    for place, inner in enumerate(part.content):
-        ledger.part = place
-        encode_input(inner, blocks, ledger, "a result")  # type: ignore[arg-type]
-    ledger.at, ledger.part = base, outer
+    for inner in ledger.inside(part.content):
+        encode_input(inner, blocks, ledger, "a result")
     if not mine and (not blocks or (len(blocks) == 1 and is_plain_text(blocks[0]))):
         return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)
     if part.is_error:

@@ -39,7 +39,6 @@ from toolwire.dialects.openai_responses.parts import (
     finish_output,
     from_item,
     is_plain_text,
-    lose_part,
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
@@ -71,7 +70,7 @@ CLIENT_ITEMS = frozenset(
     }
 )
 SHORT_MESSAGE = 2
-ASSISTANT = "an assistant message"
+ASSISTANT = f"an assistant message of {DIALECT}"
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
@@ -252,7 +251,7 @@ def _encode_results(message: Message, items: Items) -> None:
         if type(part) is ToolResult:
             write_result(part, items)
         else:
-            lose_part(part, ledger, "a tool message")
+            ledger.lose_part(part, f"a tool message of {DIALECT}")
     ledger.part = None
 
 
@@ -300,7 +299,7 @@ def encode_answer(message: Message, items: Items) -> None:
         elif kind in WRITERS:
             WRITERS[kind](part, items)
         else:
-            lose_part(part, ledger, ASSISTANT)
+            ledger.lose_part(part, ASSISTANT)
     ledger.part = None
     items.open = None
 
@@ -362,7 +361,7 @@ def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
 def _write_opaque(part: Opaque, items: Items) -> None:
     form = form_of(part, DIALECT)
     if part.dialect != DIALECT:
-        lose_part(part, items.ledger, ASSISTANT)
+        items.ledger.lose_part(part, ASSISTANT)
     elif "item" in form:
         item = {"role": "assistant", **form["item"], **form["rest"]}
         items.add(item)
@@ -385,7 +384,7 @@ def _write_result(part: ToolResult, items: Items) -> None:
     if items.response is None or made_by(part.opaque, DIALECT):
         write_result(part, items)
     else:
-        lose_part(part, items.ledger, ASSISTANT)
+        items.ledger.lose_part(part, ASSISTANT)
 
 
 WRITERS: Mapping[type, Callable[[Any, Items], None]] = {

@@ -15,25 +15,11 @@ from typing import Any
 from toolwire.dialects.openai_responses.calls import Items
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import (
-    decode_choice,
-    decode_tools,
-    encode_choice,
-    encode_tools,
-)
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.dialects.openai_responses.tools import decode_choice, decode_tool, encode_choice, encode_tool
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
-from toolwire.encoding.settings import (
-    ABSENT,
-    Setting,
-    Settings,
-    Understood,
-    at_least,
-    plain,
-    sampling,
-    settle,
-)
-from toolwire.errors import InvalidBody
+from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle
+from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.wire.names import WORDS, Grammar, escape
 
@@ -51,10 +37,7 @@ STRING_INPUT = {"input": "string"}
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
+    rest, form = open_body(body, "request", path, PATH)
     given = rest.get("input")
     messages: list[Message] = []
     if type(given) is list:
@@ -64,8 +47,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, STRING_INPUT))]
     else:
         form["no_input"] = True
-    system = rest.pop("instructions") if type(rest.get("instructions")) is str else None
-    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    system = take(rest, "instructions", str)
+    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = SETTINGS.decode(rest)
     state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
     context = Context(system, messages, tools, state)
@@ -82,14 +65,12 @@ STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversat
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     context = request.context
     messages = context.messages
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(context.tools, ledger)
+    tools = encode_tools(context.tools, ledger, encode_tool)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     SETTINGS.encode(request, ledger, body)

@@ -7,22 +7,13 @@ Rules of this file:
   name of its own (`mcp_call`), that is the tool's. What an item holds beside call and result is replayed.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
-from toolwire.types import (
-    Opaque,
-    Part,
-    Request,
-    ServerTool,
-    ServerToolCall,
-    ServerToolResult,
-    Tool,
-    ToolChoice,
-)
+from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
+from toolwire.encoding.settings import Understood
+from toolwire.encoding.tools import begin_tool, keep_tool, lose_metadata, write_choice
+from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 KINDS = frozenset({"function", "custom"})
@@ -30,11 +21,6 @@ PLAIN_TOOL = 5
 ACTIONS = ("action", "operation", "arguments")
 INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
 OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
-
-
-def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request."""
-    return [decode_tool(body) for body in bodies]
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
@@ -56,7 +42,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
     if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
-        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+        return keep_tool(body, DIALECT)
     rest = body.copy()
     form: dict[str, Any] = {}
     del rest["type"]
@@ -91,23 +77,9 @@ def _encode_format(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
-    """Write the declarations of a request."""
-    bodies: list[Any] = []
-    for place, tool in enumerate(tools):
-        body = _encode_plain_tool(tool, ledger) if type(tool) is Tool else None
-        if body is not None:
-            bodies.append(body)
-            continue
-        ledger.at = ("tools", place)
-        if not isinstance(tool, ServerTool):
-            bodies.append(_encode_odd_tool(tool, ledger))
-        elif tool.dialect == DIALECT:
-            bodies.append(tool.value)
-        else:
-            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
-    ledger.at = ()
-    return bodies
+def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
+    return _encode_plain_tool(tool, ledger) or _encode_odd_tool(tool, ledger)
 
 
 def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
@@ -133,13 +105,7 @@ def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
 
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
-    verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
-    body: dict[str, Any] = {
-        "type": "custom" if tool.custom else "function",
-        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name),
-    }
-    if tool.description is not None:
-        body["description"] = tool.description
+    body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
         if tool.format is not None:
@@ -153,8 +119,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         body["parameters"] = _fit(tool, ledger)
         body["strict"] = bool(tool.strict)
         ledger.lose_fields(tool, "custom_tool", "format")
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
     return body if tool.opaque is None else ledger.replay(body, tool.opaque)
 
@@ -194,21 +159,11 @@ def _allowed_name(tool: Any) -> str | None:
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    choice = request.tool_choice
-    if choice is None:
-        return ABSENT
-    if choice.names is None:
-        return choice.mode
-    if choice.mode == "none":
-        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
-        return "none"
-    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
-    entries = [
-        {"type": "custom" if name in custom else "function", "name": ledger.names.write(name)} for name in choice.names
-    ]
-    if len(entries) == 1 and choice.mode == "required":
-        return entries[0]
-    return {"type": "allowed_tools", "mode": choice.mode, "tools": entries}
+
+    def entry(kind: str, name: str) -> Any:
+        return {"type": kind, "name": ledger.names.write(name)}
+
+    return write_choice(request, ledger, entry, dict)
 
 
 def decode_server_item(item: dict[str, Any]) -> Part:
@@ -253,7 +208,7 @@ def _take_input(rest: dict[str, Any], form: dict[str, Any], kind: str) -> dict[s
 def encode_server_item(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
     """Write an item of a tool that this server ran; what another one did cannot be told to it."""
     if not made_by(part.opaque, DIALECT):
-        ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+        ledger.lose("", kind_of_part(part), "another provider ran this tool")
         return None
     lose_cache(part, ledger)
     body = _encode_server_call(part) if isinstance(part, ServerToolCall) else _encode_server_result(part)
