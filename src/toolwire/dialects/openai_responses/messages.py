@@ -22,14 +22,12 @@ from toolwire.dialects.openai_responses.calls import (
     id_of,
     stands_after_reasoning,
     write_call,
-    write_lone_result,
     write_reasoning,
     write_result,
 )
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
     MESSAGE,
-    PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
     decode_message_item,
@@ -42,6 +40,7 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
+from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import (
     Message,
@@ -69,9 +68,7 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
-SHORT_MESSAGE = 2
 ASSISTANT = f"an assistant message of {DIALECT}"
-WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
 def decode_messages(items: list[Any]) -> list[Message]:
@@ -107,16 +104,12 @@ def decode_messages(items: list[Any]) -> list[Message]:
 def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
     if kind == "message" and (role := item.get("role")) in SPEAKERS:
-        if len(item) == PLAIN_MESSAGE and type(content := item.get("content")) is str and "type" in item:
-            return Message(role, content, None, None, MESSAGE)
-        return _decode_words(item, role)
-    return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
+        return short_ways.read_words(item, role, WIRE) or _decode_words(item, role)
+    return WIRE.keep(item)
 
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
     content = item.get("content")
-    if type(content) is str and len(item) == SHORT_MESSAGE:
-        return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
     form = {"said": said} if (said := take_said(rest)) else None
@@ -129,10 +122,6 @@ def _decode_words(item: dict[str, Any], role: Any) -> Message:
 
 def _decode_turn(items: list[Any], place: int) -> Message:
     """Read what the model says in a row within a request; a lone item of a string is one string."""
-    if len(items) == 1 and len(item := items[0]) == PLAIN_MESSAGE and item.get("type") == "message":
-        content = item.get("content")
-        if type(content) is str:
-            return Message("assistant", content, None, None, MESSAGE)
     parts = _decode_items(items, place)
     part = parts[0]
     if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
@@ -178,18 +167,11 @@ def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
     """Write the messages of a request from `first` on, as the items that this wire needs for them."""
     ledger, bodies = items.ledger, items.bodies
     for place, message in islice(enumerate(messages), first, None):
-        content, opaque, role = message.content, message.opaque, message.role
-        bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-        if type(content) is str and message.name is None and message.tool_call_id is None:
-            if opaque is MESSAGE or (bare and role != "developer"):
-                bodies.append({"type": "message", "role": role, "content": content})
-                continue
-            if opaque is WIRE.plain:
-                bodies.append({"role": role, "content": content})
-                continue
-        ledger.at = ("messages", place)
-        if role == "tool" and (bare or opaque is WIRE.plain) and write_lone_result(message, items):
+        if short_ways.are_words(message, WIRE):
+            typed = {} if message.opaque is WIRE.plain else {"type": "message"}
+            bodies.append({**typed, "role": message.role, "content": message.content})
             continue
+        ledger.at = ("messages", place)
         encode_message(message, items)
     ledger.at = ()
     return bodies
@@ -232,14 +214,14 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    if ledger.own and opaque is not MESSAGE:
+    if ledger.own and opaque != MESSAGE:
         body: dict[str, Any] = {"role": role}
     else:
         plain = role == "developer" and not ledger.own and not ledger.quirks.developer_role
         body = {"type": "message", "role": "system" if plain else role}
     if content is not None:
         body["content"] = content
-    if ledger.own and opaque is not WIRE.plain and opaque is not MESSAGE:
+    if ledger.own and opaque is not WIRE.plain:
         ledger.replay(body, opaque)
     items.add(body)
 
@@ -306,7 +288,7 @@ def encode_answer(message: Message, items: Items) -> None:
 
 def _write_words(part: Text | Refusal, items: Items) -> None:
     ledger, opaque = items.ledger, part.opaque
-    bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    bare = short_ways.brings_nothing(opaque, DIALECT)
     if bare and items.response is None and type(part) is Text and not part.citations and part.cache is None:
         items.add({"type": "message", "role": "assistant", "content": part.text})
         return
