@@ -10,6 +10,7 @@ from typing import Any
 from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
+# RFC 9110; 402 and 529 as the vendors use them.
 KIND_OF_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request",
     401: "authentication",
@@ -41,7 +42,7 @@ STATUS_OF_KIND: dict[ErrorKind, int] = {
     "unknown": 500,
 }
 
-# The words of OpenAI, and of the many servers that imitate it.
+# The words of OpenAI (openai 3.52.0, ResponseError.code, 2026-11-20), and of the many servers that imitate it.
 KIND_OF_WORD: dict[object, ErrorKind] = {
     "insufficient_quota": "billing",
     "context_length_exceeded": "context_length",

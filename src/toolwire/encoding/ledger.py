@@ -240,10 +240,9 @@ class Ledger:
 
     def lose_around_result(self, message: Message) -> None:
         """Lose what a message says of its one result and what the result says otherwise."""
-        content: Any = message.content
-        part = content[0] if len(content) == 1 else None
-        for field in ("tool_call_id", "name") if part is not None else ():
-            if getattr(message, field) not in (None, getattr(part, field, None)):
+        parts = message.parts
+        for field in ("tool_call_id", "name") if len(parts) == 1 else ():
+            if getattr(message, field) not in (None, getattr(parts[0], field, None)):
                 self.lose(field, "tool_result", "the result in the message says otherwise")
 
     def lose_state(self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic") -> None:

@@ -7,6 +7,7 @@ from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_
 from toolwire.encoding.ledger import Ledger, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
+# anthropic 2.11.0, types/shared/error_object.py (2026-11-20).
 KIND_OF_TYPE: dict[object, ErrorKind] = {
     "invalid_request_error": "invalid_request",
     "authentication_error": "authentication",
@@ -21,6 +22,7 @@ KIND_OF_TYPE: dict[object, ErrorKind] = {
     "overloaded_error": "overloaded",
 }
 TYPE_OF_KIND = {kind: word for word, kind in KIND_OF_TYPE.items()} | {"context_length": "invalid_request_error"}
+# Words of the server's errors, as the recorded bodies say them (2026-11-20).
 LONG = ("prompt is too long", "exceed context limit")
 
 

@@ -11,12 +11,14 @@ from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCa
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "anthropic"
+# Names, ids: patterns in server errors (2026-07). Marks: anthropic 2.11.0, CacheControlEphemeralParam (2026-11).
 WIRE = Wire(
     DIALECT,
     names=Grammar(WORDS, 128),
     ids=Grammar(WORDS, 256, distinct=True),
     cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
 )
+# https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"
 QUOTED = "cited_text"
 Medium = TypeVar("Medium", Image, Document)

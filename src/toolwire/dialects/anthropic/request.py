@@ -25,8 +25,11 @@ from toolwire.types import Context, Encoded, Message, Output, Part, Request, Sev
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
+# anthropic 2.11.0, OutputConfigParam.effort (2026-11-20); `minimal` is ours.
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+# anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 LEAST_BUDGET = 1024
+# anthropic 2.11.0, MessageCreateParams.service_tier (2026-11-20).
 TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
 
 
@@ -197,6 +200,7 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     return body
 
 
+# anthropic 2.11.0, ThinkingConfigEnabledParam.display (2026-11-20); the last three are OpenAI's.
 DISPLAYS = {
     "summarized": "summarized",
     "omitted": "omitted",

@@ -9,6 +9,7 @@ from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, 
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 from toolwire.wire.names import fingerprint, number_of
 
+# anthropic 2.11.0, StopReason (2026-11-20).
 FINISH_REASONS = {
     "end_turn": "stop",
     "max_tokens": "length",

@@ -7,6 +7,7 @@ from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
+# google.rpc.Code, https://cloud.google.com/apis/design/errors (2026-11-20).
 KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
     "INVALID_ARGUMENT": "invalid_request",
     "FAILED_PRECONDITION": "invalid_request",
@@ -36,6 +37,7 @@ WORD_OF_KIND: dict[ErrorKind, str] = {
     "timeout": "DEADLINE_EXCEEDED",
     "unknown": "UNKNOWN",
 }
+# google.api.ErrorReason, error_reason.proto (2026-11-20).
 KIND_OF_REASON: dict[object, ErrorKind] = {
     "API_KEY_INVALID": "authentication",
     "API_KEY_SERVICE_BLOCKED": "permission",

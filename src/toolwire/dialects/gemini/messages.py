@@ -53,6 +53,7 @@ from toolwire.types import (
 
 EMPTY = "(empty)"
 NO_WORDS = {"text": ""}
+# https://ai.google.dev/gemini-api/docs/thought-signatures (2026-11-20).
 SKIP = "skip_thought_signature_validator"
 ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
 COMMON = frozenset({"user", "model"})

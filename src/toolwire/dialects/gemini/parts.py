@@ -17,12 +17,14 @@ from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall,
 from toolwire.wire.names import Grammar
 
 DIALECT = "gemini"
+# google-genai 3.4.0, types.FunctionDeclaration.name (2026-11-20).
 GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")
 WIRE = Wire(DIALECT, names=GRAMMAR)
 SIGNATURE = "thoughtSignature"
 NEWEST_MEDIA = 3
 _GENERATION = re.compile(r"gemini-([0-9]{1,3})")
 
+# google-genai 3.4.0, types.Part (2026-11-20).
 KINDS = frozenset(
     {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"}
     | {"codeExecutionResult", "toolCall", "toolResponse"}
@@ -203,6 +205,7 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
 
 
 MEDIA: dict[type, str] = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
+# https://ai.google.dev/gemini-api/docs/file-prompting-strategies (2026-11-20): the media that models read.
 SUFFIXES = {
     **{suffix: f"image/{suffix}" for suffix in ("png", "jpeg", "webp", "gif", "heic", "heif")},
     **{suffix: f"audio/{suffix}" for suffix in ("wav", "ogg", "flac", "aac", "aiff")},
@@ -217,6 +220,7 @@ SUFFIXES = {
     "md": "text/markdown",
 }
 SOURCES = ("data", "url", "text")
+# https://ai.google.dev/gemini-api/docs/files (2026-11-20).
 STORED = ("gs://", "https://generativelanguage.googleapis.com/")
 FEW_URLS = "the server fetches few URLs outside its own stores"
 

@@ -220,9 +220,11 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     return flat
 
 
+# google-genai 3.4.0, types.ThinkingLevel (2026-11-20).
 LEVELS = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 NEAREST = {"none": "minimal", "max": "xhigh"}
 NEAREST_OF_NEWER = {"none": "low", "minimal": "low", "xhigh": "high", "max": "high"}
+# https://ai.google.dev/gemini-api/docs/thinking (2026-11-20).
 MOST = 24576
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": MOST, "xhigh": MOST, "max": MOST}
 WITH_LEVELS, WITH_FEWER_LEVELS = 3, 4
@@ -309,6 +311,7 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
     return labels if labels or not given else ABSENT
 
 
+# google-genai 3.4.0, types.ServiceTier (2026-11-20).
 TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
     tier: tier for tier in ("flex", "standard", "priority")
 }

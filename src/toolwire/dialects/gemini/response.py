@@ -5,10 +5,11 @@ from typing import Any
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
-from toolwire.encoding.finish import asks, lose_counts, lose_reason, lose_stop_sequence, wants_calls
+from toolwire.encoding.finish import asks, count_in, lose_counts, lose_reason, lose_stop_sequence, wants_calls
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
+# google-genai 3.4.0, types.FinishReason (2026-11-20).
 FINISH_REASONS = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -33,6 +34,7 @@ FINISH_WORDS = {
 }
 EXACT = frozenset({"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"})
 OTHER = "OTHER"
+# googleapis, generative_service.proto, Candidate.FinishReason (2026-11-20).
 NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: OTHER}
 
 
@@ -176,19 +178,14 @@ def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire counts thoughts beside the answer; ours counts them in it."""
     given = body if SNAKES.isdisjoint(body) else read_keys(body)[0]
-    prompt, answer, thought = _count(given, "promptTokenCount"), _count(given, "candidatesTokenCount"), None
+    prompt, answer, thought = count_in(given, "promptTokenCount"), count_in(given, "candidatesTokenCount"), None
     if "toolUsePromptTokenCount" in given:
-        prompt = _sum(prompt, _count(given, "toolUsePromptTokenCount"))
+        prompt = _sum(prompt, count_in(given, "toolUsePromptTokenCount"))
     if "thoughtsTokenCount" in given:
-        thought = _count(given, "thoughtsTokenCount")
+        thought = count_in(given, "thoughtsTokenCount")
         answer = _sum(answer, thought)
-    cached = _count(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
+    cached = count_in(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
     return Usage(prompt, answer, cached, None, thought, Opaque(DIALECT, body))
-
-
-def _count(body: dict[str, Any], key: str) -> int | None:
-    count = body.get(key)
-    return count if type(count) is int else None
 
 
 def _sum(count: int | None, other: int | None) -> int | None:

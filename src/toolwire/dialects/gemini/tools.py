@@ -22,9 +22,11 @@ from toolwire.wire.names import escape
 
 DECLARED = "functionDeclarations"
 DECLARED_KEYS = (DECLARED, "function_declarations")
+# google-genai 3.4.0, types.Tool.function_declarations (2026-11-20).
 DECLARATION_LIMIT = 512
 CALLING = "functionCallingConfig"
 ALLOWED = "allowedFunctionNames"
+# google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
@@ -217,6 +219,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 
 
 _COUNT = re.compile(r"[0-9]{1,18}")
+# google-genai 3.4.0, types.Type and types.Schema; numbers: content.proto (2026-11-20).
 KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 JSON_WORDS = {

@@ -7,6 +7,7 @@ from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
+# Words of the errors of Ollama and of llama.cpp's server, as the recorded bodies say them (2026-08-21).
 LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
 DETAILS = ("type", "param", "code")
 

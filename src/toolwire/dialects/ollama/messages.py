@@ -183,6 +183,4 @@ def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: 
     ledger.part = None
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
-    for field in ("tool_call_id", "name"):
-        if len(parts) == 1 and getattr(message, field) not in (None, getattr(parts[0], field, None)):
-            ledger.lose(field, "tool_result", "the result in the message says otherwise")
+    ledger.lose_around_result(message)

@@ -15,6 +15,7 @@ from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT)
+# How the files of these kinds begin, in base64 (RFC 4648).
 BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 THOUGHT, WORD, PICTURE, CALL = range(4)
 

@@ -18,6 +18,7 @@ from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Tool
 
 PATH = "/api/chat"
+# ollama/ollama, api/types.go, ThinkValue (2026-08-21).
 LEVELS: dict[str, Any] = {
     "none": False,
     "minimal": "low",

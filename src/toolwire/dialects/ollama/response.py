@@ -10,6 +10,7 @@ from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, op
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.wire.names import number_of
 
+# ollama/ollama, api/types.go, ChatResponse.DoneReason (2026-08-21).
 FINISH_REASONS = {"stop": "stop", "length": "length"}
 FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
 UNKNOWN_TIME = "1970-01-01T00:00:00Z"

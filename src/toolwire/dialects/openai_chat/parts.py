@@ -18,6 +18,7 @@ WIRE = Wire(
 )
 DETAIL_TEXTS = frozenset({"text", "summary"})
 AUDIO_TEXTS = frozenset({"data", "transcript"})
+# openai 3.52.0, ChatCompletionContentPartInputAudioParam (2026-11-20).
 AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 FORMATS_OF_AUDIO = {
     "audio/wav": "wav",

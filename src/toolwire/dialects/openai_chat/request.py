@@ -36,6 +36,7 @@ PATH = "/v1/chat/completions"
 NAMES = Grammar(WORDS, 64)
 REASONING_ELSEWHERE = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
 ALWAYS_REASONING = ("gpt-5.6", "gpt-6")
+# openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
 

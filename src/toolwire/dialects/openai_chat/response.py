@@ -22,6 +22,7 @@ from toolwire.types import Choice, Encoded, Response
 from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("prompt_tokens", "completion_tokens")
+# openai 3.52.0, chat_completion.Choice (2026-11-20); mistralai 3.7.0, and words of servers in recorded bodies.
 FINISH_REASONS = {
     "stop": "stop",
     "length": "length",

@@ -10,6 +10,7 @@ from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
+# The server's error `array_above_max_length` (seen 2026-03-26).
 TOOL_LIMIT = 128
 
 

@@ -56,6 +56,7 @@ from toolwire.types import (
 )
 
 SPEAKERS = ("user", "system", "developer")
+# openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
 CLIENT_ITEMS = frozenset(
     {
         "additional_tools",
@@ -201,15 +202,12 @@ def encode_message(message: Message, items: Items) -> None:
 def _lose_around(message: Message, ledger: Ledger) -> None:
     """Lose what a message says beside its content and what no item can say."""
     ledger.lose_opaque(message.opaque)
-    results = message.parts if message.role == "tool" else []
+    if message.role == "tool" and message.parts:
+        ledger.lose_around_result(message)
+        return
     for field in ("tool_call_id", "name"):
-        given = getattr(message, field)
-        if given is None or len(results) > 1:
-            continue
-        if not results:
+        if getattr(message, field) is not None:
             ledger.lose(field, field, f"a {message.role} message of {DIALECT} has no place for it")
-        elif given != getattr(results[0], field, None):
-            ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 
 def _add_words(message: Message, content: Any, items: Items) -> None:

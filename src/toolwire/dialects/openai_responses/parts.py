@@ -15,6 +15,7 @@ from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Tex
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-responses"
+# Names, marks: openai 3.52.0, FunctionToolParam and ResponseInputTextParam (2026-11-20). Ids: server errors.
 WIRE = Wire(
     DIALECT,
     names=Grammar(WORDS, 128),
@@ -23,6 +24,7 @@ WIRE = Wire(
 )
 ITEM = "item."
 TYPE_AND_TEXT = 2
+# openai 3.52.0, ResponseInputImageParam.detail (2026-11-20).
 DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
 # A message that says that it is one, and nothing else beside its words.

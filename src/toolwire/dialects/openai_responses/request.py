@@ -26,10 +26,12 @@ from toolwire.wire.names import WORDS, Grammar, escape
 PATH = "/v1/responses"
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
+# openai 3.52.0, shared_params.Reasoning, ResponseTextConfigParam, ResponseCreateParams.service_tier (2026-11-20).
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 SUMMARIES = frozenset({"auto", "concise", "detailed"})
 VERBOSITIES = frozenset({"low", "medium", "high"})
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
+# openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
 LEAST_TOKENS = 16
 SCHEMA_NAMES = Grammar(WORDS, 64)
 STRING_INPUT = {"input": "string"}

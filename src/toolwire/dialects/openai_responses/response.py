@@ -54,6 +54,7 @@ from toolwire.wire.framing import LIMIT
 from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("input_tokens", "output_tokens", complete=True)
+# openai 3.52.0, ResponseStatus (2026-11-20).
 STATUSES = {
     "completed": "stop",
     "failed": "error",
@@ -62,6 +63,7 @@ STATUSES = {
     "queued": "incomplete",
     "cancelled": "incomplete",
 }
+# openai 3.52.0, Response.incomplete_details (2026-11-20).
 REASONS = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
