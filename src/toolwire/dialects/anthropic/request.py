@@ -19,7 +19,18 @@ from toolwire.dialects.anthropic.tools import (
 )
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
+from toolwire.encoding.settings import (
+    ABSENT,
+    NUMBER,
+    Setting,
+    Settings,
+    Understood,
+    lose_beside_schema,
+    plain,
+    settle,
+    texts,
+    tier,
+)
 from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
 
@@ -252,9 +263,7 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
             "type": "json_schema",
             "schema": output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
         }
-        for field in ("name", "description", "strict"):
-            if getattr(output, field) is not None:
-                ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+        lose_beside_schema(output, ledger)
     elif output is not None:
         severity: Severity = "minor" if output.kind == "text" else "semantic"
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity)
@@ -275,14 +284,6 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {"user_id": user}
 
 
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    tier = request.service_tier or ""
-    if made_by(request.opaque, DIALECT) or tier in TIERS:
-        return TIERS.get(tier, tier)
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
-    return ABSENT
-
-
 SETTINGS = Settings(
     plain("model", "model", str),
     plain("max_tokens", "max_tokens", int),
@@ -297,6 +298,6 @@ SETTINGS = Settings(
     ),
     Setting("tool_choice", ("tool_choice", "parallel_tool_calls"), decode_choice, encode_choice),
     Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
-    Setting("service_tier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
+    tier("service_tier", TIERS),
 )
 SETTING_PATHS = SETTINGS.paths()

@@ -12,13 +12,7 @@ Rules of this file:
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.calls import (
-    Links,
-    decode_call,
-    decode_result,
-    encode_call,
-    encode_result,
-)
+from toolwire.dialects.gemini.calls import Links, decode_call, decode_result, encode_call, encode_result
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     SIGNATURE,

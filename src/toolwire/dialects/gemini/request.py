@@ -32,7 +32,7 @@ from toolwire.dialects.gemini.tools import (
 from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
+from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
 from toolwire.types import Context, Encoded, Request, Tool
 
 VERSION = "/v1beta/"
@@ -317,14 +317,6 @@ TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
 }
 
 
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    tier = request.service_tier or ""
-    if made_by(request.opaque, DIALECT) or tier in TIERS:
-        return TIERS.get(tier, tier)
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
-    return ABSENT
-
-
 def _decode_model(value: Any) -> Understood | None:
     return Understood({"model": value.removeprefix("models/")}, keep=True) if type(value) is str else None
 
@@ -374,7 +366,7 @@ TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),
     Setting("labels", ("metadata",), _decode_labels, _encode_labels),
-    Setting("serviceTier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
+    tier("serviceTier", TIERS),
     plain("store", "store", bool),
 )
 SETTINGS = Settings(

@@ -14,7 +14,7 @@ from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_
 from toolwire.encoding import short_ways
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
 from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool
 from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
@@ -345,9 +345,7 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     output = request.output
     if output is None or output.schema is None:
         return ABSENT
-    for field in ("name", "description", "strict"):
-        if getattr(output, field) is not None:
-            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    lose_beside_schema(output, ledger)
     spelled = form_of(request.opaque, DIALECT).get("responseSchema")
     if spelled is not None:
         return to_openapi(output.schema, spelled, ledger, "output.schema")

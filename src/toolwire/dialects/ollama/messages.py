@@ -8,12 +8,7 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.calls import (
-    decode_calls,
-    decode_result,
-    encode_call,
-    encode_result,
-)
+from toolwire.dialects.ollama.calls import decode_calls, decode_result, encode_call, encode_result
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, take_images
 from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by
@@ -124,8 +119,7 @@ def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:
     said = MessageSoFar()
     calls = message.role == "assistant" or ledger.own
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for part in ledger.each(message.parts):
         if type(part) is ToolCall and calls:
             if bodies is None and not (part.runs or made_by(part.opaque, DIALECT)):
                 ledger.lose_call(part)
@@ -139,7 +133,6 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
             said.calls.append(part.value)
         else:
             encode_part(part, said, ledger, message.role)
-    ledger.part = None
     return said
 
 
@@ -175,12 +168,10 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
     parts = message.parts
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.each(parts):
         body = encode_result(part, message, ledger, names)
         if body is not None:
             bodies.append(ledger.replay(body, message.opaque) if ledger.own else body)
-    ledger.part = None
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
     ledger.lose_around_result(message)

@@ -13,7 +13,17 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
+from toolwire.encoding.settings import (
+    ABSENT,
+    NUMBER,
+    Setting,
+    Settings,
+    Understood,
+    lose_beside_schema,
+    plain,
+    settle,
+    texts,
+)
 from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Tool
 
@@ -181,9 +191,7 @@ def _decode_output(value: Any) -> Understood | None:
 
 def _encode_output(request: Request, ledger: Ledger) -> Any:
     output = request.output or Output("text")
-    for field in ("name", "description", "strict"):
-        if getattr(output, field) is not None:
-            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    lose_beside_schema(output, ledger)
     if output.kind == "schema" and output.schema is None:
         ledger.lose("output", "output_schema", "there is no schema; any JSON", "approximated")
         return "json"

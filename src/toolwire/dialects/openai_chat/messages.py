@@ -216,13 +216,11 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     blocks: list[Any] = []
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for part in ledger.each(message.parts):
         if type(part) is ToolResult:
             encode_result(part, message, ledger, bodies, below)
         elif ledger.said(block := encode_part(part, ledger, message.role), part):
             blocks.append(block)
-    ledger.part = None
     if below:
         blocks, below[:] = [*below, *blocks], []
     body: dict[str, Any] = {"role": _role(message.role, ledger)}

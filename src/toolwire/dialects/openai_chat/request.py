@@ -27,6 +27,7 @@ from toolwire.encoding.settings import (
     sampling,
     settle,
     texts,
+    tier,
 )
 from toolwire.errors import UnsayableRequest
 from toolwire.types import Context, Encoded, Message, Output, Request
@@ -37,7 +38,7 @@ NAMES = Grammar(WORDS, 64)
 REASONING_ELSEWHERE = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
 ALWAYS_REASONING = ("gpt-5.6", "gpt-6")
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
-SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
+SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast")}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
@@ -166,18 +167,6 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     return {"type": "json_schema", "json_schema": said}
 
 
-def _decode_tier(value: Any) -> Understood | None:
-    return Understood({"service_tier": value}) if type(value) is str else None
-
-
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    tier = request.service_tier
-    if tier in SERVICE_TIERS or made_by(request.opaque, DIALECT):
-        return tier
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
-    return ABSENT
-
-
 SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
@@ -200,7 +189,7 @@ SETTINGS = Settings(
     plain("metadata", "metadata", dict),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
-    Setting("service_tier", ("service_tier",), _decode_tier, _encode_tier),
+    tier("service_tier", SERVICE_TIERS),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )

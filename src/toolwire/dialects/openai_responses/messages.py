@@ -226,13 +226,11 @@ def _add_words(message: Message, content: Any, items: Items) -> None:
 
 def _encode_results(message: Message, items: Items) -> None:
     ledger = items.ledger
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for part in ledger.each(message.parts):
         if type(part) is ToolResult:
             write_result(part, items)
         else:
             ledger.lose_part(part, f"a tool message of {DIALECT}")
-    ledger.part = None
 
 
 def _encode_words(message: Message, items: Items) -> None:
@@ -240,8 +238,7 @@ def _encode_words(message: Message, items: Items) -> None:
     ledger, parts = items.ledger, message.parts
     blocks: list[Any] = []
     written = False
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.each(parts):
         if type(part) is ToolResult:
             if blocks:
                 _add_words(message, _shortest(blocks, ledger), items)
@@ -249,7 +246,6 @@ def _encode_words(message: Message, items: Items) -> None:
             write_result(part, items)
         else:
             encode_input(part, blocks, ledger, f"a {message.role} message")
-    ledger.part = None
     if blocks:
         _add_words(message, _shortest(blocks, ledger), items)
     elif ledger.own and not written:
