@@ -23,7 +23,7 @@ from toolwire import (
 )
 from toolwire.dialects import gemini
 from toolwire.encoding.ledger import Quirks
-from toolwire.encoding.placeholders import NO_RESULT
+from toolwire.encoding.repair import NO_RESULT
 
 PNG = "iVBORw0KGgo="
 SKIP = "skip_thought_signature_validator"

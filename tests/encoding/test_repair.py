@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire import Image, Loss, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from toolwire.encoding.placeholders import NO_RESULT
-from toolwire.encoding.repair import repair
+from toolwire.encoding.repair import NO_RESULT, repair
 
 Said = tuple[str, str, str, str]
 

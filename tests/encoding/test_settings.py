@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from toolwire import Context, Loss, Opaque, Request
-from toolwire.encoding.ledger import Ledger
-from toolwire.encoding.marks import Wire
+from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, merge, plain
 
 WIRE = Wire("test")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from toolwire import ToolCall
-from toolwire.encoding.placeholders import mark_error, read_error, remind
+from toolwire.encoding.calls import mark_error, read_error
+from toolwire.encoding.repair import remind
 from toolwire.wire.arguments import argument_text, format_arguments, kind_of, parse_arguments
 
 READ: dict[str, dict[str, Any]] = {

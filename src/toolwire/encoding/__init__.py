@@ -1,1 +1,1 @@
-"""What every encode and decode shares: losses, settings, marks, placeholders, and histories made legal."""
+"""What every encode and decode shares: losses, settings, parts, calls, tools, endings, errors, legal histories."""

@@ -1,16 +1,20 @@
-"""Why an answer ended, and what that means for its calls.
+"""How an answer ended: why, what that means for its calls, and how many tokens it took.
 
 Rules of this file:
 - A wire's word for an ordinary end says nothing of calls: an answer with calls wants them run.
 - In an answer that was cut off, a call whose text is no JSON is half a call. So is a last call without any
   text: nothing tells it from one whose arguments were still to come.
+- A wire's own counts stay beside ours, and are written for as long as they mean the same.
 """
 
+from collections.abc import Collection
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.types import ToolCall
+from toolwire.encoding.ledger import Ledger, made_by
+from toolwire.types import Choice, Opaque, Response, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
@@ -67,3 +71,90 @@ def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool
     if not text.strip():
         return not (last and reason in CUT)
     return parse_arguments(text)[1] is None
+
+
+class Counts(Struct, frozen=True):
+    """Token counts as OpenAI's two wires name them: tokens `given` to the model and `made` by it.
+
+    A `complete` wire says every detail, also that there is none.
+    """
+
+    given: str
+    made: str
+    complete: bool = False
+
+    def decode(self, body: dict[str, Any], dialect: str) -> Usage:
+        """Read the counts."""
+        given, made = _object(body, f"{self.given}_details"), _object(body, f"{self.made}_details")
+        return Usage(
+            count_in(body, self.given),
+            count_in(body, self.made),
+            count_in(given, "cached_tokens"),
+            count_in(given, "cache_write_tokens"),
+            count_in(made, "reasoning_tokens"),
+            Opaque(dialect, body),
+        )
+
+    def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
+        """Write the counts."""
+        mine = made_by(usage.opaque, ledger.dialect)
+        body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
+        before = self.decode(body, ledger.dialect)
+        if mine and usage == before:
+            return body
+        if not mine or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
+            body[self.given], body[self.made] = usage.input_tokens or 0, usage.output_tokens or 0
+            body["total_tokens"] = usage.total_tokens
+        given = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
+        for key, counts in ((self.given, given), (self.made, {"reasoning_tokens": usage.reasoning_tokens})):
+            every = self.complete and not mine
+            said = {name: count or 0 for name, count in counts.items() if count is not None or every}
+            if said:
+                body[f"{key}_details"] = {**(body.get(f"{key}_details") or {}), **said}
+        lose_counts(usage, ledger)
+        return body
+
+
+def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
+    value = body.get(key)
+    return value if type(value) is dict else {}
+
+
+def count_in(body: dict[str, Any], key: str) -> int | None:
+    """Read a count; what is no whole number is none."""
+    value = body.get(key)
+    return value if type(value) is int else None
+
+
+def lose_counts(usage: Usage, ledger: Ledger) -> None:
+    """Lose the counts of another wire that have no canonical name."""
+    if usage.opaque is not None and usage.opaque.dialect != ledger.dialect:
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+
+
+def lose_other_choices(response: Response, ledger: Ledger) -> None:
+    """Lose every choice of a response but the first, on a wire that gives one answer."""
+    for place in range(1, len(response.choices)):
+        ledger.at = ("choices", place)
+        ledger.lose("", "choices", f"{ledger.dialect} gives one answer")
+    ledger.at = ()
+
+
+def write_tier(response: Response, body: dict[str, Any], tiers: Collection[str], ledger: Ledger) -> None:
+    """Write the tier that served an answer, if it is one of this wire."""
+    tier = response.service_tier
+    if tier is not None and (tier in tiers or made_by(response.opaque, ledger.dialect)):
+        body["service_tier"] = tier
+    elif tier is not None:
+        ledger.lose("service_tier", "service_tier", f"{ledger.dialect} knows no tier of this name")
+
+
+def lose_stop_sequence(choice: Choice, ledger: Ledger) -> None:
+    """Lose which stop sequence ended an answer."""
+    if choice.stop_sequence is not None:
+        ledger.lose("stop_sequence", "stop_sequence", f"{ledger.dialect} does not say which one it was")
+
+
+def lose_reason(reason: Any, ledger: Ledger) -> None:
+    """Lose why an answer ended, where the wire has only a word like it."""
+    ledger.lose("finish_reason", "finish_reason", f"{ledger.dialect} has no word for {reason}", "approximated")

@@ -1,23 +1,97 @@
-"""The state of one encode: what could not be said, what is replayed, which names and ids were given.
+"""A wire as its dialect sees it, and the state of one encode: what was lost, what is replayed, which names were given.
 
 Rules of this file:
+- A value that was read from a wire carries an opaque of that wire, `plain` where nothing is left over.
 - What a wire said and nobody understood comes back only to that wire; elsewhere it is a loss.
 - A value that was read from a wire is written to it as it was; what comes from elsewhere is made legal there.
 - Where the encode stands is `at`, and `part` within a message's content; a path is written only for a loss.
 - `form["said"]` holds keys that a wire always says and that mean nothing elsewhere (its constants): no loss.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.encoding.marks import Wire
-from toolwire.errors import InvalidField, InvalidSchema
+from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
-from toolwire.types import Action, Loss, Opaque, Severity, ToolCall
-from toolwire.wire.names import Grammar, Ids, Names
+from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, ToolCall
+from toolwire.wire.names import Grammar, Ids, Names, restore
+
+
+class CacheMarks(Struct, frozen=True):
+    """How a wire marks what is to be cached: under which key, by which field and word, for how long.
+
+    Where `asked` is set, a server takes marks only if its quirks say so.
+    """
+
+    key: str
+    field: str
+    word: str
+    times: tuple[str, ...]
+    asked: bool = False
+
+    def take(self, rest: dict[str, Any]) -> Cache | None:
+        """Take a cache mark out of what is left of a part; one that says anything else stays."""
+        mark = rest.get(self.key)
+        if type(mark) is not dict or mark.get(self.field) != self.word or not mark.keys() <= {self.field, "ttl"}:
+            return None
+        if "ttl" in mark and type(mark["ttl"]) is not str:
+            return None
+        del rest[self.key]
+        return Cache(mark.get("ttl"))
+
+
+class Wire:
+    """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values."""
+
+    __slots__ = ("cache", "dialect", "ids", "names", "plain")
+
+    def __init__(
+        self, dialect: str, names: Grammar | None = None, ids: Grammar | None = None, cache: CacheMarks | None = None
+    ) -> None:
+        self.dialect = dialect
+        self.names = names
+        self.ids = ids
+        self.cache = cache
+        self.plain = Opaque(dialect, {})
+
+    def own(self, rest: dict[str, Any], form: dict[str, Any] | None = None) -> Opaque:
+        """Mark a value as read here, with what was left of it and how it was spelled."""
+        return Opaque(self.dialect, rest, form or None) if rest or form else self.plain
+
+    def take_cache(self, rest: dict[str, Any]) -> Cache | None:
+        """Take a cache mark out of what is left of a part, on a wire that has them."""
+        return None if self.cache is None else self.cache.take(rest)
+
+    def read_name(self, written: str, form: dict[str, Any]) -> str:
+        """Read a tool's name, and note in the form that it had been escaped for this wire."""
+        return written if "__tw" not in written else _read(written, self.names, form)
+
+    def read_id(self, written: str, form: dict[str, Any]) -> str:
+        """Read a call's id, and note in the form that it had been escaped for this wire."""
+        return written if "__tw" not in written else _read(written, self.ids, form)
+
+    def decode(self, block: Any, decoders: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
+        """Read a block by what its type says; a block that is not understood is kept whole."""
+        if type(block) is not dict:
+            return Opaque(self.dialect, block)
+        kind = block.get("type")
+        decode = decoders.get(kind) if type(kind) is str else None
+        part = None if decode is None else decode(block)
+        return Opaque(self.dialect, block) if part is None else part
+
+    def keep(self, body: Any) -> Message:
+        """Keep a message that is not understood whole, as one of the user."""
+        return Message("user", [Opaque(self.dialect, body)], opaque=Opaque(self.dialect, {}, {"whole": True}))
+
+
+def _read(written: str, grammar: Grammar | None, form: dict[str, Any]) -> str:
+    name = restore(written, grammar)
+    if name is not written:
+        form["escaped"] = True
+    return name
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
@@ -58,11 +132,12 @@ SOURCES = ("data", "url", "file_id", "text")
 class Ledger:
     """What one encode has lost so far, where it stands, and what it has named."""
 
-    __slots__ = ("at", "dialect", "ids", "losses", "names", "own", "part", "quirks")
+    __slots__ = ("at", "dialect", "ids", "losses", "names", "own", "part", "quirks", "wire")
 
-    def __init__(self, wire: Wire, quirks: Quirks = PLAIN) -> None:
+    def __init__(self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None) -> None:
+        self.wire = wire
         self.dialect = wire.dialect
-        self.quirks = quirks
+        self.quirks = quirks = tuned(quirks, settings) if settings else quirks
         self.losses: list[Loss] = []
         self.at: tuple[str | int, ...] = ()
         self.part: int | None = None
@@ -71,12 +146,7 @@ class Ledger:
         self.ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
 
     def lose(
-        self,
-        field: str,
-        concept: str,
-        detail: str,
-        action: Action = "dropped",
-        severity: Severity = "semantic",
+        self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity = "semantic"
     ) -> None:
         """Record one loss at the place where the encode stands."""
         path = field
@@ -84,6 +154,40 @@ class Ledger:
             place = self.at if self.part is None else (*self.at, "content", self.part)
             path = join_path((*place, field) if field else place)
         self.losses.append(Loss(path, concept, action, detail, severity))
+
+    def each(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
+        """Give the parts of a message one by one, and stand at each of them."""
+        for place, part in enumerate(parts, first):
+            self.part = place
+            yield part
+        self.part = None
+
+    def inside(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Give the parts of the part at which the encode stands, and stand at each of them within it."""
+        at, outer = self.at, self.part
+        if outer is not None:
+            self.at = (*at, "content", outer)
+        yield from self.each(parts)
+        self.at, self.part = at, outer
+
+    def finish(self, body: dict[str, Any], part: Any) -> dict[str, Any]:
+        """Add a part's cache mark and what its own wire had left."""
+        if part.cache is not None:
+            self._mark_cache(body, part)
+        return body if part.opaque is None else self.replay(body, part.opaque)
+
+    def _mark_cache(self, body: dict[str, Any], part: Any) -> None:
+        marks, ttl, mine = self.wire.cache, part.cache.ttl, made_by(part.opaque, self.dialect)
+        if marks is None or (marks.asked and not mine and not self.quirks.cache_marks):
+            self.lose("cache", "cache_mark", f"{self.dialect} caches without marks", severity="minor")
+            return
+        mark = {marks.field: marks.word}
+        if ttl is not None and (mine or ttl in marks.times):
+            mark["ttl"] = ttl
+        elif ttl is not None:
+            detail = f"{self.dialect} keeps marks for {' or '.join(marks.times)}"
+            self.lose("cache.ttl", "cache_mark", detail, severity="minor")
+        body[marks.key] = mark
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
@@ -117,10 +221,29 @@ class Ledger:
                 severity: Severity = "minor" if key in ENVELOPE else "semantic"
                 self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity)
 
+    def lose_part(self, part: Any, holder: str) -> None:
+        """Lose a part that has no place where it stands."""
+        if type(part) is Opaque:
+            self.lose_opaque(part)
+            self.lose("", "opaque", f"only {part.dialect} understands this part")
+        else:
+            self.lose("", kind_of_part(part), f"{holder} cannot hold it")
+
     def lose_call(self, call: ToolCall) -> None:
         """Lose a call that cannot be run, on a wire where it would look like one that can."""
         concept = "bad_arguments" if call.complete else "incomplete_call"
         self.lose("", concept, f"not to be run: {call.error or 'cut off before it was whole'}")
+
+    def lose_cut(self) -> None:
+        """Lose that a call was cut off, on a wire where nothing says so."""
+        self.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+
+    def lose_around_result(self, message: Message) -> None:
+        """Lose what a message says of its one result and what the result says otherwise."""
+        parts = message.parts
+        for field in ("tool_call_id", "name") if len(parts) == 1 else ():
+            if getattr(message, field) not in (None, getattr(parts[0], field, None)):
+                self.lose(field, "tool_result", "the result in the message says otherwise")
 
     def lose_state(self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic") -> None:
         """Lose every entry of another provider's state."""
@@ -153,12 +276,7 @@ class Ledger:
             if field != used and getattr(part, field, None) is not None:
                 self.lose(field, "media_source", f"its {used} is used", severity="minor")
         if used != "data" and part.media_type is not None:
-            self.lose(
-                "media_type",
-                "media_type",
-                f"{self.dialect} does not say it beside a {used}",
-                severity="minor",
-            )
+            self.lose("media_type", "media_type", f"{self.dialect} does not say it beside a {used}", severity="minor")
 
     def lose_fields(self, value: Any, concept: str, *fields: str) -> None:
         """Lose each of these fields that is set."""
@@ -175,6 +293,11 @@ def join_path(steps: tuple[str | int, ...]) -> str:
     return path
 
 
+def kind_of_part(part: Any) -> str:
+    """Name the kind of a part as the model does."""
+    return str(type(part).__struct_config__.tag)
+
+
 def made_by(opaque: Opaque | None, dialect: str) -> bool:
     """Whether a value was read from this dialect's wire."""
     return opaque is not None and opaque.dialect == dialect
@@ -187,6 +310,19 @@ def form_of(opaque: Opaque | None, dialect: str) -> Mapping[str, Any]:
     return opaque.form
 
 
+def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:
+    """Give what this dialect's wire had left of an object inside a value; nothing when it came from elsewhere."""
+    left = opaque.value.get(key) if opaque is not None and opaque.dialect == dialect else None
+    return left if isinstance(left, dict) else {}
+
+
+def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Begin to read a body: a copy to take from, and a form that keeps a path other than the usual one."""
+    if type(body) is not dict:
+        raise InvalidBody(f"a {what}'s body must be a JSON object", path="$")
+    return body.copy(), {"path": path} if path and path != usual else {}
+
+
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:
     """Take a field out of what is left of a body if it is of its kind; all else stays, to be replayed."""
     value = rest.get(key)
@@ -194,3 +330,9 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
         del rest[key]
         return value
     return None
+
+
+def take_entries(rest: dict[str, Any], key: str) -> list[Any]:
+    """Take a list out of what is left of a body; an empty one stays, to be replayed."""
+    value = rest.get(key)
+    return rest.pop(key) if type(value) is list and value else []

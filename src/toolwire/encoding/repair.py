@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger
-from toolwire.encoding.placeholders import JSON, NO_RESULT
 from toolwire.types import Action, Loss, Message, Output, Part, Severity, Text, ToolCall, ToolResult
 
-HOLDERS = ("tool", "user")
-ANSWERERS = ("assistant", "model")
+NO_RESULT = "no result was provided for this call"
+BEGINNING = "(the conversation begins)"
+REMINDER = "<system-reminder>", "</system-reminder>"
+_JSON = "Answer in JSON."
+_HOLDERS = ("tool", "user")
+_ANSWERERS = ("assistant", "model")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
@@ -45,7 +48,7 @@ def _is_legal(messages: Sequence[Message]) -> bool:
             if kind is ToolCall and asks and part.id not in waiting:
                 waiting.append(part.id)
             elif kind is ToolResult:
-                answers = waiting and message.role in HOLDERS and waiting[0] == part.tool_call_id
+                answers = waiting and message.role in _HOLDERS and waiting[0] == part.tool_call_id
                 if not answers or part.tool_call_id is None:
                     return False
                 del waiting[0]
@@ -69,7 +72,7 @@ def is_begun(bodies: list[Any], first: dict[str, Any]) -> bool:
 
 
 def _lacks_beginning(bodies: list[Any]) -> bool:
-    return not bodies or (type(bodies[0]) is dict and bodies[0].get("role") in ANSWERERS)
+    return not bodies or (type(bodies[0]) is dict and bodies[0].get("role") in _ANSWERERS)
 
 
 def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
@@ -81,8 +84,13 @@ def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
             return
         if type(body) is not dict or body.get("role") not in ("system", "developer"):
             break
-    bodies.insert(0, {"role": "system", "content": JSON})
+    bodies.insert(0, {"role": "system", "content": _JSON})
     ledger.lose("output", "output_json", "the system says JSON, as it must be said", "approximated", "minor")
+
+
+def remind(text: str) -> str:
+    """Wrap a system message that has to stand in a user's turn."""
+    return f"{REMINDER[0]}\n{text}\n{REMINDER[1]}"
 
 
 class _Answer(NamedTuple):
@@ -135,7 +143,7 @@ class _Repair:
         parts = message.parts
         if not any(type(part) is ToolResult for part in parts):
             return [message]
-        if message.role not in HOLDERS:
+        if message.role not in _HOLDERS:
             detail = f"a message of the {message.role} holds no results"
             self.losses.append(Loss(f"messages[{place}].role", "tool_result", "moved", detail, "minor"))
         kept: list[Part] = []

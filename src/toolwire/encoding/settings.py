@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.types import Opaque, Request, ServerTool, Severity
+from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 
 ABSENT: Any = object()
 NUMBER = (int, float)
@@ -107,6 +107,26 @@ def at_least(key: str, field: str, least: int) -> Setting:
         return least
 
     return Setting(key, (field,), plain(key, field, int).decode, encode)
+
+
+def tier(key: str, words: Mapping[str, str]) -> Setting:
+    """Make a setting of the tier that serves a request: canonical words, and what this wire says for each."""
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        wanted = request.service_tier or ""
+        if wanted in words or made_by(request.opaque, ledger.dialect):
+            return words.get(wanted, wanted)
+        ledger.lose("service_tier", "service_tier", f"{ledger.dialect} has no tier {wanted}")
+        return ABSENT
+
+    return Setting(key, ("service_tier",), plain(key, "service_tier", str).decode, encode)
+
+
+def lose_beside_schema(output: Output, ledger: Ledger) -> None:
+    """Lose what a request says of its answer's schema, on a wire that takes the schema alone."""
+    for field in ("name", "description", "strict"):
+        if getattr(output, field) is not None:
+            ledger.lose(f"output.{field}", "output", f"{ledger.dialect} takes the schema alone", severity="minor")
 
 
 def texts(key: str, field: str) -> Setting:

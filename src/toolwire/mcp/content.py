@@ -21,8 +21,8 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec.structs import replace
 
+from toolwire.encoding.parts import split_data_url
 from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
-from toolwire.wire.media import split_data_url
 from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
 
 WIRE = "mcp"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from toolwire.encoding.error_kinds import excerpt
+from toolwire.encoding.errors import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
 from toolwire.streams.items import NumberedSteps

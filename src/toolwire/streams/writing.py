@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, tuned
-from toolwire.encoding.marks import Wire
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, made_by, tuned
 from toolwire.types import (
     CallDelta,
     CallEnd,

@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-from toolwire.encoding.error_kinds import kind_of_status
+from toolwire.encoding.errors import kind_of_status
 from toolwire.testing.steps import Fail, ScriptStep, Turn, results_of, words_of
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from toolwire.encoding.error_kinds import KIND_OF_STATUS, STATUS_OF_KIND
+from toolwire.encoding.errors import KIND_OF_STATUS, STATUS_OF_KIND
 from toolwire.errors import InvalidField
 from toolwire.testing.steps import STEPS, Cut, Expect, Fail, Finish, Pace, Raw, ScriptStep, Wait
 from toolwire.types import Error, FinishReason, Refusal, Text, Thinking, ToolCall, Usage

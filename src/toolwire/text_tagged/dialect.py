@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks
-from toolwire.encoding.marks import Wire
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire
 from toolwire.text_tagged.answers import Reading, write
 from toolwire.text_tagged.calls import offer_of
 from toolwire.text_tagged.forms import forms_of

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.encoding.calls import SEE_BELOW
 from toolwire.encoding.ledger import Ledger, form_of, join_path, made_by
-from toolwire.encoding.placeholders import SEE_BELOW
 from toolwire.encoding.repair import repair
 from toolwire.text_tagged.prompting import describe
 from toolwire.text_tagged.weaving import Weaver, hides_id

@@ -5,16 +5,8 @@ Rule: arguments are an object here; text that is none cannot be said and is a lo
 
 from typing import Any
 
-from toolwire.dialects.anthropic.parts import (
-    DIALECT,
-    WIRE,
-    decode_parts,
-    encode_document,
-    encode_image,
-    encode_text,
-    finish,
-    take_cache,
-)
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
+from toolwire.encoding.calls import say_object
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.names import made_id
@@ -37,12 +29,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         call_id = made_id(place, index)
         form["no_id"] = True
     return ToolCall(
-        call_id,
-        WIRE.read_name(name, form),
-        arguments,
-        index,
-        cache=take_cache(rest),
-        opaque=WIRE.own(rest, form),
+        call_id, WIRE.read_name(name, form), arguments, index, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form)
     )
 
 
@@ -58,7 +45,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         }
         if "no_id" in form_of(opaque, DIALECT):
             del body["id"]
-        return body if opaque is WIRE.plain and call.cache is None else finish(body, call, ledger)
+        return body if opaque is WIRE.plain and call.cache is None else ledger.finish(body, call)
     body = {
         "type": "tool_use",
         "id": ledger.ids.call(call.id),
@@ -66,18 +53,10 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         "input": call.arguments,
     }
     if call.custom or call.error is not None or not call.complete:
-        _note_call(call, body, ledger)
-    return body if call.cache is None and (opaque is None or not opaque.value) else finish(body, call, ledger)
-
-
-def _note_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
-    if call.custom:
-        body["input"] = {"input": call.raw or ""}
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
-    elif call.error is not None and not call.arguments:
-        ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
-    if not call.complete:
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+        body["input"] = say_object(call, ledger)
+        if not call.complete:
+            ledger.lose_cut()
+    return body if call.cache is None and (opaque is None or not opaque.value) else ledger.finish(body, call)
 
 
 def decode_result(block: dict[str, Any]) -> Part:
@@ -100,17 +79,14 @@ def decode_result(block: dict[str, Any]) -> Part:
     if is_error is False:
         form["said"] = {"is_error": False}
     call_id = WIRE.read_id(call_id, form)
-    return ToolResult(call_id, None, content, bool(is_error), cache=take_cache(rest), opaque=WIRE.own(rest, form))
+    return ToolResult(call_id, None, content, bool(is_error), cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form))
 
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
     opaque, content = part.opaque, part.content
     verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
-    body: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim),
-    }
+    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim)}
     if type(content) is str:
         if content or verbatim:
             body["content"] = content
@@ -119,15 +95,12 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     if part.is_error:
         body["is_error"] = True
     bare = opaque is None or (not opaque.value and opaque.form is None)
-    return body if bare and part.cache is None else finish(body, part, ledger)
+    return body if bare and part.cache is None else ledger.finish(body, part)
 
 
 def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
     blocks: list[Any] = []
-    base, outer = ledger.at, ledger.part
-    ledger.at = base if outer is None else (*base, "content", outer)
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.inside(parts):
         match part:
             case Text():
                 block: dict[str, Any] | None = encode_text(part, ledger)
@@ -142,5 +115,4 @@ def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
                 continue
         if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
             blocks.append(block)
-    ledger.at, ledger.part = base, outer
     return blocks

@@ -3,10 +3,11 @@
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.error_kinds import excerpt, kind_of_status, status_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.ledger import Ledger, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
+# anthropic 2.11.0, types/shared/error_object.py (2026-11-20).
 KIND_OF_TYPE: dict[object, ErrorKind] = {
     "invalid_request_error": "invalid_request",
     "authentication_error": "authentication",
@@ -21,38 +22,32 @@ KIND_OF_TYPE: dict[object, ErrorKind] = {
     "overloaded_error": "overloaded",
 }
 TYPE_OF_KIND = {kind: word for word, kind in KIND_OF_TYPE.items()} | {"context_length": "invalid_request_error"}
+# Words of the server's errors, as the recorded bodies say them (2026-11-20).
 LONG = ("prompt is too long", "exceed context limit")
 
 
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
-    inner = body.get("error") if type(body) is dict else None
-    if type(inner) is not dict or type(inner.get("message")) is not str:
-        return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
-    rest, left = body.copy(), inner.copy()
-    del rest["error"]
+    if (opened := open_error(body)) is None:
+        return keep_error(body, status, WIRE)
+    rest, left, message = opened
     form = {"said": {"type": rest.pop("type")}} if rest.get("type") == "error" else None
-    message, word = left.pop("message"), take(left, "type", str)
+    word, request_id = take(left, "type", str), take(rest, "request_id", str)
     kind = KIND_OF_TYPE.get(word) or kind_of_status(status)
     if kind == "invalid_request" and any(words in message for words in LONG):
         kind = "context_length"
-    if left:
-        rest["error"] = left
-    return Error(kind, message, status, word, request_id=take(rest, "request_id", str), opaque=WIRE.own(rest, form))
+    return Error(kind, message, status, word, request_id=request_id, opaque=WIRE.own(join_left(rest, left), form))
 
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
+    if (kept := kept_error(error, DIALECT)) is not None:
+        return kept
     ledger = Ledger(WIRE)
-    form = form_of(error.opaque, DIALECT)
-    if "whole" in form and error.message == excerpt(form["whole"]):
-        return ErrorReply(status_of(error), form["whole"])
     mine = made_by(error.opaque, DIALECT)
     word = error.type if mine else TYPE_OF_KIND.get(error.kind, "api_error")
     inner: dict[str, Any] = {"message": error.message} if word is None else {"type": word, "message": error.message}
-    left = error.opaque.value.get("error") if mine and error.opaque else None
-    if isinstance(left, dict):
-        inner = {**left, **inner}
+    inner = left_of(error.opaque, DIALECT, "error") | inner
     body: dict[str, Any] = {"error": inner} if mine else {"type": "error", "error": inner}
     if error.request_id is not None:
         body["request_id"] = error.request_id

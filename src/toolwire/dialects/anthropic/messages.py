@@ -25,8 +25,9 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
+from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.encoding.placeholders import remind
+from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
     Document,
@@ -56,10 +57,10 @@ def decode_message(body: Any, place: int = 0) -> Message:
     """Read one turn; one that is not understood is kept whole."""
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+        return WIRE.keep(body)
+    if (words := short_ways.read_words(body, role, WIRE)) is not None:
+        return words
     content = body.get("content")
-    if len(body) == 2 and type(content) is str:
-        return Message(role, content, None, None, WIRE.plain)
     understood = type(content) is str or (type(content) is list and bool(content))
     if understood and len(body) == 2:
         opaque = WIRE.plain
@@ -307,13 +308,7 @@ ENCODERS: dict[type, Callable[[Any, Ledger], Any]] = {
 }
 TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "user": {**ENCODERS, Text: _encode_user_words, Thinking: _lose_part, ToolCall: _lose_part},
-    "assistant": {
-        **ENCODERS,
-        Text: _encode_words,
-        ToolResult: _lose_part,
-        Image: _lose_part,
-        Document: _lose_part,
-    },
+    "assistant": {**ENCODERS, Text: _encode_words, ToolResult: _lose_part, Image: _lose_part, Document: _lose_part},
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
 }
 TABLES["answer"] = {**TABLES["assistant"], ToolCall: _encode_answered_call}

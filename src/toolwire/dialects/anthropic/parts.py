@@ -5,27 +5,21 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, made_by, take
-from toolwire.encoding.marks import Wire
-from toolwire.types import (
-    Cache,
-    Citation,
-    Document,
-    Image,
-    Opaque,
-    Part,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    Thinking,
-)
-from toolwire.wire.media import split_data_url
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
+from toolwire.encoding.parts import split_data_url
+from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "anthropic"
-WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar(WORDS, 256, distinct=True))
+# Names, ids: patterns in server errors (2026-07). Marks: anthropic 2.11.0, CacheControlEphemeralParam (2026-11).
+WIRE = Wire(
+    DIALECT,
+    names=Grammar(WORDS, 128),
+    ids=Grammar(WORDS, 256, distinct=True),
+    cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
+)
+# https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"
-TTLS = frozenset({"5m", "1h"})
 QUOTED = "cited_text"
 Medium = TypeVar("Medium", Image, Document)
 
@@ -37,14 +31,10 @@ def decode_parts(blocks: list[Any]) -> list[Part]:
 
 def decode_part(block: Any) -> Part:
     """Read one block; a block that is not understood is kept whole."""
-    if type(block) is not dict:
-        return Opaque(DIALECT, block)
-    kind = block.get("type")
-    decode = DECODERS.get(kind) if type(kind) is str else None
-    if decode is None and type(kind) is str and kind.endswith("_tool_result"):
-        decode = _decode_server_result
-    part = None if decode is None else decode(block)
-    return Opaque(DIALECT, block) if part is None else part
+    part = WIRE.decode(block, DECODERS)
+    if type(part) is Opaque and type(block) is dict and str(block.get("type")).endswith("_tool_result"):
+        return _decode_server_result(block) or part
+    return part  # type: ignore[no-any-return]
 
 
 def _decode_text(block: dict[str, Any]) -> Part | None:
@@ -55,7 +45,7 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
         return Text(text, opaque=WIRE.plain)
     rest = block.copy()
     del rest["type"], rest["text"]
-    cache = take_cache(rest)
+    cache = WIRE.take_cache(rest)
     return Text(text, _take_citations(rest), cache=cache, opaque=WIRE.own(rest))
 
 
@@ -68,7 +58,7 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
         citations = [encode_citation(citation, ledger) for citation in part.citations]
         if said := [citation for citation in citations if citation is not None]:
             body["citations"] = said
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
@@ -114,7 +104,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
 
 def _make(kind: type[Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> Medium:
     rest = {key: value for key, value in block.items() if key not in taken}
-    return kind(cache=take_cache(rest), opaque=WIRE.own(rest), **fields)
+    return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest), **fields)
 
 
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
@@ -126,7 +116,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         return None
     ledger.lose_fields(part, "image_detail", "detail")
     ledger.lose_sources(part, SOURCE_FIELDS[source["type"]])
-    return finish({"type": "image", "source": source}, part, ledger)
+    return ledger.finish({"type": "image", "source": source}, part)
 
 
 SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
@@ -186,7 +176,7 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     body: dict[str, Any] = {"type": "document", "source": source}
     if part.name is not None:
         body["title"] = part.name
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _decode_thinking(block: dict[str, Any]) -> Part | None:
@@ -210,14 +200,14 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("", "thinking", f"thinking of {part.opaque.dialect} cannot be replayed to {DIALECT}")
         return None
     if part.redacted:
-        return finish({"type": "redacted_thinking", "data": part.signature}, part, ledger)
+        return ledger.finish({"type": "redacted_thinking", "data": part.signature}, part)
     if part.signature is None and not mine:
         ledger.lose("", "thinking", f"{DIALECT} refuses thinking without a signature")
         return None
     body: dict[str, Any] = {"type": "thinking", "thinking": part.text}
     if part.signature is not None:
         body["signature"] = part.signature
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _decode_server_call(block: dict[str, Any]) -> Part | None:
@@ -227,7 +217,7 @@ def _decode_server_call(block: dict[str, Any]) -> Part | None:
     return (
         None
         if name is None
-        else ServerToolCall(call_id, name, arguments, cache=take_cache(rest), opaque=WIRE.own(rest))
+        else ServerToolCall(call_id, name, arguments, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
     )
 
 
@@ -238,7 +228,7 @@ def encode_server_call(part: ServerToolCall, ledger: Ledger) -> dict[str, Any] |
         return None
     said = {"id": part.id, "name": part.name, "input": part.arguments}
     body = {"type": "server_tool_use", **{key: value for key, value in said.items() if value is not None}}
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _decode_server_result(block: dict[str, Any]) -> Part | None:
@@ -248,7 +238,7 @@ def _decode_server_result(block: dict[str, Any]) -> Part | None:
     if call_id is None or "content" not in rest:
         return None
     content = rest.pop("content")
-    return ServerToolResult(call_id, kind, content, cache=take_cache(rest), opaque=WIRE.own(rest))
+    return ServerToolResult(call_id, kind, content, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
 def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
@@ -256,7 +246,7 @@ def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, An
     if not made_by(part.opaque, DIALECT):
         ledger.lose("", "server_tool_result", "another provider ran this tool")
         return None
-    return finish({"type": part.name, "tool_use_id": part.tool_call_id, "content": part.content}, part, ledger)
+    return ledger.finish({"type": part.name, "tool_use_id": part.tool_call_id, "content": part.content}, part)
 
 
 DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
@@ -267,32 +257,3 @@ DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "redacted_thinking": _decode_redacted,
     "server_tool_use": _decode_server_call,
 }
-
-
-def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Add a part's cache mark and what its own wire had left."""
-    if part.cache is not None:
-        _encode_cache(body, part, ledger)
-    return body if part.opaque is None else ledger.replay(body, part.opaque)
-
-
-def take_cache(rest: dict[str, Any]) -> Cache | None:
-    """Take a cache mark out of what is left of a block."""
-    mark: Any = rest.get("cache_control")
-    match mark:
-        case {"type": "ephemeral", "ttl": str(ttl)} if len(mark) == 2:
-            del rest["cache_control"]
-            return Cache(ttl)
-        case {"type": "ephemeral"} if len(mark) == 1:
-            del rest["cache_control"]
-            return Cache()
-    return None
-
-
-def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
-    mark = {"type": "ephemeral"}
-    if part.cache.ttl is not None and (part.cache.ttl in TTLS or made_by(part.opaque, DIALECT)):
-        mark["ttl"] = part.cache.ttl
-    elif part.cache.ttl is not None:
-        ledger.lose("cache.ttl", "cache_mark", f"{DIALECT} keeps marks for 5m or 1h", severity="minor")
-    body["cache_control"] = mark

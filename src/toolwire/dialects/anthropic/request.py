@@ -6,54 +6,54 @@ newest.
 
 from typing import Any
 
-from toolwire.dialects.anthropic.messages import (
-    decode_messages,
-    encode_blocks,
-    encode_messages,
-    runs_unthought,
-)
+from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages, runs_unthought
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import (
     decode_choice,
-    decode_tools,
+    decode_tool,
     encode_choice,
-    encode_tools,
+    encode_tool,
     mode_of_thinking,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.encoding.placeholders import BEGINNING
-from toolwire.encoding.repair import begin, is_begun, repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
-from toolwire.errors import InvalidBody
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.settings import (
+    ABSENT,
+    NUMBER,
+    Setting,
+    Settings,
+    Understood,
+    lose_beside_schema,
+    plain,
+    settle,
+    texts,
+    tier,
+)
+from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
+# anthropic 2.11.0, OutputConfigParam.effort (2026-11-20); `minimal` is ours.
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+# anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 LEAST_BUDGET = 1024
+# anthropic 2.11.0, MessageCreateParams.service_tier (2026-11-20).
 TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
-    turns = rest.pop("messages") if type(rest.get("messages")) is list else None
+    rest, form = open_body(body, "request", path, PATH)
+    turns = take(rest, "messages", list)
     if turns is None:
         form["no_messages"] = True
     elif is_begun(turns, BEGUN):
         form["begun"], turns = True, turns[1:]
     system = rest.get("system")
-    if type(system) is list and system:
-        system = decode_parts(rest.pop("system"))
-    elif type(system) is str:
-        del rest["system"]
-    else:
-        system = None
-    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
+    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = SETTINGS.decode(rest)
     context = Context(system, decode_messages(turns or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
@@ -61,12 +61,10 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(request.tools, ledger)
+    tools = encode_tools(request.tools, ledger, encode_tool)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     SETTINGS.encode(request, ledger, body)
@@ -175,10 +173,7 @@ def _decode_thinking(value: Any) -> Understood | None:
         case {"type": "enabled" | "adaptive" | "disabled" | "between_tools"}:
             left = value.copy()
             fields = {"thinking": left.pop("type")}
-            for key, field, kind in (
-                ("budget_tokens", "thinking_budget", int),
-                ("display", "thinking_display", str),
-            ):
+            for key, field, kind in (("budget_tokens", "thinking_budget", int), ("display", "thinking_display", str)):
                 if type(left.get(key)) is kind:
                     fields[field] = left.pop(key)
             return Understood(fields, left or ABSENT)
@@ -215,6 +210,7 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     return body
 
 
+# anthropic 2.11.0, ThinkingConfigEnabledParam.display (2026-11-20); the last three are OpenAI's.
 DISPLAYS = {
     "summarized": "summarized",
     "omitted": "omitted",
@@ -266,9 +262,7 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
             "type": "json_schema",
             "schema": output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
         }
-        for field in ("name", "description", "strict"):
-            if getattr(output, field) is not None:
-                ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+        lose_beside_schema(output, ledger)
     elif output is not None:
         severity: Severity = "minor" if output.kind == "text" else "semantic"
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity)
@@ -289,14 +283,6 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {"user_id": user}
 
 
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    tier = request.service_tier or ""
-    if made_by(request.opaque, DIALECT) or tier in TIERS:
-        return TIERS.get(tier, tier)
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
-    return ABSENT
-
-
 SETTINGS = Settings(
     plain("model", "model", str),
     plain("max_tokens", "max_tokens", int),
@@ -307,13 +293,10 @@ SETTINGS = Settings(
     texts("stop_sequences", "stop"),
     Setting("output_config", ("effort", "output"), _decode_output_config, _encode_output_config),
     Setting(
-        "thinking",
-        ("thinking", "thinking_budget", "thinking_display", "effort"),
-        _decode_thinking,
-        _encode_thinking,
+        "thinking", ("thinking", "thinking_budget", "thinking_display", "effort"), _decode_thinking, _encode_thinking
     ),
     Setting("tool_choice", ("tool_choice", "parallel_tool_calls"), decode_choice, encode_choice),
     Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
-    Setting("service_tier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
+    tier("service_tier", TIERS),
 )
 SETTING_PATHS = SETTINGS.paths()

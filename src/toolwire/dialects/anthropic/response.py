@@ -4,12 +4,12 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.finish import asks, settle_calls, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
-from toolwire.errors import InvalidBody
+from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, settle_calls, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 from toolwire.wire.names import fingerprint, number_of
 
+# anthropic 2.11.0, StopReason (2026-11-20).
 FINISH_REASONS = {
     "end_turn": "stop",
     "max_tokens": "length",
@@ -27,9 +27,7 @@ CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a response's body must be a JSON object", path="$")
-    rest = body.copy()
+    rest, _ = open_body(body, "response")
     said = {key: rest.pop(key) for key, word in CONSTANTS.items() if rest.get(key) == word}
     content, raw = rest.get("content"), take(rest, "stop_reason", str)
     choices: list[Choice] = []
@@ -55,22 +53,18 @@ CONSTANTS = {"type": "message", "role": "assistant"}
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else {**CONSTANTS, "stop_sequence": None}
     if response.id is not None or not mine:
         body["id"] = f"msg_{fingerprint(response)}" if response.id is None else response.id
     if response.model is not None or not mine:
         body["model"] = response.model or ""
-    for place, choice in enumerate(response.choices):
-        ledger.at = ("choices", place)
-        if place:
-            ledger.lose("", "choices", f"{DIALECT} gives one answer")
-        else:
-            _encode_choice(choice, body, ledger)
+    for choice in response.choices[:1]:
+        _encode_choice(choice, body, ledger)
     ledger.at = ()
+    if len(response.choices) > 1:
+        lose_other_choices(response, ledger)
     if not mine:
         body.setdefault("content", [])
         body.setdefault("stop_reason", None)
@@ -116,7 +110,7 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
     if reason is None or (made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})):
         return raw if made_by(choice.opaque, DIALECT) else None
     if reason not in FINISH_WORDS:
-        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+        lose_reason(reason, ledger)
     return FINISH_WORDS.get(reason) or NEAREST.get(reason, "end_turn")
 
 
@@ -158,6 +152,5 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
             **(body.get("output_tokens_details") or {}),
             "thinking_tokens": usage.reasoning_tokens,
         }
-    if not mine and usage.opaque is not None:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+    lose_counts(usage, ledger)
     return body

@@ -1,20 +1,15 @@
 """Tool declarations and the choice among them, in Messages."""
 
-from collections.abc import Iterable
 from typing import Any
 
-from toolwire.dialects.anthropic.parts import DIALECT, WIRE, finish, take_cache
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE
+from toolwire.encoding import short_ways
+from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
-
-FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-
-
-def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request."""
-    return [decode_tool(body) for body in bodies]
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
@@ -22,9 +17,8 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type", "custom") if type(body) is dict else None
     if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
-    description, schema = body.get("description"), body.get("input_schema")
-    if len(body) == 3 and type(description) is str and type(schema) is dict and "__tw" not in body["name"]:
-        return Tool(body["name"], description, schema, opaque=WIRE.plain)
+    if (tool := short_ways.read_tool(body, "input_schema", WIRE)) is not None:
+        return tool
     rest, form = body.copy(), {}
     if rest.get("type") == "custom":
         form["said"] = {"type": rest.pop("type")}
@@ -33,34 +27,16 @@ def decode_tool(body: Any) -> Tool | ServerTool:
         take(rest, "description", str),
         take(rest, "input_schema", dict),
         strict=take(rest, "strict", bool),
-        cache=take_cache(rest),
+        cache=WIRE.take_cache(rest),
         opaque=WIRE.own(rest, form),
     )
-
-
-def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
-    """Write the declarations of a request."""
-    bodies = []
-    for place, tool in enumerate(tools):
-        ledger.at = ("tools", place)
-        if not isinstance(tool, ServerTool):
-            bodies.append(encode_tool(tool, ledger))
-        elif tool.dialect == DIALECT:
-            bodies.append(tool.value)
-        else:
-            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
-    ledger.at = ()
-    return bodies
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
     opaque = tool.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
-    verbatim = mine and "escaped" not in form_of(opaque, DIALECT)
-    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
-    if tool.description is not None:
-        body["description"] = tool.description
+    body = begin_tool(tool, ledger)
     if not mine:
         body["input_schema"] = FREE_TEXT if tool.custom else _fit(tool, ledger)
     elif tool.parameters is not None:
@@ -70,16 +46,15 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.custom or tool.format is not None or tool.metadata:
         _note_tool(tool, ledger)
     bare = opaque is None or (not opaque.value and opaque.form is None)
-    return body if bare and tool.cache is None else finish(body, tool, ledger)
+    return body if bare and tool.cache is None else ledger.finish(body, tool)
 
 
 def _note_tool(tool: Tool, ledger: Ledger) -> None:
     if tool.custom:
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters")
     ledger.lose_fields(tool, "custom_tool", "format")
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    lose_metadata(tool, ledger)
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
@@ -120,10 +95,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=mine)}
     elif choice.names is not None:
         ledger.lose(
-            "tool_choice.names",
-            "tool_choice",
-            f"{DIALECT} cannot narrow the choice to some tools",
-            "approximated",
+            "tool_choice.names", "tool_choice", f"{DIALECT} cannot narrow the choice to some tools", "approximated"
         )
     if choice.mode == "required" and not mine and _thinks(request):
         ledger.lose("tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated")

@@ -3,7 +3,6 @@
 Rules of this file:
 - An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
 - A result without an id answers the first open call of its name, else the first open call.
-- What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection.
 """
@@ -11,24 +10,14 @@ Rules of this file:
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolwire.dialects.gemini.parts import (
-    DIALECT,
-    WIRE,
-    Conversation,
-    decode_part,
-    encode_media,
-    finish,
-    nest,
-)
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
+from toolwire.encoding.calls import put_below, say_object
 from toolwire.encoding.ledger import form_of, made_by, take
-from toolwire.encoding.placeholders import SEE_BELOW
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
 NO_NAME = "unknown_tool"
-CALL = {"id", "name", "args"}
-NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 
 # Ids made in one response are numbered below this, so that those of the next do not meet them.
 CALLS_OF_A_RESPONSE = 1000
@@ -100,41 +89,11 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
-def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:
-    """Read a `functionCall` of the usual shape that says nothing else; None where it is another."""
-    name, arguments = value.get("name"), value.get("args")
-    if type(name) is not str or type(arguments) is not dict or "__tw" in name:
-        return None
-    index = links.index
-    if len(value) == 3:
-        call_id = value.get("id")
-        if type(call_id) is not str or not call_id:
-            return None
-        links.waiting.append((call_id, name, True))
-        links.index = index + 1
-        return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
-    if len(value) == 2:
-        made = links.make_id()
-        links.waiting.append((made, name, False))
-        links.index = index + 1
-        return ToolCall(made, name, arguments, index, opaque=NO_ID)
-    return None
-
-
 def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
     """Read a `functionCall`."""
     name = value.get("name") if type(value) is dict else None
     if type(name) is not str:
         return None
-    if value.keys() == CALL and "__tw" not in name and value["id"]:
-        call_id, arguments = value["id"], value["args"]
-        if type(call_id) is str and type(arguments) is dict:
-            links.add(call_id, name, given=True)
-            return ToolCall(call_id, name, arguments, links.index - 1, opaque=WIRE.own(rest, form))
-    return _decode_odd_call(value, rest, form, links)
-
-
-def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part:
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
@@ -159,22 +118,6 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
-    opaque, call_id, named = call.opaque, call.id, ledger.named
-    own = opaque is WIRE.plain or opaque is NO_ID
-    bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-    odd = call.custom or call.error is not None or not call.complete or call.cache is not None
-    if odd or not bare or call_id is None or call_id in named:
-        return _encode_odd_call(call, ledger)
-    names = ledger.names
-    named[call_id] = name = call.name if own else names.given.get(call.name) or names.write(call.name)
-    written = ledger.ids.call(call_id, own=own)
-    if opaque is not WIRE.plain and was_made(call_id):
-        return {"functionCall": {"name": name, "args": call.arguments}}
-    ledger.sent.add(written)
-    return {"functionCall": {"name": name, "id": written, "args": call.arguments}}
-
-
-def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     form = form_of(call.opaque, DIALECT)
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
@@ -185,43 +128,12 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
         inner["id"] = call_id
         ledger.sent.add(call_id)
     ledger.name_call(call.id, name)
-    if call.custom:
-        inner["args"] = {"input": call.raw or ""}
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
-    elif call.arguments or "no_args" not in form:
-        inner["args"] = call.arguments
-        if call.error is not None and not call.arguments:
-            ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
+    if call.custom or call.arguments or "no_args" not in form:
+        inner["args"] = say_object(call, ledger)
     inner = nest("functionCall", inner, call)
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
+        ledger.lose_cut()
     return finish({"functionCall": inner}, call, ledger)
-
-
-def read_result(value: dict[str, Any], links: Links) -> ToolResult | None:
-    """Read a `functionResponse` of text that says nothing else; None where it is another."""
-    name, response = value.get("name"), value.get("response")
-    if type(name) is not str or type(response) is not dict or len(response) != 1 or "__tw" in name:
-        return None
-    text = response.get("output")
-    if type(text) is not str:
-        return None
-    if len(value) == 3:
-        given = value.get("id")
-        if type(given) is not str or not given:
-            return None
-        waiting = links.waiting
-        if waiting and waiting[0][0] == given:
-            del waiting[0]
-            return ToolResult(given, name, text, opaque=WIRE.plain)
-    elif len(value) == 2:
-        given = None
-    else:
-        return None
-    call_id = links.answer(given, name)
-    known = given is not None and given == call_id
-    opaque = WIRE.plain if known else Opaque(DIALECT, {}, {"id": [given, call_id]})
-    return ToolResult(call_id, name, text, opaque=opaque)
 
 
 def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
@@ -281,28 +193,11 @@ def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
 
 def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionResponse`."""
-    opaque, content = part.opaque, part.content
-    mine = opaque is not None and opaque.dialect == DIALECT
     call_id = part.tool_call_id
     if call_id is None or ledger.ids.grammar is not None:
-        call_id = ledger.ids.result(call_id, own=mine)
+        call_id = ledger.ids.result(call_id, own=made_by(part.opaque, DIALECT))
     names = ledger.named.pop(part.tool_call_id, None)
     called = ledger.name_next(part.tool_call_id, names) if isinstance(names, list) else names
-    bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
-    if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
-        name = part.name
-        if not mine:
-            name = called if name is None else ledger.names.write(name)
-        if name and call_id is not None:
-            braced = part.is_error or content[:1] == "{"
-            response = write_response(content, is_error=part.is_error) if braced else {"output": content}
-            return {"functionResponse": {"id": call_id, "name": name, "response": response}}
-    return _encode_odd_result(part, ledger, call_id, called)
-
-
-def _encode_odd_result(
-    part: ToolResult, ledger: Conversation, call_id: str | None, called: str | None
-) -> dict[str, Any]:
     form = form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}
@@ -352,10 +247,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
     texts: list[str] = []
     media: list[Any] = []
     spoken = 0
-    base, outer = ledger.at, ledger.part
-    ledger.at = base if outer is None else (*base, "content", outer)
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.inside(parts):
         match part:
             case Text():
                 texts.append(part.text)
@@ -370,7 +262,6 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
                 media.append(part.value)
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
-    ledger.at, ledger.part = base, outer
     if spoken > 1:
         ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
     return "".join(texts), media
@@ -385,7 +276,4 @@ def _place_media(part: Image | Document | Audio, texts: list[str], media: list[A
     elif ledger.media_in_results or made_by(part.opaque, DIALECT):
         media.append(body)
     else:
-        ledger.below.append(body)
-        kind = str(type(part).__struct_config__.tag)
-        texts.append(SEE_BELOW.format(kind=kind, number=len(ledger.below)))
-        ledger.lose("", f"tool_result_{kind}", "this model's results hold text only; moved below", "moved", "minor")
+        texts.append(put_below(body, part, ledger.below, ledger, "this model's results"))

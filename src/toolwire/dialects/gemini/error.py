@@ -3,10 +3,11 @@
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
-from toolwire.encoding.error_kinds import excerpt, kind_of_status, status_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
+# google.rpc.Code, https://cloud.google.com/apis/design/errors (2026-11-20).
 KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
     "INVALID_ARGUMENT": "invalid_request",
     "FAILED_PRECONDITION": "invalid_request",
@@ -36,6 +37,7 @@ WORD_OF_KIND: dict[ErrorKind, str] = {
     "timeout": "DEADLINE_EXCEEDED",
     "unknown": "UNKNOWN",
 }
+# google.api.ErrorReason, error_reason.proto (2026-11-20).
 KIND_OF_REASON: dict[object, ErrorKind] = {
     "API_KEY_INVALID": "authentication",
     "API_KEY_SERVICE_BLOCKED": "permission",
@@ -47,17 +49,13 @@ LONG = ("exceeds the maximum number of tokens",)
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
-    inner = outer.get("error") if type(outer) is dict else None
-    if type(inner) is not dict or type(inner.get("message")) is not str:
-        return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
-    rest, left = outer.copy(), inner.copy()
-    del rest["error"]
-    message, word, code = left.pop("message"), take(left, "status", str), take(left, "code", int)
+    if (opened := open_error(outer)) is None:
+        return keep_error(body, status, WIRE)
+    rest, left, message = opened
+    word, code = take(left, "status", str), take(left, "code", int)
     kind = _kind(message, word, left.get("details")) or kind_of_status(status if status is not None else code)
-    if left:
-        rest["error"] = left
     form = {"listed": True} if outer is not body else None
-    return Error(kind, message, status, word, code, opaque=WIRE.own(rest, form))
+    return Error(kind, message, status, word, code, opaque=WIRE.own(join_left(rest, left), form))
 
 
 def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
@@ -71,20 +69,19 @@ def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
+    if (kept := kept_error(error, DIALECT)) is not None:
+        return kept
     ledger = Ledger(WIRE)
-    form = form_of(error.opaque, DIALECT)
-    if "whole" in form and error.message == excerpt(form["whole"]):
-        return ErrorReply(status_of(error), form["whole"])
-    mine = made_by(error.opaque, DIALECT)
-    if mine:
+    if made_by(error.opaque, DIALECT):
         said = {"code": error.code, "message": error.message, "status": error.type}
         inner = {key: value for key, value in said.items() if value is not None}
-        left = error.opaque.value.get("error") if error.opaque is not None else None
-        inner = {**left, **inner} if isinstance(left, dict) else inner
+        inner = left_of(error.opaque, DIALECT, "error") | inner
     else:
         word = WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
         inner = {"code": status_of(error), "message": error.message, "status": word}
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")
     body = ledger.replay({"error": inner}, error.opaque)
-    return ErrorReply(status_of(error), [body] if "listed" in form else body, tuple(ledger.losses))
+    return ErrorReply(
+        status_of(error), [body] if "listed" in form_of(error.opaque, DIALECT) else body, tuple(ledger.losses)
+    )

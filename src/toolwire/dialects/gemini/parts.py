@@ -13,26 +13,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take
-from toolwire.encoding.marks import Wire
-from toolwire.types import (
-    Audio,
-    Document,
-    Image,
-    Opaque,
-    Part,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    Thinking,
-)
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
+from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
 
 DIALECT = "gemini"
+# google-genai 3.4.0, types.FunctionDeclaration.name (2026-11-20).
 GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")
 WIRE = Wire(DIALECT, names=GRAMMAR)
 SIGNATURE = "thoughtSignature"
 
+# google-genai 3.4.0, types.Part (2026-11-20).
 KINDS = frozenset(
     {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"}
     | {"codeExecutionResult", "toolCall", "toolResponse"}
@@ -58,12 +49,19 @@ class Conversation(Ledger):
 
     __slots__ = ("answers", "below", "media_in_results", "named", "sent", "skips_signatures")
 
-    def __init__(self, quirks: Quirks = PLAIN, model: str | None = None, *, answers: bool = False) -> None:
-        super().__init__(WIRE, quirks)
+    def __init__(
+        self,
+        quirks: Quirks = PLAIN,
+        model: str | None = None,
+        settings: dict[str, Any] | None = None,
+        *,
+        answers: bool = False,
+    ) -> None:
+        super().__init__(WIRE, quirks, settings)
         self.answers = answers
         family = family_of(model)
         self.media_in_results = family.media_in_results is not False
-        self.skips_signatures = bool(family.signed_calls) and quirks.skip_signature
+        self.skips_signatures = bool(family.signed_calls) and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self.named: dict[str | None, str | list[str]] = {}
@@ -197,6 +195,7 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
 
 
 MEDIA: dict[type, str] = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
+# https://ai.google.dev/gemini-api/docs/file-prompting-strategies (2026-11-20): the media that models read.
 SUFFIXES = {
     **{suffix: f"image/{suffix}" for suffix in ("png", "jpeg", "webp", "gif", "heic", "heif")},
     **{suffix: f"audio/{suffix}" for suffix in ("wav", "ogg", "flac", "aac", "aiff")},
@@ -211,6 +210,7 @@ SUFFIXES = {
     "md": "text/markdown",
 }
 SOURCES = ("data", "url", "text")
+# https://ai.google.dev/gemini-api/docs/files (2026-11-20).
 STORED = ("gs://", "https://generativelanguage.googleapis.com/")
 FEW_URLS = "the server fetches few URLs outside its own stores"
 
@@ -329,7 +329,7 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     """Write a call of a tool that this provider runs, or what it gave."""
     key = form_of(part.opaque, DIALECT).get("key")
     if key is None:
-        ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+        ledger.lose("", kind_of_part(part), "another provider ran this tool")
         return None
     if isinstance(part, ServerToolCall):
         call_id, said, content = part.id, "args", part.arguments
@@ -364,13 +364,7 @@ def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if opaque is None or opaque is WIRE.plain or opaque.dialect != DIALECT:
         return inner
-    return write_keys(left_of(opaque, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
-
-
-def left_of(opaque: Opaque | None, key: str) -> dict[str, Any]:
-    """Give what this wire had left of an object inside a value."""
-    left = opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
-    return left if isinstance(left, dict) else {}
+    return write_keys(left_of(opaque, DIALECT, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
 
 
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:

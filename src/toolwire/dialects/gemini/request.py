@@ -15,7 +15,6 @@ from toolwire.dialects.gemini.parts import (
     WIRE,
     Conversation,
     close,
-    left_of,
     read_keys,
     take_system,
     write_keys,
@@ -30,12 +29,11 @@ from toolwire.dialects.gemini.tools import (
     encode_tools,
     take_output,
 )
+from toolwire.encoding import short_ways
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
-from toolwire.encoding.placeholders import BEGINNING
-from toolwire.encoding.repair import begin, is_begun, repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
-from toolwire.errors import InvalidBody
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
+from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
 from toolwire.types import Context, Encoded, Request, Tool
 
 VERSION = "/v1beta/"
@@ -74,9 +72,7 @@ def write_path(request: Request) -> str:
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body; the path says the model, and whether the answer is streamed."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest, snakes = read_keys(body)
+    rest, snakes = read_keys(open_body(body, "request")[0])
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
     contents = rest.get("contents")
     if type(contents) is dict:
@@ -86,7 +82,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     elif rest.pop("contents") is contents and is_begun(contents, BEGUN):
         form["begun"], contents = True, contents[1:]
     system = take_system(rest, form)
-    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    tools = decode_tools(take_entries(rest, "tools"))
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
     _take(TOP, rest, fields, form)
     if path:
@@ -109,9 +105,7 @@ def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: di
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Conversation(quirks, request.model)
+    ledger = Conversation(quirks, request.model, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
     tools = encode_tools(request.tools, ledger)
@@ -157,7 +151,7 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         body["systemInstruction"] = parts[0]["text"]
     elif parts:
         body["systemInstruction"] = {
-            **left_of(request.opaque, "systemInstruction"),
+            **left_of(request.opaque, DIALECT, "systemInstruction"),
             **({"role": form["system_role"]} if "system_role" in form else {}),
             "parts": parts[0] if how == "one" else parts,
         }
@@ -169,15 +163,9 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
-    fields: dict[str, Any] = {}
-    for key, value in given.items():
-        setting = CONFIG.by_key.get(key)
-        if setting is None or type(value) not in setting.kinds:
-            break
-        fields[setting.fields[0]] = value
-    else:
+    if (same := short_ways.read_settings(given, CONFIG)) is not None:
         del rest["generationConfig"]
-        return fields
+        return same
     config, snakes = read_keys(given)
     if snakes:
         form["config"] = snakes
@@ -213,7 +201,7 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, "generationConfig")
+    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
     thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
     config = {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
     if not (thinking or form or left):
@@ -233,8 +221,10 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     return flat
 
 
+# google-genai 3.4.0, types.ThinkingLevel (2026-11-20).
 LEVELS = ("minimal", "low", "medium", "high", "xhigh")
 EFFORTS = ("none", *LEVELS, "max")
+# https://ai.google.dev/gemini-api/docs/thinking (2026-11-20).
 MOST = 24576
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": MOST, "xhigh": MOST, "max": MOST}
 
@@ -327,17 +317,10 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
     return labels if labels or not given else ABSENT
 
 
+# google-genai 3.4.0, types.ServiceTier (2026-11-20).
 TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
     tier: tier for tier in ("flex", "standard", "priority")
 }
-
-
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    tier = request.service_tier or ""
-    if made_by(request.opaque, DIALECT) or tier in TIERS:
-        return TIERS.get(tier, tier)
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
-    return ABSENT
 
 
 def _decode_model(value: Any) -> Understood | None:
@@ -389,7 +372,7 @@ TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),
     Setting("labels", ("metadata",), _decode_labels, _encode_labels),
-    Setting("serviceTier", ("service_tier",), plain("", "service_tier", str).decode, _encode_tier),
+    tier("serviceTier", TIERS),
     plain("store", "store", bool),
 )
 SETTINGS = Settings(

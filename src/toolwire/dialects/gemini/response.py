@@ -4,20 +4,12 @@ from typing import Any
 
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.messages import encode_content, take_parts
-from toolwire.dialects.gemini.parts import (
-    DIALECT,
-    SNAKES,
-    WIRE,
-    Conversation,
-    close,
-    read_keys,
-    write_keys,
-)
-from toolwire.encoding.finish import asks, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
-from toolwire.errors import InvalidBody
+from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
+from toolwire.encoding.finish import asks, count_in, lose_counts, lose_reason, lose_stop_sequence, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
+# google-genai 3.4.0, types.FinishReason (2026-11-20).
 FINISH_REASONS = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -42,14 +34,13 @@ FINISH_WORDS = {
 }
 EXACT = frozenset({"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"})
 OTHER = "OTHER"
+# googleapis, generative_service.proto, Candidate.FinishReason (2026-11-20).
 NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: OTHER}
 
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a response's body must be a JSON object", path="$")
-    rest, snakes = read_keys(body)
+    rest, snakes = read_keys(open_body(body, "response")[0])
     entries = rest.get("candidates")
     choices: list[Choice] = []
     if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
@@ -106,9 +97,7 @@ def _decode_answer(body: dict[str, Any], links: Links) -> Message:
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Conversation(quirks, answers=True)
+    ledger = Conversation(quirks, settings=settings, answers=True)
     body: dict[str, Any] = {}
     candidates = []
     for place, choice in enumerate(response.choices):
@@ -166,8 +155,7 @@ def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str,
         body["finishReason"] = word
     if not mine:
         body["index"] = place
-    if choice.stop_sequence is not None:
-        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+    lose_stop_sequence(choice, ledger)
     return close(body, choice.opaque, ledger)
 
 
@@ -183,26 +171,21 @@ def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
     if reason is None:
         return None
     if reason not in EXACT:
-        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+        lose_reason(reason, ledger)
     return FINISH_WORDS.get(reason, OTHER)
 
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire counts thoughts beside the answer; ours counts them in it."""
     given = body if SNAKES.isdisjoint(body) else read_keys(body)[0]
-    prompt, answer, thought = _count(given, "promptTokenCount"), _count(given, "candidatesTokenCount"), None
+    prompt, answer, thought = count_in(given, "promptTokenCount"), count_in(given, "candidatesTokenCount"), None
     if "toolUsePromptTokenCount" in given:
-        prompt = _sum(prompt, _count(given, "toolUsePromptTokenCount"))
+        prompt = _sum(prompt, count_in(given, "toolUsePromptTokenCount"))
     if "thoughtsTokenCount" in given:
-        thought = _count(given, "thoughtsTokenCount")
+        thought = count_in(given, "thoughtsTokenCount")
         answer = _sum(answer, thought)
-    cached = _count(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
+    cached = count_in(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
     return Usage(prompt, answer, cached, None, thought, Opaque(DIALECT, body))
-
-
-def _count(body: dict[str, Any], key: str) -> int | None:
-    count = body.get(key)
-    return count if type(count) is int else None
 
 
 def _sum(count: int | None, other: int | None) -> int | None:
@@ -233,6 +216,5 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
         ledger.lose("usage.output_tokens", "usage", "thoughts are counted in it here", "approximated", "minor")
     if usage.cache_write_tokens is not None:
         ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it", severity="minor")
-    if not mine and usage.opaque is not None:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+    lose_counts(usage, ledger)
     return write_keys(body, snakes)

@@ -10,19 +10,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, left_of, read_keys, spelling
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, spelling
+from toolwire.encoding import short_ways
+from toolwire.encoding.calls import lose_free_text
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
+from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool
 from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 from toolwire.wire.names import escape
 
 DECLARED = "functionDeclarations"
 DECLARED_KEYS = (DECLARED, "function_declarations")
+# google-genai 3.4.0, types.Tool.function_declarations (2026-11-20).
 DECLARATION_LIMIT = 512
 CALLING = "functionCallingConfig"
 ALLOWED = "allowedFunctionNames"
-FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+# google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
@@ -46,7 +50,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
             form["opens"] = True
         opened = True
         for declaration in body[key]:
-            tools.append((None if form else _read_tool(declaration)) or decode_tool(declaration, form))
+            tools.append(decode_tool(declaration, form))
             form = {}
     return tools
 
@@ -61,18 +65,10 @@ def _key_of_declarations(body: Any) -> str | None:
     return None
 
 
-def _read_tool(body: dict[str, Any]) -> Tool | None:
-    """Read a declaration of the usual shape; None where it has another."""
-    if len(body) != 3:
-        return None
-    name, description, parameters = body["name"], body.get("description"), body.get("parametersJsonSchema")
-    if type(description) is not str or type(parameters) is not dict or "__tw" in name:
-        return None
-    return Tool(name, description, parameters, opaque=WIRE.plain)
-
-
 def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
     """Read one declaration."""
+    if not form and (tool := short_ways.read_tool(body, "parametersJsonSchema", WIRE)) is not None:
+        return tool
     rest, snakes = read_keys(body)
     if snakes:
         form["snake"] = snakes
@@ -97,7 +93,7 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
             if joinable:
                 bodies.append(tool.value)
             else:
-                ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+                lose_server_tool(tool, ledger)
             continue
         opaque = tool.opaque
         mine = opaque is not None and opaque.dialect == DIALECT
@@ -128,29 +124,12 @@ def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any]
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    name, parameters, opaque = tool.name, tool.parameters, tool.opaque
-    mine = opaque is WIRE.plain
-    odd = tool.custom or tool.strict is not None or tool.metadata or tool.format is not None
-    bare = mine or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-    if odd or not bare or not parameters or tool.description is None or tool.cache is not None:
-        return _encode_odd_tool(tool, ledger)
-    return {
-        "name": ledger.names.keep(name) if mine else ledger.names.write(name),
-        "description": tool.description,
-        "parametersJsonSchema": parameters if mine else ledger.fit(parameters, "gemini"),
-    }
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
-    verbatim = mine and "escaped" not in form
-    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
-    if tool.description is not None:
-        body["description"] = tool.description
+    body = begin_tool(tool, ledger)
     if tool.custom:
         body["parametersJsonSchema"] = FREE_TEXT
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         if "openapi" in form:
@@ -168,8 +147,7 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
         ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated", "minor")
     elif tool.strict is not None:
         ledger.lose("strict", "strict", f"{DIALECT} has no such promise for one tool", severity="minor")
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    lose_metadata(tool, ledger)
     if tool.format is not None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
 
@@ -222,7 +200,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     mine = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
-    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, "toolConfig")
+    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
     outer = spelling(spelled, CALLING)
     config = dict(spelled.get(outer) or {})
     word = _word(config.get("mode"))
@@ -241,6 +219,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 
 
 _COUNT = re.compile(r"[0-9]{1,18}")
+# google-genai 3.4.0, types.Type and types.Schema; numbers: content.proto (2026-11-20).
 KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 JSON_WORDS = {
@@ -366,9 +345,7 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     output = request.output
     if output is None or output.schema is None:
         return ABSENT
-    for field in ("name", "description", "strict"):
-        if getattr(output, field) is not None:
-            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    lose_beside_schema(output, ledger)
     spelled = form_of(request.opaque, DIALECT).get("responseSchema")
     if spelled is not None:
         return to_openapi(output.schema, spelled, ledger, "output.schema")

@@ -8,19 +8,11 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.parts import (
-    DIALECT,
-    WIRE,
-    MessageSoFar,
-    encode_part,
-    finish,
-    is_bare,
-    take_images,
-)
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.placeholders import STARTS, mark_error, read_error
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, take_images
+from toolwire.encoding.calls import mark_error, read_error, say_object, take_arguments
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import argument_text, format_arguments, kind_of
 from toolwire.wire.names import made_id, was_made
 
 NAME_KEYS = ("tool_name", "name")
@@ -28,26 +20,10 @@ NAME_KEYS = ("tool_name", "name")
 
 def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
     """Read the calls of an answer; an entry that is none is kept whole among them."""
-    parts: list[Part] = []
-    plain = WIRE.plain
-    for index, entry in enumerate(entries, first):
-        inner = entry.get("function") if type(entry) is dict else None
-        if type(inner) is dict and len(inner) == 2:
-            name, arguments = inner.get("name"), inner.get("arguments")
-            if type(name) is str and type(arguments) is dict:
-                call_id = entry.get("id")
-                if len(entry) == 1:
-                    call_id = made_id(place, index)
-                elif len(entry) != 2 or type(call_id) is not str or not call_id or was_made(call_id):
-                    parts.append(_decode_odd_call(entry, place, index))
-                    continue
-                parts.append(ToolCall(call_id, name, arguments, index, opaque=plain))
-                continue
-        parts.append(_decode_odd_call(entry, place, index))
-    return parts
+    return [_decode_call(entry, place, index) for index, entry in enumerate(entries, first)]
 
 
-def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
+def _decode_call(entry: Any, place: int, index: int) -> Part:
     inner = entry.get("function") if type(entry) is dict else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
@@ -77,43 +53,10 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
 
 
 def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    given = left.get("arguments")
-    match given:
-        case dict():
-            del left["arguments"]
-            return {"arguments": given}
-        case str():
-            del left["arguments"]
-            arguments, error = parse_arguments(given)
-            return {"arguments": arguments, "raw": given, "error": error}
-    form["no_arguments"] = True
-    if given is None:
-        return {}
-    return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
-
-
-def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:
-    """Write calls that are nothing but a name, an object and maybe an id; None where one is more.
-
-    Which tool was called is put down in `names`.
-    """
-    entries: list[dict[str, Any]] = []
-    plain = WIRE.plain
-    for call in parts:
-        if type(call) is not ToolCall or call.error is not None or call.custom or call.cache is not None:
-            return None
-        opaque, call_id = call.opaque, call.id
-        if opaque is plain:
-            if call.raw is not None:
-                return None
-        elif opaque is not None and (opaque.value or opaque.dialect == DIALECT):
-            return None
-        if not call.complete or ledger.ids.grammar is not None:
-            return None
-        inner = {"name": call.name, "arguments": call.arguments}
-        entries.append({"function": inner} if was_made(call_id) else {"function": inner, "id": call_id})
-        names[call_id] = call.name
-    return entries
+    given, fields = left.get("arguments"), take_arguments(left, form)
+    if "arguments" not in fields and given is not None:
+        return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
+    return fields
 
 
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
@@ -124,55 +67,19 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
     if "index" in form:
         inner["index"] = form["index"] if call.index == position else call.index
     if call.arguments or "no_arguments" not in form:
-        inner["arguments"] = _encode_arguments(call, ledger)
-    if mine and isinstance(left := call.opaque.value.get("function"), dict):  # type: ignore[union-attr]
-        inner = {**left, **inner}
-    entry = {"function": inner}
+        textual = call.raw is not None and mine and not call.custom
+        inner["arguments"] = argument_text(call) if textual else say_object(call, ledger)
+    entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}
     written = ledger.ids.call(call.id, own=mine)
     if call.id is not None and ("given" in form or not was_made(call.id)):
-        entry["id"] = written  # type: ignore[assignment]
+        entry["id"] = written
     if not call.complete:
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
-    return finish(entry, call, ledger)
-
-
-def _encode_arguments(call: ToolCall, ledger: Ledger) -> Any:
-    if call.custom:
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
-        return {"input": call.raw or ""}
-    if call.raw is not None and made_by(call.opaque, DIALECT):
-        return argument_text(call)
-    if call.error is not None and not call.arguments:
-        ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
-    return call.arguments
+        ledger.lose_cut()
+    return ledger.finish(entry, call)
 
 
 def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     """Read a tool message: the result of one of the calls that wait for theirs."""
-    name, call_id, content = body.get("tool_name"), body.get("tool_call_id"), body.get("content")
-    if (
-        type(content) is not str
-        or type(call_id) is not str
-        or not call_id
-        or len(body) != (3 if name is None else 4)
-        or not (name is None or type(name) is str)
-        or was_made(call_id)
-    ):
-        return decode_odd_result(body, waiting)
-    if waiting:
-        if waiting[0].id == call_id:
-            del waiting[0]
-        elif (call := _answered(call_id, name, waiting)) is not None:
-            waiting.remove(call)
-    if content[:1] not in STARTS:
-        result = ToolResult(call_id, name, content)
-    else:
-        result = ToolResult(call_id, name, *read_error(content))
-    return Message("tool", [result], name, call_id, WIRE.plain)
-
-
-def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
-    """Read a tool message that spells anything in another way than most do."""
     rest = body.copy()
     spelled = rest.pop("role")
     form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
@@ -205,32 +112,6 @@ def _answered(call_id: str | None, name: str | None, waiting: list[ToolCall]) ->
     return named or (waiting[0] if waiting else None)
 
 
-def encode_bare_results(
-    parts: list[Any], message: Message, ledger: Ledger, names: dict[str | None, str]
-) -> list[dict[str, Any]]:
-    """Write the results of a message, where all are no more than a name, an id and a text; else none."""
-    if (ledger.own and message.opaque is not WIRE.plain) or ledger.ids.grammar is not None:
-        return []
-    bodies: list[dict[str, Any]] = []
-    for part in parts:
-        if type(part) is not ToolResult or type(words := part.content) is not str or not is_bare(part):
-            return []
-        name, call_id = part.name, part.tool_call_id
-        if name is None and not ledger.own:
-            name = names.get(call_id)
-        if name is None or was_made(call_id):
-            return []
-        if part.is_error or words[:1] in STARTS:
-            words = mark_error(words, is_error=part.is_error)
-        bodies.append({"role": "tool", NAME_KEYS[0]: name, "tool_call_id": call_id, "content": words})
-    if len(parts) == 1 and (
-        (message.name is not None and message.name != parts[0].name)
-        or (message.tool_call_id is not None and message.tool_call_id != parts[0].tool_call_id)
-    ):
-        return []
-    return bodies
-
-
 def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]) -> dict[str, Any] | None:
     """Write one result as a message; `names` says which tool each call called."""
     if type(part) is not ToolResult:
@@ -253,17 +134,15 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
         body["content"] = mark_error(part.content, is_error=part.is_error)
     else:
         _encode_content(part, body, ledger)
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _encode_content(part: ToolResult, body: dict[str, Any], ledger: Ledger) -> None:
-    at, place = ledger.at, ledger.part
-    ledger.at = at if place is None else (*at, "content", place)
     said = MessageSoFar()
-    for index, inner in enumerate(part.content):
-        ledger.part = index
+    at, place = ledger.at, ledger.part
+    for inner in ledger.inside(part.content):
         encode_part(inner, said, ledger, "tool")
-    ledger.part = None
+    ledger.at, ledger.part = at if place is None else (*at, "content", place), None
     said.write(body, ledger, "\n")
     ledger.at, ledger.part = at, place
     if "content" in body or part.is_error:

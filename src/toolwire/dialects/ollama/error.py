@@ -3,10 +3,11 @@
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.error_kinds import excerpt, kind_of_status, status_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
+# Words of the errors of Ollama and of llama.cpp's server, as the recorded bodies say them (2026-08-21).
 LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
 DETAILS = ("type", "param", "code")
 
@@ -18,17 +19,14 @@ def decode_error(status: int | None, body: Any) -> Error:
         rest = body.copy()
         del rest["error"]
         return Error(_kind(status, inner), inner, status, opaque=WIRE.own(rest))
-    if type(inner) is not dict or type(inner.get("message")) is not str:
-        return Error(kind_of_status(status), excerpt(body), status, opaque=WIRE.own({}, {"whole": body}))
-    rest, left = body.copy(), inner.copy()
-    del rest["error"]
-    message = left.pop("message")
+    if (opened := open_error(body)) is None:
+        return keep_error(body, status, WIRE)
+    rest, left, message = opened
     fields: dict[str, Any] = {key: take(left, key, str) for key in DETAILS}
     if fields["code"] is None:
         fields["code"] = take(left, "code", int)
-    if left:
-        rest["error"] = left
-    return Error(_kind(status, message), message, status, opaque=WIRE.own(rest, {"nested": True}), **fields)
+    opaque = WIRE.own(join_left(rest, left), {"nested": True})
+    return Error(_kind(status, message), message, status, opaque=opaque, **fields)
 
 
 def _kind(status: int | None, message: str) -> Any:
@@ -37,16 +35,13 @@ def _kind(status: int | None, message: str) -> Any:
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this server answers it: in words, under the status of its kind."""
+    if (kept := kept_error(error, DIALECT)) is not None:
+        return kept
     ledger = Ledger(WIRE)
-    form = form_of(error.opaque, DIALECT)
-    if "whole" in form and error.message == excerpt(form["whole"]):
-        return ErrorReply(status_of(error), form["whole"])
     details = {field: value for field in DETAILS if (value := getattr(error, field)) is not None}
     inner: Any = error.message
-    if "nested" in form:
-        inner = {"message": error.message, **details}
-        left = error.opaque.value.get("error") if error.opaque else None
-        inner = {**left, **inner} if isinstance(left, dict) else inner
+    if "nested" in form_of(error.opaque, DIALECT):
+        inner = left_of(error.opaque, DIALECT, "error") | {"message": error.message, **details}
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
         ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")

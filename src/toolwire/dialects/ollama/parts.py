@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.encoding.marks import Wire
-from toolwire.types import Document, Image, Opaque, Part, Refusal, Text, Thinking
-from toolwire.wire.media import data_url, split_data_url
+from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
+from toolwire.encoding.parts import data_url, split_data_url
+from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT)
+# How the files of these kinds begin, in base64 (RFC 4648).
 BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 THOUGHT, WORD, PICTURE, CALL = range(4)
 
@@ -101,14 +101,10 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
         ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
         ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
         _say(part.text, said, ledger)
-    elif kind is Opaque:
-        ledger.lose_opaque(part)
-        ledger.lose("", "opaque", f"only {part.dialect} understands this part")
-        return
     else:
-        ledger.lose("", str(kind.__struct_config__.tag), f"a message of the {role} in {DIALECT} cannot hold it")
+        ledger.lose_part(part, f"a message of the {role} in {DIALECT}")
         return
-    finish({}, part, ledger)
+    ledger.finish({}, part)
 
 
 def _say(text: str, said: MessageSoFar, ledger: Ledger) -> None:
@@ -133,18 +129,3 @@ def _say_image(part: Image, said: MessageSoFar, ledger: Ledger) -> None:
     if data is not None:
         said.order(PICTURE, ledger)
         said.pictures.append(data)
-
-
-def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Add to a body what its own wire had left; a cache mark cannot be said here."""
-    if part.cache is not None:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks", severity="minor")
-    return body if part.opaque is None else ledger.replay(body, part.opaque)
-
-
-def is_bare(part: Any) -> bool:
-    """Whether a part brings nothing that has to be replayed here, or lost."""
-    opaque = part.opaque
-    return part.cache is None and (
-        opaque is None or opaque is WIRE.plain or not (opaque.value or opaque.dialect == DIALECT)
-    )

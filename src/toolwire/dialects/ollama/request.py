@@ -10,14 +10,25 @@ from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.dialects.ollama.tools import decode_tools, encode_choice, encode_tools
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts
-from toolwire.errors import InvalidBody
+from toolwire.encoding.settings import (
+    ABSENT,
+    NUMBER,
+    Setting,
+    Settings,
+    Understood,
+    lose_beside_schema,
+    plain,
+    settle,
+    texts,
+)
+from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Tool
 
 PATH = "/api/chat"
+# ollama/ollama, api/types.go, ThinkValue (2026-08-21).
 LEVELS: dict[str, Any] = {
     "none": False,
     "minimal": "low",
@@ -32,24 +43,19 @@ WORDS = frozenset({"low", "medium", "high", "max"})
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
-    messages = decode_messages(rest.pop("messages")) if type(rest.get("messages")) is list else None
+    rest, form = open_body(body, "request", path, PATH)
+    messages = take(rest, "messages", list)
     if messages is None:
         form["no_messages"] = True
-    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = SETTINGS.decode(rest)
-    context = Context(None, messages or [], tools)
+    context = Context(None, decode_messages(messages or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
     body: dict[str, Any] = {}
@@ -58,7 +64,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if not mine:
         body.setdefault("stream", False)
     offered, asked = encode_choice(request, ledger)
-    tools = encode_tools(request.tools, ledger, offered)
+    tools = encode_tools(request.tools, ledger, encode_tool, offered)
     if tools:
         body["tools"] = tools
     messages = request.messages if mine else repair(request.messages, ledger.losses)
@@ -185,9 +191,7 @@ def _decode_output(value: Any) -> Understood | None:
 
 def _encode_output(request: Request, ledger: Ledger) -> Any:
     output = request.output or Output("text")
-    for field in ("name", "description", "strict"):
-        if getattr(output, field) is not None:
-            ledger.lose(f"output.{field}", "output", f"{DIALECT} takes the schema alone", severity="minor")
+    lose_beside_schema(output, ledger)
     if output.kind == "schema" and output.schema is None:
         ledger.lose("output", "output_schema", "there is no schema; any JSON", "approximated")
         return "json"

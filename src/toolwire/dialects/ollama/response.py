@@ -5,12 +5,12 @@ from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.finish import asks, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
-from toolwire.errors import InvalidBody
+from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, lose_stop_sequence, wants_calls
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.wire.names import number_of
 
+# ollama/ollama, api/types.go, ChatResponse.DoneReason (2026-08-21).
 FINISH_REASONS = {"stop": "stop", "length": "length"}
 FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
 UNKNOWN_TIME = "1970-01-01T00:00:00Z"
@@ -19,10 +19,7 @@ COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a response's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {}
+    rest, form = open_body(body, "response")
     choices: list[Choice] = []
     if type(rest.get("message")) is dict:
         message = decode_answer(rest.pop("message"), number_of(body.get("created_at")))
@@ -69,9 +66,7 @@ def write_time(seconds: float) -> str | None:
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     return Encoded("", encode_body(response, ledger), tuple(ledger.losses))
 
 
@@ -80,13 +75,11 @@ def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> 
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine and response.model is None else {"model": response.model or ""}
     _encode_time(response, body, ledger)
-    for place, choice in enumerate(response.choices):
-        ledger.at = ("choices", place)
-        if place:
-            ledger.lose("", "choices", f"{DIALECT} gives one answer")
-        else:
-            _encode_choice(choice, body, ledger, called=called)
+    for choice in response.choices[:1]:
+        _encode_choice(choice, body, ledger, called=called)
     ledger.at = ()
+    if len(response.choices) > 1:
+        lose_other_choices(response, ledger)
     if not mine:
         body.setdefault("message", {"role": "assistant", "content": ""})
         body["done"] = True
@@ -124,18 +117,14 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, call
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     called = called or "tool_calls" in body["message"]
     mine = made_by(choice.opaque, DIALECT)
-    if mine and reason in {
-        FINISH_REASONS.get(raw, "unknown") if raw else None,
-        "tool_calls" if called else "",
-    }:
+    if mine and reason in {FINISH_REASONS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
         if raw is not None:
             body["done_reason"] = raw
     else:
         body["done_reason"] = FINISH_WORDS.get(reason or "", "stop")
         if reason not in {None, "stop", "length", "tool_calls" if called else ""}:
-            ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
-    if choice.stop_sequence is not None:
-        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+            lose_reason(reason, ledger)
+    lose_stop_sequence(choice, ledger)
     ledger.lose_opaque(choice.opaque)
 
 
@@ -148,5 +137,4 @@ def _encode_usage(usage: Usage, body: dict[str, Any], ledger: Ledger) -> None:
     for field in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
         if getattr(usage, field) is not None:
             ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not count them", severity="minor")
-    if not mine and usage.opaque is not None:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+    lose_counts(usage, ledger)

@@ -5,43 +5,27 @@ Rules of this file:
 - A server keeps few keywords of a schema; those of a declaration from elsewhere go into descriptions.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, finish
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.dialects.ollama.parts import DIALECT, WIRE
+from toolwire.encoding import short_ways
+from toolwire.encoding.calls import lose_free_text
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.tools import FREE_TEXT, keep_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool
 
-FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 REQUIRED = "Answer this by calling a tool."
 NAMED = "Answer this by calling one of these tools: {names}."
 
 
-def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request."""
-    return [decode_tool(body) for body in bodies]
-
-
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is no function is the server's own."""
-    if type(body) is dict and len(body) == 2 and body.get("type") == "function":
-        inner = body.get("function")
-        if type(inner) is dict and len(inner) == 3:
-            name, description, parameters = (
-                inner.get("name"),
-                inner.get("description"),
-                inner.get("parameters"),
-            )
-            if type(name) is str and type(description) is str and type(parameters) is dict:
-                return Tool(name, description, parameters, opaque=WIRE.plain)
-    return _decode_odd_tool(body)
-
-
-def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        kind = body.get("type") if type(body) is dict else None
-        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+        return keep_tool(body, DIALECT)
+    if len(body) == 2 and "type" in body and (tool := short_ways.read_tool(inner, "parameters", WIRE)) is not None:
+        return tool
     rest, left, form = body.copy(), inner.copy(), {}
     name = left.pop("name")
     del rest["function"]
@@ -53,53 +37,19 @@ def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     return Tool(name, description, parameters, opaque=WIRE.own(rest, form))
 
 
-def encode_tools(
-    tools: Iterable[Tool | ServerTool], ledger: Ledger, offered: Collection[str] | None = None
-) -> list[Any]:
-    """Write the declarations of the tools that are offered: all, or those of these names."""
-    bodies = []
-    for place, tool in enumerate(tools):
-        ledger.at = ("tools", place)
-        if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
-            ledger.lose("", "tool_choice", "not offered, so that it is not called", severity="minor")
-        elif not isinstance(tool, ServerTool):
-            bodies.append(encode_tool(tool, ledger))
-        elif tool.dialect == DIALECT:
-            bodies.append(tool.value)
-        else:
-            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
-    ledger.at = ()
-    return bodies
-
-
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    opaque = tool.opaque
-    mine = opaque is WIRE.plain
-    if (
-        (mine or opaque is None or not (opaque.value or opaque.dialect == DIALECT))
-        and tool.description is not None
-        and tool.parameters is not None
-        and tool.strict is None
-        and tool.format is None
-        and tool.cache is None
-        and not tool.custom
-        and not tool.metadata
-    ):
-        parameters = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
-        inner = {"name": tool.name, "description": tool.description, "parameters": parameters}
-        return {"type": "function", "function": inner}
-    return _encode_odd_tool(tool, ledger)
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    if tool.strict is None and (said := short_ways.write_tool(tool, ledger)) is not None:
+        if tool.opaque is not WIRE.plain:
+            said["parameters"] = ledger.fit(said["parameters"], "ollama")
+        return {"type": "function", "function": said}
     mine = made_by(tool.opaque, DIALECT)
     inner: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         inner["description"] = tool.description
     if tool.custom:
         inner["parameters"] = FREE_TEXT
-        ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+        lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         inner["parameters"] = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
@@ -107,12 +57,10 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.strict is not None:
         severity: Any = "semantic" if tool.strict else "minor"
         ledger.lose("strict", "strict", f"{DIALECT} does not hold calls to a schema", severity=severity)
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
-    if mine and isinstance(left := tool.opaque.value.get("function"), dict):  # type: ignore[union-attr]
-        inner = {**left, **inner}
+    lose_metadata(tool, ledger)
+    body = {"function": left_of(tool.opaque, DIALECT, "function") | inner}
     untyped = "untyped" in form_of(tool.opaque, DIALECT)
-    return finish({"function": inner} if untyped else {"type": "function", "function": inner}, tool, ledger)
+    return ledger.finish(body if untyped else {"type": "function", **body}, tool)
 
 
 def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | None, str]:

@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, finish
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.placeholders import SEE_BELOW, STARTS, mark_error, read_error
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part
+from toolwire.encoding import short_ways
+from toolwire.encoding.calls import mark_error, put_below, read_error, take_arguments
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, parse_arguments
+from toolwire.wire.arguments import argument_text
 from toolwire.wire.names import made_id, was_made
 
 NO_IDS = frozenset({"", "null"})
@@ -47,11 +48,10 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
     if type(entry) is dict and len(entry) == 3 and entry.get("type") == "function":
         inner, call_id = entry.get("function"), entry.get("id")
-        if type(inner) is dict and len(inner) == 2 and type(call_id) is str and call_id not in NO_IDS:
-            name, raw = inner.get("name"), inner.get("arguments")
-            if type(name) is str and type(raw) is str and "__tw" not in name and "__tw" not in call_id:
-                arguments, error = parse_arguments(raw)
-                return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
+        if type(inner) is dict and len(inner) == 2:
+            call = short_ways.read_call(call_id, inner.get("name"), inner.get("arguments"), index, WIRE)
+            if call is not None and call_id not in NO_IDS:
+                return call
     return _decode_odd_call(entry, place, index)
 
 
@@ -71,7 +71,7 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     else:
         form["untyped"] = True
     call_id, name = _take_id(rest, form, made_id(place, index)), WIRE.read_name(name, form)
-    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else _take_arguments(left, form)
+    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form)
     if left:
         rest[key] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
@@ -84,20 +84,6 @@ def _take_id(rest: dict[str, Any], form: dict[str, Any], made: str) -> str:
         return made
     del rest["id"]
     return WIRE.read_id(given, form)
-
-
-def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    given = left.get("arguments")
-    match given:
-        case str():
-            del left["arguments"]
-            arguments, error = parse_arguments(given)
-            return {"arguments": arguments, "raw": given, "error": error}
-        case dict():
-            del left["arguments"]
-            return {"arguments": given}
-    form["no_arguments"] = True
-    return {} if given is None else {"error": "arguments must be JSON text"}
 
 
 def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
@@ -115,7 +101,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     opaque = call.opaque
     verbatim = opaque is WIRE.plain
     if (
-        ((verbatim and call.raw is not None) or _is_bare(opaque))
+        ((verbatim and call.raw is not None) or short_ways.brings_nothing(opaque, DIALECT))
         and call.complete
         and not call.custom
         and call.cache is None
@@ -124,11 +110,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
-        entry = {
-            "id": call_id,
-            "type": "function",
-            "function": {"name": name, "arguments": argument_text(call)},
-        }
+        entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
         body.setdefault("tool_calls", []).append(entry)
         return
     _encode_odd_call(call, body, ledger)
@@ -173,21 +155,14 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
         entry["id"] = call_id
     if "untyped" not in form:
         entry["type"] = key
-    entry[key] = inner
-    if mine and call.opaque is not WIRE.plain and isinstance(left := call.opaque.value.get(key), dict):  # type: ignore[union-attr]
-        entry[key] = {**left, **inner}
+    entry[key] = left_of(call.opaque, DIALECT, key) | inner
     if not call.complete:
-        ledger.lose("complete", "incomplete_call", "nothing tells a call that was cut off from a whole one")
-    body.setdefault("tool_calls", []).append(finish(entry, call, ledger))
+        ledger.lose_cut()
+    body.setdefault("tool_calls", []).append(ledger.finish(entry, call))
 
 
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a tool message: its one result. A name that repeats the call's is a spelling."""
-    if len(body) == 3:
-        call_id, content = body.get("tool_call_id"), body.get("content")
-        if type(call_id) is str and type(content) is str and "__tw" not in call_id:
-            text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
-            return Message("tool", [ToolResult(call_id, None, text, is_error)], None, call_id, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     form: dict[str, Any] = {}
@@ -230,29 +205,15 @@ def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     """Write one result as a message; what is no text goes below."""
-    if type(part) is ToolResult and type(part.content) is str and part.cache is None and _is_bare(part.opaque):
-        own = message.opaque is WIRE.plain
-        linked = message.tool_call_id is None or message.tool_call_id == part.tool_call_id
-        if (
-            linked
-            and (own or _is_bare(message.opaque))
-            and message.role == "tool"
-            and message.name in (None, part.name)
-        ):
+    if type(part) is ToolResult and type(part.content) is str and part.cache is None and message.role == "tool":
+        own, agreed = message.opaque is WIRE.plain, message.tool_call_id in (None, part.tool_call_id)
+        bare = own or short_ways.brings_nothing(message.opaque, DIALECT)
+        if bare and agreed and message.name in (None, part.name) and short_ways.brings_nothing(part.opaque, DIALECT):
             call_id = ledger.ids.result(part.tool_call_id, own=own)
             if call_id is not None:
                 words = mark_error(part.content, is_error=part.is_error)
                 bodies.append({"role": "tool", "tool_call_id": call_id, "content": words})
                 return
-    _encode_odd_result(part, message, ledger, bodies, below)
-
-
-def _is_bare(opaque: Opaque | None) -> bool:
-    """Whether a value from elsewhere brings nothing that could be lost here."""
-    return opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-
-
-def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     if type(part) is not ToolResult:
         if type(part) is Opaque and part.dialect == DIALECT:
             return
@@ -270,7 +231,7 @@ def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: lis
     body |= _result_content(part, ledger, below)
     if message.role == "tool":
         _close_result(body, part, message, ledger)
-    bodies.append(finish(body, part, ledger))
+    bodies.append(ledger.finish(body, part))
 
 
 def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledger: Ledger) -> None:
@@ -291,14 +252,10 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
     if not content and ledger.own:
         return {}
     blocks: list[Any] = []
-    base, outer = ledger.at, ledger.part
-    ledger.at = base if outer is None else (*base, "content", outer)
-    for place, inner in enumerate(content):
-        ledger.part = place
+    for inner in ledger.inside(content):
         block = encode_part(inner, ledger, "user")
         if ledger.said(block, inner):
             blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
-    ledger.at, ledger.part = base, outer
     _mark_first(blocks, part, content)
     if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
         return {"content": blocks[0]["text"]}
@@ -310,10 +267,7 @@ def _may_stand(part: Part, ledger: Ledger) -> bool:
 
 
 def _put_below(block: Any, part: Part, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
-    below.append(block)
-    kind = str(type(part).__struct_config__.tag)
-    ledger.lose("", f"tool_result_{kind}", f"{DIALECT} results hold text only; moved below", "moved", "minor")
-    return {"type": "text", "text": SEE_BELOW.format(kind=kind, number=len(below))}
+    return {"type": "text", "text": put_below(block, part, below, ledger, f"{DIALECT} results")}
 
 
 def _mark_first(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:

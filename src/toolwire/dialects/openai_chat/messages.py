@@ -27,21 +27,11 @@ from toolwire.dialects.openai_chat.parts import (
     encode_refusal,
     encode_text,
     encode_thinking,
-    finish,
     words_of,
 )
+from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.types import (
-    Audio,
-    Message,
-    Opaque,
-    Part,
-    Refusal,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
@@ -61,16 +51,14 @@ def decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
     if role in WORDS_OF:
-        if len(body) == 2 and type(content := body.get("content")) is str:
-            return Message(role, content, None, None, WIRE.plain)
-        return _decode_words(body, role)
+        return short_ways.read_words(body, role, WIRE) or _decode_words(body, role)
     if role == "assistant":
-        return decode_answer(body, place, asked)
+        return short_ways.read_words(body, role, WIRE) or decode_answer(body, place, asked)
     if role == "tool":
         return decode_result(body, asked)
     if role == "function":
         return decode_legacy_result(body, asked)
-    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+    return WIRE.keep(body)
 
 
 WORDS_OF = ("user", "system", "developer")
@@ -92,21 +80,6 @@ def _decode_words(body: dict[str, Any], role: Any) -> Message:
 
 def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None = None) -> Message:
     """Read an assistant's message, in a request or in a response."""
-    content = body.get("content")
-    if body.get("role") != "assistant":
-        return _decode_odd_answer(body, place, asked)
-    if len(body) == 2 and type(content) is str:
-        return Message("assistant", content, None, None, WIRE.plain)
-    calls = body.get("tool_calls")
-    if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
-        return Message("assistant", decode_calls(calls, place), None, None, NO_WORDS)
-    return _decode_odd_answer(body, place, asked)
-
-
-NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
-
-
-def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:
     content = body.get("content")
     rest = body.copy()
     form: dict[str, Any] = {}
@@ -189,21 +162,12 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the messages of a request; media of results follow the last result of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
-    plain = WIRE.plain
     for place, message in enumerate(messages):
-        opaque, content = message.opaque, message.content
-        if (
-            type(content) is str
-            and (opaque is plain or opaque is None or (not opaque.value and opaque.dialect != DIALECT))
-            and not below
-            and message.name is None
-            and message.tool_call_id is None
-            and message.role != "developer"
-        ):
-            bodies.append({"role": message.role, "content": content})
+        if not below and message.role != "developer" and short_ways.are_words(message, WIRE):
+            bodies.append({"role": message.role, "content": message.content})
             continue
         ledger.at = ("messages", place)
-        ledger.own = opaque is not None and opaque.dialect == DIALECT
+        ledger.own = made_by(message.opaque, DIALECT)
         if message.role != "tool" and below:
             bodies.append({"role": "user", "content": below})
             below = []
@@ -252,13 +216,11 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     blocks: list[Any] = []
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for part in ledger.each(message.parts):
         if type(part) is ToolResult:
             encode_result(part, message, ledger, bodies, below)
         elif ledger.said(block := encode_part(part, ledger, message.role), part):
             blocks.append(block)
-    ledger.part = None
     if below:
         blocks, below[:] = [*below, *blocks], []
     body: dict[str, Any] = {"role": _role(message.role, ledger)}
@@ -354,7 +316,7 @@ def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[
 def _encode_refusal(part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger) -> None:
     if "key" in form_of(part.opaque, DIALECT) or not made_by(part.opaque, DIALECT):
         body["refusal"] = body.get("refusal", "") + part.text
-        finish({}, part, ledger)
+        ledger.finish({}, part)
     else:
         blocks.append(encode_refusal(part, ledger))
 

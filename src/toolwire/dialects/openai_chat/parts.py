@@ -3,17 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from toolwire.encoding.ledger import Ledger, take
-from toolwire.encoding.marks import Wire
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, left_of, made_by, take
+from toolwire.encoding.parts import cite_url, data_url, make_document, make_image, write_document_data
 from toolwire.streams.merging import add_texts, join_texts
-from toolwire.types import Audio, Cache, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
-from toolwire.wire.media import data_url, split_data_url
+from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-chat"
-WIRE = Wire(DIALECT, names=Grammar(WORDS, 64), ids=Grammar("!-~", 40))
+WIRE = Wire(
+    DIALECT,
+    names=Grammar(WORDS, 64),
+    ids=Grammar("!-~", 40),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+)
 DETAIL_TEXTS = frozenset({"text", "summary"})
 AUDIO_TEXTS = frozenset({"data", "transcript"})
+# openai 3.52.0, ChatCompletionContentPartInputAudioParam (2026-11-20).
 AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 FORMATS_OF_AUDIO = {
     "audio/wav": "wav",
@@ -31,12 +36,7 @@ def decode_parts(blocks: list[Any]) -> list[Part]:
 
 def decode_part(block: Any) -> Part:
     """Read one part; a part that is not understood is kept whole."""
-    if type(block) is not dict:
-        return Opaque(DIALECT, block)
-    kind = block.get("type")
-    decode = DECODERS.get(kind) if type(kind) is str else None
-    part = None if decode is None else decode(block)
-    return Opaque(DIALECT, block) if part is None else part
+    return WIRE.decode(block, DECODERS)  # type: ignore[no-any-return]
 
 
 def _decode_text(block: dict[str, Any]) -> Part | None:
@@ -47,7 +47,7 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
         return Text(text, opaque=WIRE.plain)
     rest = block.copy()
     del rest["type"], rest["text"]
-    return Text(text, cache=take_cache(rest), opaque=WIRE.own(rest))
+    return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
@@ -58,8 +58,7 @@ def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text part."""
-    body: dict[str, Any] = {"type": "text", "text": part.text}
-    return finish(body, part, ledger)
+    return ledger.finish({"type": "text", "text": part.text}, part)
 
 
 def _decode_refusal(block: dict[str, Any]) -> Part | None:
@@ -71,7 +70,7 @@ def _decode_refusal(block: dict[str, Any]) -> Part | None:
 
 def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
     """Write a refusal part."""
-    return finish({"type": "refusal", "refusal": part.text}, part, ledger)
+    return ledger.finish({"type": "refusal", "refusal": part.text}, part)
 
 
 def _decode_image(block: dict[str, Any]) -> Part | None:
@@ -88,11 +87,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     rest.pop("image_url")
     if inner:
         rest["image_url"] = inner
-    cache = take_cache(rest)
-    media_type, data = split_data_url(url)
-    if data is not None:
-        return Image(None, data, media_type, detail=detail, cache=cache, opaque=WIRE.own(rest, form))
-    return Image(url, detail=detail, cache=cache, opaque=WIRE.own(rest, form))
+    return make_image(WIRE, rest, form, url, detail=detail)
 
 
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
@@ -103,7 +98,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         return None
     ledger.lose_sources(part, "url" if part.data is None else "data")
     inner = {"url": url} if part.detail is None else {"url": url, "detail": part.detail}
-    return nest({"type": "image_url"}, "image_url", inner, part, ledger, flat="url")
+    return nest("image_url", inner, part, ledger, flat="url")
 
 
 def _decode_audio(block: dict[str, Any]) -> Part | None:
@@ -118,7 +113,7 @@ def _decode_audio(block: dict[str, Any]) -> Part | None:
         del left["format"]
     if left:
         rest["input_audio"] = left
-    return Audio(data, media_type, cache=take_cache(rest), opaque=WIRE.own(rest))
+    return Audio(data, media_type, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
 def encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
@@ -131,10 +126,10 @@ def encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
     form = FORMATS_OF_AUDIO.get(part.media_type or "")
     if form is not None:
         inner["format"] = form
-    elif part.opaque is None or part.opaque.dialect != DIALECT:
+    elif not made_by(part.opaque, DIALECT):
         inner["format"] = (part.media_type or "audio/wav").rpartition("/")[2]
     ledger.lose_fields(part, "audio", "transcript")
-    return nest({"type": "input_audio"}, "input_audio", inner, part, ledger)
+    return nest("input_audio", inner, part, ledger)
 
 
 def _decode_file(block: dict[str, Any]) -> Part | None:
@@ -146,20 +141,9 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
     raw, file_id, name = take(left, "file_data", str), take(left, "file_id", str), take(left, "filename", str)
     if raw is None and file_id is None:
         return None
-    media_type, data = split_data_url(raw) if raw is not None else (None, None)
-    form = {"bare": True} if raw is not None and data is None else None
     if left:
         rest["file"] = left
-    return Document(
-        None,
-        data if form is None else raw,
-        media_type,
-        file_id,
-        None,
-        name,
-        cache=take_cache(rest),
-        opaque=WIRE.own(rest, form),
-    )
+    return make_document(WIRE, rest, raw, None, file_id, name)
 
 
 def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
@@ -167,11 +151,10 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if part.text is not None:
         ledger.lose_fields(part, "document", "name", "file_id")
         ledger.lose_sources(part, "text")
-        return finish({"type": "text", "text": part.text}, part, ledger)
+        return ledger.finish({"type": "text", "text": part.text}, part)
     inner: dict[str, Any] = {}
     if part.data is not None:
-        bare = part.opaque is not None and bool(part.opaque.form) and part.opaque.dialect == DIALECT
-        inner["file_data"] = part.data if bare else data_url(part.data, part.media_type, "application/pdf")
+        inner["file_data"] = write_document_data(part, WIRE)
     if part.file_id is not None:
         inner["file_id"] = part.file_id
     if not inner:
@@ -183,7 +166,7 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         inner["filename"] = part.name
     elif "file_data" in inner and part.opaque is None:
         inner["filename"] = "document"
-    return nest({"type": "file"}, "file", inner, part, ledger)
+    return nest("file", inner, part, ledger)
 
 
 def _decode_thinking(block: dict[str, Any]) -> Part | None:
@@ -202,7 +185,7 @@ def encode_thinking(part: Thinking, texts: list[str], ledger: Ledger) -> dict[st
     """Write a thinking chunk, cut as it was for as long as the text is the same."""
     pieces = texts if "".join(texts) == part.text else [part.text]
     chunks = [{"type": "text", "text": text} for text in pieces]
-    return finish({"type": "thinking", "thinking": chunks}, part, ledger)
+    return ledger.finish({"type": "thinking", "thinking": chunks}, part)
 
 
 DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
@@ -217,15 +200,11 @@ DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
 
 def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
     """Write a part that stands in a message's content, or lose it by name."""
-    if type(part) is Opaque:
-        if part.dialect == DIALECT:
-            return part.value  # type: ignore[no-any-return]
-        ledger.lose_opaque(part)
-        ledger.lose("", "opaque", f"only {part.dialect} understands this part")
-        return None
+    if type(part) is Opaque and part.dialect == DIALECT:
+        return part.value  # type: ignore[no-any-return]
     encode = ENCODERS.get(type(part)) if role == "user" or ledger.own else TEXT_ONLY.get(type(part))
     if encode is None:
-        ledger.lose("", type(part).__struct_config__.tag, f"a {role} message of {DIALECT} cannot hold it")  # type: ignore[arg-type]
+        ledger.lose_part(part, f"a {role} message of {DIALECT}")
         return None
     return encode(part, ledger)
 
@@ -240,59 +219,14 @@ ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 }
 
 
-def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Add a part's cache mark and what its own wire had left."""
-    if part.cache is not None:
-        _encode_cache(body, part, ledger)
-    return body if part.opaque is None else ledger.replay(body, part.opaque)
-
-
-def nest(
-    body: dict[str, Any],
-    key: str,
-    inner: dict[str, Any],
-    part: Any,
-    ledger: Ledger,
-    *,
-    flat: str | None = None,
-) -> dict[str, Any]:
-    """Put the inner object of a part in place, with what its own wire had left of it."""
-    opaque = part.opaque
-    if opaque is not None and opaque.dialect == DIALECT:
-        if flat is not None and opaque.form is not None and len(inner) == 1:
-            body[key] = inner[flat]
-            return finish(body, part, ledger)
-        left = opaque.value.get(key)
-        if isinstance(left, dict):
-            inner = {**left, **inner}
-    body[key] = inner
-    return finish(body, part, ledger)
-
-
-def take_cache(rest: dict[str, Any]) -> Cache | None:
-    """Take a cache mark out of what is left of a part."""
-    mark: Any = rest.get("prompt_cache_breakpoint")
-    match mark:
-        case {"mode": "explicit", "ttl": str(ttl)} if len(mark) == 2:
-            del rest["prompt_cache_breakpoint"]
-            return Cache(ttl)
-        case {"mode": "explicit"} if len(mark) == 1:
-            del rest["prompt_cache_breakpoint"]
-            return Cache()
-    return None
-
-
-def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
-    own_mark = part.opaque is not None and part.opaque.dialect == DIALECT
-    if not own_mark and not ledger.quirks.cache_marks:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
-        return
-    mark: dict[str, Any] = {"mode": "explicit"}
-    if part.cache.ttl is not None and (own_mark or part.cache.ttl in {"30m", "12h"}):
-        mark["ttl"] = part.cache.ttl
-    elif part.cache.ttl is not None:
-        ledger.lose("cache.ttl", "cache_mark", f"{DIALECT} keeps marks for 30m or 12h", severity="minor")
-    body["prompt_cache_breakpoint"] = mark
+def nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger, *, flat: str | None = None) -> dict[str, Any]:
+    """Write a part with its inner object, and what its own wire had left of both."""
+    body: dict[str, Any] = {"type": key}
+    if flat is not None and len(inner) == 1 and form_of(part.opaque, DIALECT):
+        body[key] = inner[flat]
+    else:
+        body[key] = left_of(part.opaque, DIALECT, key) | inner
+    return ledger.finish(body, part)
 
 
 def decode_citation(note: Any) -> Citation | None:
@@ -309,27 +243,14 @@ def decode_citation(note: Any) -> Citation | None:
 
 def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
     """Write one annotation of an answer; only a URL can be cited."""
-    mine = citation.opaque is not None and citation.opaque.dialect == DIALECT
-    if citation.url is None and not mine:
-        ledger.lose("citations", "citation", f"{DIALECT} cites only URLs")
-        return None
-    said = {
-        "url": citation.url,
-        "title": citation.title,
-        "start_index": citation.start,
-        "end_index": citation.end,
-    }
-    if mine:
-        inner: dict[str, Any] = {key: value for key, value in said.items() if value is not None}
-        left = citation.opaque.value.get("url_citation")  # type: ignore[union-attr]
-        inner = {**left, **inner} if isinstance(left, dict) else inner
+    if made_by(citation.opaque, DIALECT):
+        said = {"url": citation.url, "title": citation.title, "start_index": citation.start, "end_index": citation.end}
+        known = {key: value for key, value in said.items() if value is not None}
+        inner = left_of(citation.opaque, DIALECT, "url_citation") | known
+    elif (cited := cite_url(citation, ledger)) is not None:
+        inner = cited
     else:
-        inner = {
-            "url": citation.url,
-            "title": citation.title or "",
-            "start_index": citation.start or 0,
-            "end_index": citation.end or 0,
-        }
+        return None
     ledger.lose_fields(citation, "citation", "quote")
     return ledger.replay({"type": "url_citation", "url_citation": inner}, citation.opaque)
 

@@ -10,12 +10,12 @@ from toolwire.dialects.openai_chat.tools import (
     TOOL_LIMIT,
     decode_choice,
     decode_functions,
-    decode_tools,
+    decode_tool,
     encode_choice,
-    encode_tools,
+    write_tools,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import (
     ABSENT,
@@ -28,28 +28,25 @@ from toolwire.encoding.settings import (
     sampling,
     settle,
     texts,
+    tier,
 )
-from toolwire.errors import InvalidBody, UnsayableRequest
+from toolwire.errors import UnsayableRequest
 from toolwire.types import Context, Encoded, Message, Output, Request
 from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/chat/completions"
 NAMES = Grammar(WORDS, 64)
-SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
+# openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
+SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast")}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
-    messages = rest.get("messages")
-    decoded = decode_messages(rest.pop("messages")) if type(messages) is list else None
-    if decoded is None:
+    rest, form = open_body(body, "request", path, PATH)
+    messages = take(rest, "messages", list)
+    if messages is None:
         form["no_messages"] = True
-    tools = rest.get("tools")
-    declared = list(decode_tools(rest.pop("tools"))) if type(tools) is list and tools else []
+    declared = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     legacy = decode_functions(rest["functions"]) if type(rest.get("functions")) is list else None
     if legacy:
         del rest["functions"]
@@ -60,22 +57,20 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     fields, spelled = SETTINGS.decode(rest)
     if "max_tokens_key" in form and "max_completion_tokens" in rest:
         rest["max_tokens"] = rest.pop("max_completion_tokens")
-    context = Context(None, decoded or [], declared)
+    context = Context(None, decode_messages(messages or []), declared)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(request.tools, ledger)
+    tools = write_tools(request.tools, ledger)
     body: dict[str, Any] = {}
     request = _settle_effort(settle(request, ledger, tools), tools, ledger)
     SETTINGS.encode(request, ledger, body)
-    if "max_completion_tokens" in body and (key := form.get("max_tokens_key", quirks.max_tokens_key)):
+    if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
     if not mine and len(tools.get("tools", ())) > TOOL_LIMIT:
@@ -171,18 +166,6 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     return {"type": "json_schema", "json_schema": said}
 
 
-def _decode_tier(value: Any) -> Understood | None:
-    return Understood({"service_tier": value}) if type(value) is str else None
-
-
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    tier = request.service_tier
-    if tier in SERVICE_TIERS or made_by(request.opaque, DIALECT):
-        return tier
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {tier}")
-    return ABSENT
-
-
 SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
@@ -205,7 +188,7 @@ SETTINGS = Settings(
     plain("metadata", "metadata", dict),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
-    Setting("service_tier", ("service_tier",), _decode_tier, _encode_tier),
+    tier("service_tier", SERVICE_TIERS),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )

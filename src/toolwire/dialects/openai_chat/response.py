@@ -7,14 +7,22 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
-from toolwire.encoding.finish import CUT, asks, settle_calls, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, take, tuned
-from toolwire.encoding.token_counts import Counts
-from toolwire.errors import InvalidBody
+from toolwire.encoding.finish import (
+    CUT,
+    Counts,
+    asks,
+    lose_reason,
+    lose_stop_sequence,
+    settle_calls,
+    wants_calls,
+    write_tier,
+)
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Response
 from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("prompt_tokens", "completion_tokens")
+# openai 3.52.0, chat_completion.Choice (2026-11-20); mistralai 3.7.0, and words of servers in recorded bodies.
 FINISH_REASONS = {
     "stop": "stop",
     "length": "length",
@@ -49,10 +57,7 @@ EXACT = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a response's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {}
+    rest, form = open_body(body, "response")
     if rest.get("object") == "chat.completion":
         form["said"] = {"object": rest.pop("object")}
     entries = rest.get("choices")
@@ -101,14 +106,12 @@ def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(response.opaque, DIALECT)
     if mine:
         body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
     else:
-        ledger.quirks = quirks if quirks.reasoning_key else replace(quirks, reasoning_key="reasoning_content")
+        ledger.quirks = replace(ledger.quirks, reasoning_key=ledger.quirks.reasoning_key or "reasoning_content")
         body = {
             "id": response.id or f"chatcmpl-{fingerprint(response)}",
             "object": "chat.completion",
@@ -122,11 +125,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
-    if response.service_tier is not None:
-        if mine or response.service_tier in SERVICE_TIERS:
-            body["service_tier"] = response.service_tier
-        else:
-            ledger.lose("service_tier", "service_tier", f"{DIALECT} knows no tier of this name")
+    write_tier(response, body, SERVICE_TIERS, ledger)
     ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state", "minor")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
@@ -162,7 +161,6 @@ def finish_word(choice: Choice, ledger: Ledger, *, mine: bool, called: bool, ref
             return raw
         return FINISH_WORDS[reason or "unknown"]
     if reason is not None and reason not in EXACT and not (reason == "refusal" and refused):
-        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
-    if choice.stop_sequence is not None:
-        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+        lose_reason(reason, ledger)
+    lose_stop_sequence(choice, ledger)
     return FINISH_WORDS[reason or "unknown"]

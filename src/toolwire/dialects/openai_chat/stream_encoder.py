@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part, finish
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word
 from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks, form_of
@@ -190,14 +190,14 @@ class Encoder(StreamEncoder):
         delta: dict[str, Any] = {}
         match part:
             case Text():
-                finish({}, part, self.ledger)
+                self.ledger.finish({}, part)
                 notes = (part.citations or [])[written.told :]
                 delta = {"annotations": self._encode_notes(notes, written.choice)}
             case Thinking():
                 encode_thinking_key(part, {}, [], self.ledger)
                 delta = self._end_thinking(written, part)
             case Refusal():
-                finish({}, part, self.ledger)
+                self.ledger.finish({}, part)
             case Audio() if form_of(part.opaque, DIALECT):
                 if (written.choice, "audio") not in self._said:
                     encode_audio_answer(part, delta, self.ledger, as_string=True)
@@ -266,7 +266,7 @@ class Encoder(StreamEncoder):
         if written is None:
             return b""
         self._stand(written)
-        finish({}, call, self.ledger)
+        self.ledger.finish({}, call)
         if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
             self._doubtful.append(written)
         if written.pieces or not call.complete or (call.raw == "" and self.is_own(call)):

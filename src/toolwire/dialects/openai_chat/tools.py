@@ -3,36 +3,29 @@
 from collections.abc import Iterable
 from typing import Any
 
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, finish
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
+from toolwire.encoding import short_ways
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.settings import Understood
+from toolwire.encoding.tools import begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
+# The server's error `array_above_max_length` (seen 2026-03-26).
 TOOL_LIMIT = 128
-
-
-def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request."""
-    return [decode_tool(body) for body in bodies]
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
     inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
-    if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
-        description, parameters = inner.get("description"), inner.get("parameters")
-        if len(inner) == 3 and type(description) is str and type(parameters) is dict:
-            return Tool(name, description, parameters, opaque=WIRE.plain)
-        return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
+    if type(inner) is dict and (tool := short_ways.read_tool(inner, "parameters", WIRE)) is not None:
+        return tool
     match body:
         case {"type": "function", "function": {"name": str(name)} as inner}:
             key = "function"
         case {"type": "custom", "custom": {"name": str(name)} as inner}:
             key = "custom"
-        case {"type": str(kind)}:
-            return ServerTool(kind, DIALECT, body)
         case _:
-            return ServerTool("", DIALECT, body)
+            return keep_tool(body, DIALECT)
     form: dict[str, Any] = {}
     rest, left = body.copy(), inner.copy()
     del rest[key], rest["type"], left["name"]
@@ -61,59 +54,34 @@ def decode_functions(bodies: list[Any]) -> list[Tool] | None:
     return tools
 
 
-def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str, Any]:
+def write_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str, Any]:
     """Write the declarations under the keys where they belong."""
-    body: dict[str, Any] = {}
-    for place, tool in enumerate(tools):
-        ledger.at = ("tools", place)
-        if isinstance(tool, ServerTool):
-            if tool.dialect == DIALECT:
-                body.setdefault("tools", []).append(tool.value)
-            else:
-                ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
-        elif form_of(tool.opaque, DIALECT).get("key") == "functions":
-            left = tool.opaque.value.get("functions", {}) if tool.opaque else {}
-            body.setdefault("functions", []).append({**left, **_encode_function(tool, ledger)})
-        else:
-            body.setdefault("tools", []).append(encode_tool(tool, ledger))
-    ledger.at = ()
-    return body
+    bodies = encode_tools(tools, ledger, encode_tool)
+    functions = [dict(body) for body in bodies if type(body) is _LegacyFunction]
+    if functions:
+        bodies = [body for body in bodies if type(body) is not _LegacyFunction]
+    written = {"tools": bodies} if bodies else {}
+    return {**written, "functions": functions} if functions else written
+
+
+class _LegacyFunction(dict[str, Any]):
+    """A declaration that was read from the deprecated `functions`."""
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    opaque = tool.opaque
-    own = opaque is WIRE.plain
-    if own or opaque is None or (not opaque.value and opaque.dialect != DIALECT):
-        said = tool.description is not None and tool.parameters is not None
-        if said and tool.strict is None and not (tool.custom or tool.cache or tool.metadata or tool.format):
-            name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-            inner = {"name": name, "description": tool.description, "parameters": tool.parameters}
-            return {"type": "function", "function": inner}
-    return _encode_odd_tool(tool, ledger)
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    if tool.strict is None and (said := short_ways.write_tool(tool, ledger)) is not None:
+        return {"type": "function", "function": said}
+    if form_of(tool.opaque, DIALECT).get("key") == "functions":
+        return _LegacyFunction(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
-    mine = made_by(tool.opaque, DIALECT)
-    if mine and isinstance(left := tool.opaque.value.get(key), dict):  # type: ignore[union-attr]
-        inner = {**left, **inner}
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
-    return finish({"type": key, key: inner}, tool, ledger)
-
-
-def _encode_name(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    mine = made_by(tool.opaque, DIALECT) and "escaped" not in form_of(tool.opaque, DIALECT)
-    inner: dict[str, Any] = {"name": ledger.names.keep(tool.name) if mine else ledger.names.write(tool.name)}
-    if tool.description is not None:
-        inner["description"] = tool.description
-    return inner
+    lose_metadata(tool, ledger)
+    return ledger.finish({"type": key, key: left_of(tool.opaque, DIALECT, key) | inner}, tool)
 
 
 def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    inner = _encode_name(tool, ledger)
+    inner = begin_tool(tool, ledger)
     ledger.lose_fields(tool, "custom_tool", "format")
     if tool.parameters is not None:
         inner["parameters"] = tool.parameters
@@ -125,7 +93,7 @@ def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    inner = _encode_name(tool, ledger)
+    inner = begin_tool(tool, ledger)
     ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
     if tool.format is not None:
         inner["format"] = tool.format
@@ -143,10 +111,7 @@ def decode_choice(value: Any) -> Understood | None:
             return _named([name])
         case {"type": "custom", "custom": {"name": str(name)}}:
             return _named([name], keep=True)
-        case {
-            "type": "allowed_tools",
-            "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)},
-        }:
+        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)}}:
             names = [_allowed_name(tool) for tool in tools]
             if names and None not in names:
                 return _named(names, mode, keep=True)
@@ -161,30 +126,15 @@ def _named(names: list[Any], mode: Any = "required", *, keep: bool = False) -> U
 
 def _allowed_name(tool: Any) -> str | None:
     match tool:
-        case {"type": "function", "function": {"name": str(name)}} | {
-            "type": "custom",
-            "custom": {"name": str(name)},
-        }:
+        case {"type": "function", "function": {"name": str(name)}} | {"type": "custom", "custom": {"name": str(name)}}:
             return name
     return None
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    choice = request.tool_choice
-    if choice is None:
-        return ABSENT
-    if choice.names is None:
-        return choice.mode
-    if choice.mode == "none":
-        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
-        return "none"
-    mine = made_by(request.opaque, DIALECT)
-    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
-    entries = []
-    for name in choice.names:
-        key = "custom" if name in custom else "function"
-        entries.append({"type": key, key: {"name": ledger.names.choose(name, own=mine)}})
-    if len(entries) == 1 and choice.mode == "required":
-        return entries[0]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": entries}}
+    return write_choice(request, ledger, _encode_chosen, "allowed_tools")
+
+
+def _encode_chosen(request: Request, ledger: Ledger, key: str, name: str) -> Any:
+    return {"type": key, key: {"name": ledger.names.choose(name, own=made_by(request.opaque, DIALECT))}}

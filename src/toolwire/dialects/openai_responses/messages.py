@@ -22,14 +22,12 @@ from toolwire.dialects.openai_responses.calls import (
     id_of,
     stands_after_reasoning,
     write_call,
-    write_lone_result,
     write_reasoning,
     write_result,
 )
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
     MESSAGE,
-    PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
     decode_message_item,
@@ -39,10 +37,10 @@ from toolwire.dialects.openai_responses.parts import (
     finish_output,
     from_item,
     is_plain_text,
-    lose_part,
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
+from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import (
     Message,
@@ -58,6 +56,7 @@ from toolwire.types import (
 )
 
 SPEAKERS = ("user", "system", "developer")
+# openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
 CLIENT_ITEMS = frozenset(
     {
         "additional_tools",
@@ -70,9 +69,7 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
-SHORT_MESSAGE = 2
-ASSISTANT = "an assistant message"
-WHOLE = Opaque(DIALECT, {}, {"whole": True})
+ASSISTANT = f"an assistant message of {DIALECT}"
 
 
 def decode_messages(items: list[Any]) -> list[Message]:
@@ -108,16 +105,12 @@ def decode_messages(items: list[Any]) -> list[Message]:
 def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
     if kind == "message" and (role := item.get("role")) in SPEAKERS:
-        if len(item) == PLAIN_MESSAGE and type(content := item.get("content")) is str and "type" in item:
-            return Message(role, content, None, None, MESSAGE)
-        return _decode_words(item, role)
-    return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
+        return short_ways.read_words(item, role, WIRE) or _decode_words(item, role)
+    return WIRE.keep(item)
 
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
     content = item.get("content")
-    if type(content) is str and len(item) == SHORT_MESSAGE:
-        return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
     form = {"said": said} if (said := take_said(rest)) else None
@@ -130,10 +123,6 @@ def _decode_words(item: dict[str, Any], role: Any) -> Message:
 
 def _decode_turn(items: list[Any], place: int) -> Message:
     """Read what the model says in a row within a request; a lone item of a string is one string."""
-    if len(items) == 1 and len(item := items[0]) == PLAIN_MESSAGE and item.get("type") == "message":
-        content = item.get("content")
-        if type(content) is str:
-            return Message("assistant", content, None, None, MESSAGE)
     parts = _decode_items(items, place)
     part = parts[0]
     if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
@@ -179,18 +168,11 @@ def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
     """Write the messages of a request from `first` on, as the items that this wire needs for them."""
     ledger, bodies = items.ledger, items.bodies
     for place, message in islice(enumerate(messages), first, None):
-        content, opaque, role = message.content, message.opaque, message.role
-        bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-        if type(content) is str and message.name is None and message.tool_call_id is None:
-            if opaque is MESSAGE or (bare and role != "developer"):
-                bodies.append({"type": "message", "role": role, "content": content})
-                continue
-            if opaque is WIRE.plain:
-                bodies.append({"role": role, "content": content})
-                continue
-        ledger.at = ("messages", place)
-        if role == "tool" and (bare or opaque is WIRE.plain) and write_lone_result(message, items):
+        if short_ways.are_words(message, WIRE):
+            typed = {} if message.opaque is WIRE.plain else {"type": "message"}
+            bodies.append({**typed, "role": message.role, "content": message.content})
             continue
+        ledger.at = ("messages", place)
         encode_message(message, items)
     ledger.at = ()
     return bodies
@@ -220,40 +202,35 @@ def encode_message(message: Message, items: Items) -> None:
 def _lose_around(message: Message, ledger: Ledger) -> None:
     """Lose what a message says beside its content and what no item can say."""
     ledger.lose_opaque(message.opaque)
-    results = message.parts if message.role == "tool" else []
+    if message.role == "tool" and message.parts:
+        ledger.lose_around_result(message)
+        return
     for field in ("tool_call_id", "name"):
-        given = getattr(message, field)
-        if given is None or len(results) > 1:
-            continue
-        if not results:
+        if getattr(message, field) is not None:
             ledger.lose(field, field, f"a {message.role} message of {DIALECT} has no place for it")
-        elif given != getattr(results[0], field, None):
-            ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    if ledger.own and opaque is not MESSAGE:
+    if ledger.own and opaque != MESSAGE:
         body: dict[str, Any] = {"role": role}
     else:
         plain = role == "developer" and not ledger.own and not ledger.quirks.developer_role
         body = {"type": "message", "role": "system" if plain else role}
     if content is not None:
         body["content"] = content
-    if ledger.own and opaque is not WIRE.plain and opaque is not MESSAGE:
+    if ledger.own and opaque is not WIRE.plain:
         ledger.replay(body, opaque)
     items.add(body)
 
 
 def _encode_results(message: Message, items: Items) -> None:
     ledger = items.ledger
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for part in ledger.each(message.parts):
         if type(part) is ToolResult:
             write_result(part, items)
         else:
-            lose_part(part, ledger, "a tool message")
-    ledger.part = None
+            ledger.lose_part(part, f"a tool message of {DIALECT}")
 
 
 def _encode_words(message: Message, items: Items) -> None:
@@ -261,8 +238,7 @@ def _encode_words(message: Message, items: Items) -> None:
     ledger, parts = items.ledger, message.parts
     blocks: list[Any] = []
     written = False
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.each(parts):
         if type(part) is ToolResult:
             if blocks:
                 _add_words(message, _shortest(blocks, ledger), items)
@@ -270,7 +246,6 @@ def _encode_words(message: Message, items: Items) -> None:
             write_result(part, items)
         else:
             encode_input(part, blocks, ledger, f"a {message.role} message")
-    ledger.part = None
     if blocks:
         _add_words(message, _shortest(blocks, ledger), items)
     elif ledger.own and not written:
@@ -300,14 +275,14 @@ def encode_answer(message: Message, items: Items) -> None:
         elif kind in WRITERS:
             WRITERS[kind](part, items)
         else:
-            lose_part(part, ledger, ASSISTANT)
+            ledger.lose_part(part, ASSISTANT)
     ledger.part = None
     items.open = None
 
 
 def _write_words(part: Text | Refusal, items: Items) -> None:
     ledger, opaque = items.ledger, part.opaque
-    bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    bare = short_ways.brings_nothing(opaque, DIALECT)
     if bare and items.response is None and type(part) is Text and not part.citations and part.cache is None:
         items.add({"type": "message", "role": "assistant", "content": part.text})
         return
@@ -362,7 +337,7 @@ def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
 def _write_opaque(part: Opaque, items: Items) -> None:
     form = form_of(part, DIALECT)
     if part.dialect != DIALECT:
-        lose_part(part, items.ledger, ASSISTANT)
+        items.ledger.lose_part(part, ASSISTANT)
     elif "item" in form:
         item = {"role": "assistant", **form["item"], **form["rest"]}
         items.add(item)
@@ -385,7 +360,7 @@ def _write_result(part: ToolResult, items: Items) -> None:
     if items.response is None or made_by(part.opaque, DIALECT):
         write_result(part, items)
     else:
-        lose_part(part, items.ledger, ASSISTANT)
+        items.ledger.lose_part(part, ASSISTANT)
 
 
 WRITERS: Mapping[type, Callable[[Any, Items], None]] = {

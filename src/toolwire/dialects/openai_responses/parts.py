@@ -9,37 +9,31 @@ Rules of this file:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.marks import Wire
-from toolwire.types import Cache, Citation, Document, Image, Opaque, Part, Refusal, Text
-from toolwire.wire.media import data_url, split_data_url
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
+from toolwire.encoding.parts import cite_url, data_url, make_document, make_image, write_document_data
+from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-responses"
-WIRE = Wire(DIALECT, names=Grammar(WORDS, 128), ids=Grammar("!-~", 64, distinct=True))
+# Names, marks: openai 3.52.0, FunctionToolParam and ResponseInputTextParam (2026-11-20). Ids: server errors.
+WIRE = Wire(
+    DIALECT,
+    names=Grammar(WORDS, 128),
+    ids=Grammar("!-~", 64, distinct=True),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+)
 ITEM = "item."
 TYPE_AND_TEXT = 2
-TTLS = frozenset({"30m", "12h"})
+# openai 3.52.0, ResponseInputImageParam.detail (2026-11-20).
 DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
-PLAIN_MESSAGE = 3
+# A message that says that it is one, and nothing else beside its words.
 MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
-EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
 
 
 def decode_inputs(blocks: list[Any]) -> list[Part]:
     """Read a list of blocks that are given to the model."""
-    return [decode_block(block, INPUTS) for block in blocks]
-
-
-def decode_block(block: Any, decoders: "Decoders") -> Part:
-    """Read one block; a block that is not understood is kept whole."""
-    if type(block) is not dict:
-        return Opaque(DIALECT, block)
-    kind = block.get("type")
-    decode = decoders.get(kind) if type(kind) is str else None
-    part = None if decode is None else decode(block)
-    return Opaque(DIALECT, block) if part is None else part
+    return [WIRE.decode(block, INPUTS) for block in blocks]
 
 
 def _decode_text(block: dict[str, Any]) -> Part | None:
@@ -50,7 +44,7 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
         return Text(text, opaque=WIRE.plain)
     rest = block.copy()
     del rest["type"], rest["text"]
-    return Text(text, cache=take_cache(rest), opaque=WIRE.own(rest))
+    return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
@@ -58,7 +52,7 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     body = {"type": "input_text", "text": part.text}
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
-    return body if part.cache is None and part.opaque is WIRE.plain else finish(body, part, ledger)
+    return body if part.cache is None and part.opaque is WIRE.plain else ledger.finish(body, part)
 
 
 def _decode_image(block: dict[str, Any]) -> Part | None:
@@ -70,17 +64,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     form = None
     if detail == "auto":
         form, detail = {"said": {"detail": detail}}, None
-    cache = take_cache(rest)
-    media_type, data = split_data_url(url) if url is not None else (None, None)
-    return Image(
-        url if data is None else None,
-        data,
-        media_type,
-        file_id,
-        detail,
-        cache=cache,
-        opaque=WIRE.own(rest, form),
-    )
+    return make_image(WIRE, rest, form, url, file_id, detail)
 
 
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
@@ -104,7 +88,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         body["detail"] = "auto"
         if part.detail is not None:
             ledger.lose("detail", "image_detail", f"{DIALECT} has no detail {part.detail}", "approximated")
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _decode_file(block: dict[str, Any]) -> Part | None:
@@ -114,29 +98,17 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
     file_id, name = take(rest, "file_id", str), take(rest, "filename", str)
     if raw is None and url is None and file_id is None:
         return None
-    media_type, data = split_data_url(raw) if raw is not None else (None, None)
-    form = {"bare": True} if raw is not None and data is None else None
-    return Document(
-        url,
-        raw if data is None else data,
-        media_type,
-        file_id,
-        None,
-        name,
-        cache=take_cache(rest),
-        opaque=WIRE.own(rest, form),
-    )
+    return make_document(WIRE, rest, raw, url, file_id, name)
 
 
 def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
     if part.text is not None:
         ledger.lose_fields(part, "document", "name", "url", "data", "file_id", "media_type")
-        return finish({"type": "input_text", "text": part.text}, part, ledger)
+        return ledger.finish({"type": "input_text", "text": part.text}, part)
     body: dict[str, Any] = {"type": "input_file"}
     if part.data is not None:
-        bare = "bare" in form_of(part.opaque, DIALECT)
-        body["file_data"] = part.data if bare else data_url(part.data, part.media_type, PDF)
+        body["file_data"] = write_document_data(part, WIRE)
     if part.url is not None:
         body["file_url"] = part.url
     if part.file_id is not None:
@@ -150,7 +122,7 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     elif "file_data" in body and not made_by(part.opaque, DIALECT):
         body["filename"] = "document.pdf" if part.media_type in (None, PDF) else "document"
         ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted", "minor")
-    return finish(body, part, ledger)
+    return ledger.finish(body, part)
 
 
 def _lose_media_type(part: Image | Document, ledger: Ledger) -> None:
@@ -209,7 +181,7 @@ def encode_input(part: Part, blocks: list[Any], ledger: Ledger, holder: str) -> 
         case Opaque() if part.dialect == DIALECT:
             blocks.append(part.value)
         case _:
-            lose_part(part, ledger, holder)
+            ledger.lose_part(part, f"{holder} of {DIALECT}")
 
 
 def _add(block: dict[str, Any] | None, blocks: list[Any]) -> None:
@@ -220,23 +192,6 @@ def _add(block: dict[str, Any] | None, blocks: list[Any]) -> None:
 def is_plain_text(block: Any) -> bool:
     """Whether a block says nothing but words that are given to the model."""
     return type(block) is dict and len(block) == TYPE_AND_TEXT and block.get("type") == "input_text"
-
-
-def lose_part(part: Part, ledger: Ledger, holder: str) -> None:
-    """Lose a part that has no place where it stands."""
-    if type(part) is Opaque:
-        ledger.lose_opaque(part)
-        ledger.lose("", "opaque", f"only {part.dialect} understands this part")
-        return
-    kind = str(type(part).__struct_config__.tag)
-    ledger.lose("", kind, f"{holder} of {DIALECT} cannot hold it")
-
-
-def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Add a part's cache mark and what its own wire had left."""
-    if part.cache is not None:
-        _encode_cache(body, part, ledger)
-    return body if part.opaque is None else ledger.replay(body, part.opaque)
 
 
 def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
@@ -263,31 +218,6 @@ def lose_cache(part: Any, ledger: Ledger) -> None:
     """Lose a cache mark where this wire has no place for one."""
     if part.cache is not None:
         ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read", severity="minor")
-
-
-def take_cache(rest: dict[str, Any]) -> Cache | None:
-    """Take a cache mark out of what is left of a block."""
-    mark = rest.get("prompt_cache_breakpoint")
-    if type(mark) is not dict or mark.get("mode") != "explicit" or not mark.keys() <= {"mode", "ttl"}:
-        return None
-    ttl = mark.get("ttl")
-    if "ttl" in mark and type(ttl) is not str:
-        return None
-    del rest["prompt_cache_breakpoint"]
-    return Cache(ttl)
-
-
-def _encode_cache(body: dict[str, Any], part: Any, ledger: Ledger) -> None:
-    mine = made_by(part.opaque, DIALECT)
-    if not mine and not ledger.quirks.cache_marks:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
-        return
-    mark: dict[str, Any] = {"mode": "explicit"}
-    if part.cache.ttl is not None and (mine or part.cache.ttl in TTLS):
-        mark["ttl"] = part.cache.ttl
-    elif part.cache.ttl is not None:
-        ledger.lose("cache.ttl", "cache_mark", f"{DIALECT} keeps marks for 30m or 12h", severity="minor")
-    body["prompt_cache_breakpoint"] = mark
 
 
 def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
@@ -326,17 +256,8 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
         else:
             said |= {"title": citation.title, "type": "url_citation"}
         return ledger.replay({key: said[key] for key in said if said[key] is not None}, citation.opaque)
-    if citation.url is None:
-        ledger.lose("citations", "citation", f"{DIALECT} cites only URLs")
-        return None
-    said = {
-        "type": "url_citation",
-        "url": citation.url,
-        "title": citation.title or "",
-        "start_index": citation.start or 0,
-        "end_index": citation.end or 0,
-    }
-    return ledger.replay(said, citation.opaque)
+    cited = cite_url(citation, ledger)
+    return None if cited is None else ledger.replay({"type": "url_citation", **cited}, citation.opaque)
 
 
 def take_spelled(rest: dict[str, Any]) -> dict[str, Any]:
@@ -361,8 +282,6 @@ def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Par
     easy = type(content) is str
     if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
         return [Opaque(DIALECT, item)]
-    if easy and len(item) == PLAIN_MESSAGE and "type" in item and reasoning is None:
-        return [Text(content, opaque=EASY)]
     rest = item.copy()
     del rest["role"], rest["content"]
     form: dict[str, Any] = {"item": take_said(rest)}
@@ -371,7 +290,7 @@ def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Par
     if easy:
         form["easy"] = True
         return [Text(content, opaque=Opaque(DIALECT, to_part(rest), form))]
-    first, *others = (decode_block(block, OUTPUTS) for block in content)
+    first, *others = (WIRE.decode(block, OUTPUTS) for block in content)
     return [_first_of_item(first, rest, form), *(_next_of_item(part) for part in others)]
 
 

@@ -15,35 +15,23 @@ from typing import Any
 from toolwire.dialects.openai_responses.calls import Items
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import (
-    decode_choice,
-    decode_tools,
-    encode_choice,
-    encode_tools,
-)
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, tuned
+from toolwire.dialects.openai_responses.tools import decode_choice, decode_tool, encode_choice, encode_tool
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
-from toolwire.encoding.settings import (
-    ABSENT,
-    Setting,
-    Settings,
-    Understood,
-    at_least,
-    plain,
-    sampling,
-    settle,
-)
-from toolwire.errors import InvalidBody
+from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle, tier
+from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/responses"
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
+# openai 3.52.0, shared_params.Reasoning, ResponseTextConfigParam, ResponseCreateParams.service_tier (2026-11-20).
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 SUMMARIES = frozenset({"auto", "concise", "detailed"})
 VERBOSITIES = frozenset({"low", "medium", "high"})
-SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
+SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
+# openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
 LEAST_TOKENS = 16
 SCHEMA_NAMES = Grammar(WORDS, 64)
 STRING_INPUT = {"input": "string"}
@@ -51,10 +39,7 @@ STRING_INPUT = {"input": "string"}
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a request's body must be a JSON object", path="$")
-    rest = body.copy()
-    form: dict[str, Any] = {"path": path} if path and path != PATH else {}
+    rest, form = open_body(body, "request", path, PATH)
     given = rest.get("input")
     messages: list[Message] = []
     if type(given) is list:
@@ -64,8 +49,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, STRING_INPUT))]
     else:
         form["no_input"] = True
-    system = rest.pop("instructions") if type(rest.get("instructions")) is str else None
-    tools = decode_tools(rest.pop("tools")) if type(rest.get("tools")) is list and rest["tools"] else []
+    system = take(rest, "instructions", str)
+    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = SETTINGS.decode(rest)
     state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
     context = Context(system, messages, tools, state)
@@ -82,14 +67,12 @@ STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversat
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     context = request.context
     messages = context.messages
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(context.tools, ledger)
+    tools = encode_tools(context.tools, ledger, encode_tool)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     SETTINGS.encode(request, ledger, body)
@@ -198,14 +181,12 @@ def _is_words(parts: Any, ledger: Ledger) -> bool:
 
 def _join(parts: Any, ledger: Ledger) -> str:
     """Say several texts as one, and lose what stands beside them."""
-    for place, part in enumerate(parts):
-        ledger.part = place
+    for part in ledger.each(parts):
         if part.cache is not None:
             ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
         if part.citations:
             ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
         ledger.lose_opaque(part.opaque)
-    ledger.part = None
     if len(parts) > 1:
         ledger.lose("content", "system_parts", "instructions are one string", "merged", "minor")
     return "\n\n".join(part.text for part in parts)
@@ -325,13 +306,6 @@ def _left_of(request: Request, key: str) -> Any:
     return opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
 
 
-def _encode_tier(request: Request, ledger: Ledger) -> Any:
-    if made_by(request.opaque, DIALECT) or request.service_tier in SERVICE_TIERS:
-        return request.service_tier
-    ledger.lose("service_tier", "service_tier", f"{DIALECT} has no tier {request.service_tier}")
-    return ABSENT
-
-
 def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     given = request.metadata or {}
     if made_by(request.opaque, DIALECT):
@@ -357,7 +331,7 @@ SETTINGS = Settings(
     Setting("metadata", ("metadata",), plain("metadata", "metadata", dict).decode, _encode_metadata),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
-    Setting("service_tier", ("service_tier",), plain("service_tier", "service_tier", str).decode, _encode_tier),
+    tier("service_tier", SERVICE_TIERS),
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )

@@ -17,11 +17,22 @@ from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, d
 from toolwire.dialects.openai_responses.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.request import SERVICE_TIERS
-from toolwire.encoding.finish import CUT, asks, cut_off, refuse, settle_calls, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, take, tuned
+from toolwire.encoding.finish import (
+    CUT,
+    Counts,
+    asks,
+    cut_off,
+    lose_other_choices,
+    lose_reason,
+    lose_stop_sequence,
+    refuse,
+    settle_calls,
+    wants_calls,
+    write_tier,
+)
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.encoding.settings import NUMBER
-from toolwire.encoding.token_counts import Counts
-from toolwire.errors import FrameTooLarge, InvalidBody
+from toolwire.errors import FrameTooLarge
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.items import ItemSoFar
 from toolwire.types import (
@@ -43,6 +54,7 @@ from toolwire.wire.framing import LIMIT
 from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("input_tokens", "output_tokens", complete=True)
+# openai 3.52.0, ResponseStatus (2026-11-20).
 STATUSES = {
     "completed": "stop",
     "failed": "error",
@@ -51,6 +63,7 @@ STATUSES = {
     "queued": "incomplete",
     "cancelled": "incomplete",
 }
+# openai 3.52.0, Response.incomplete_details (2026-11-20).
 REASONS = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
@@ -69,9 +82,7 @@ EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "e
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    if type(body) is not dict:
-        raise InvalidBody("a response's body must be a JSON object", path="$")
-    rest = body.copy()
+    rest, _ = open_body(body, "response")
     form = {"said": {"object": rest.pop("object")}} if rest.get("object") == "response" else None
     choices: list[Choice] = []
     if type(rest.get("output")) is list:
@@ -124,27 +135,19 @@ def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: boo
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    if settings:
-        quirks = tuned(quirks, settings)
-    ledger = Ledger(WIRE, quirks)
+    ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else _frame(response)
     known = {"id": response.id, "created_at": response.created, "model": response.model}
     body |= {key: value for key, value in known.items() if value is not None}
-    for place, choice in enumerate(response.choices):
-        ledger.at = ("choices", place)
-        if place:
-            ledger.lose("", "choices", f"{DIALECT} gives one answer")
-        else:
-            _encode_choice(choice, body, Items(ledger, response))
+    for choice in response.choices[:1]:
+        _encode_choice(choice, body, Items(ledger, response))
     ledger.at = ()
+    if len(response.choices) > 1:
+        lose_other_choices(response, ledger)
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
-    if response.service_tier is not None:
-        if mine or response.service_tier in SERVICE_TIERS:
-            body["service_tier"] = response.service_tier
-        else:
-            ledger.lose("service_tier", "service_tier", f"{DIALECT} knows no tier of this name")
+    write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id", severity="minor")
@@ -192,8 +195,7 @@ def encode_ending(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
             ledger.lose(left, left, f"{DIALECT} has no place for it in a message")
     ledger.at = ("choices", 0)
     _encode_finish(choice, body, ledger)
-    if choice.stop_sequence is not None:
-        ledger.lose("stop_sequence", "stop_sequence", f"{DIALECT} does not say which one it was")
+    lose_stop_sequence(choice, ledger)
     ledger.replay(body, choice.opaque)
 
 
@@ -217,7 +219,7 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
         body["error"] = body["error"] or {"code": "server_error", "message": raw or "the answer failed"}
     refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
     if reason is not None and reason not in EXACT and not refused:
-        ledger.lose("finish_reason", "finish_reason", f"{DIALECT} has no word for {reason}", "approximated")
+        lose_reason(reason, ledger)
 
 
 class Grows(Struct, frozen=True):

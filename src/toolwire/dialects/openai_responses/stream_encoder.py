@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
 from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
-from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation, lose_part
+from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
-from toolwire.encoding.error_kinds import TYPE_OF_KIND
+from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import Quirks, form_of
 from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -128,7 +128,7 @@ class Encoder(SequentialEncoder):
         if type(part) in WRITERS:
             WRITERS[type(part)](part, self._items)
         else:
-            lose_part(part, self.ledger, ASSISTANT)
+            self.ledger.lose_part(part, ASSISTANT)
 
     def _begin(self, part: Any) -> bytes:
         """Write a part as far as it is known, to say what begins with it."""

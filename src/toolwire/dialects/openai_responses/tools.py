@@ -7,56 +7,32 @@ Rules of this file:
   name of its own (`mcp_call`), that is the tool's. What an item holds beside call and result is replayed.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
-from toolwire.types import (
-    Opaque,
-    Part,
-    Request,
-    ServerTool,
-    ServerToolCall,
-    ServerToolResult,
-    Tool,
-    ToolChoice,
-)
+from toolwire.encoding import short_ways
+from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
+from toolwire.encoding.settings import Understood
+from toolwire.encoding.tools import begin_tool, keep_tool, lose_metadata, write_choice
+from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 KINDS = frozenset({"function", "custom"})
-PLAIN_TOOL = 5
 ACTIONS = ("action", "operation", "arguments")
 INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
 OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
 
-def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request."""
-    return [decode_tool(body) for body in bodies]
-
-
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
-    if type(body) is dict and len(body) == PLAIN_TOOL and body.get("type") == "function":
-        name, description, parameters = body.get("name"), body.get("description"), body.get("parameters")
-        strict = body.get("strict")
-        if (
-            type(name) is str
-            and type(description) is str
-            and type(parameters) is dict
-            and type(strict) is bool
-            and "__tw" not in name
-        ):
-            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
-    return _decode_odd_tool(body)
-
-
-def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
     if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
-        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
+        return keep_tool(body, DIALECT)
+    strict = body.get("strict")
+    if kind == "function" and type(strict) is bool:
+        tool = short_ways.read_tool(body, "parameters", WIRE, 5, strict)
+        if tool is not None:
+            return tool
     rest = body.copy()
     form: dict[str, Any] = {}
     del rest["type"]
@@ -91,55 +67,14 @@ def _encode_format(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
-    """Write the declarations of a request."""
-    bodies: list[Any] = []
-    for place, tool in enumerate(tools):
-        body = _encode_plain_tool(tool, ledger) if type(tool) is Tool else None
-        if body is not None:
-            bodies.append(body)
-            continue
-        ledger.at = ("tools", place)
-        if not isinstance(tool, ServerTool):
-            bodies.append(_encode_odd_tool(tool, ledger))
-        elif tool.dialect == DIALECT:
-            bodies.append(tool.value)
-        else:
-            ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
-    ledger.at = ()
-    return bodies
-
-
-def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a function that says nothing beside what every wire says; None where there is more to it."""
-    opaque, strict, description, parameters = tool.opaque, tool.strict, tool.description, tool.parameters
-    own = opaque is WIRE.plain
-    bare = own or (not strict and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
-    if not bare or description is None or parameters is None or tool.custom or tool.metadata:
-        return None
-    if tool.cache is not None or tool.format:
-        return None
-    name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-    if strict is None and own:
-        return {"type": "function", "name": name, "description": description, "parameters": parameters}
-    return {
-        "type": "function",
-        "name": name,
-        "description": description,
-        "parameters": parameters,
-        "strict": strict or False,
-    }
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
     mine = made_by(tool.opaque, DIALECT)
-    verbatim = mine and "escaped" not in form_of(tool.opaque, DIALECT)
-    body: dict[str, Any] = {
-        "type": "custom" if tool.custom else "function",
-        "name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name),
-    }
-    if tool.description is not None:
-        body["description"] = tool.description
+    if (mine or not tool.strict) and (said := short_ways.write_tool(tool, ledger)) is not None:
+        if not mine or tool.strict is not None:
+            said["strict"] = tool.strict or False
+        return {"type": "function", **said}
+    body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
         if tool.format is not None:
@@ -153,8 +88,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         body["parameters"] = _fit(tool, ledger)
         body["strict"] = bool(tool.strict)
         ledger.lose_fields(tool, "custom_tool", "format")
-    if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+    lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
     return body if tool.opaque is None else ledger.replay(body, tool.opaque)
 
@@ -194,21 +128,11 @@ def _allowed_name(tool: Any) -> str | None:
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    choice = request.tool_choice
-    if choice is None:
-        return ABSENT
-    if choice.names is None:
-        return choice.mode
-    if choice.mode == "none":
-        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
-        return "none"
-    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
-    entries = [
-        {"type": "custom" if name in custom else "function", "name": ledger.names.write(name)} for name in choice.names
-    ]
-    if len(entries) == 1 and choice.mode == "required":
-        return entries[0]
-    return {"type": "allowed_tools", "mode": choice.mode, "tools": entries}
+    return write_choice(request, ledger, _encode_chosen, "")
+
+
+def _encode_chosen(_request: Request, ledger: Ledger, kind: str, name: str) -> Any:
+    return {"type": kind, "name": ledger.names.write(name)}
 
 
 def decode_server_item(item: dict[str, Any]) -> Part:
@@ -253,7 +177,7 @@ def _take_input(rest: dict[str, Any], form: dict[str, Any], kind: str) -> dict[s
 def encode_server_item(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
     """Write an item of a tool that this server ran; what another one did cannot be told to it."""
     if not made_by(part.opaque, DIALECT):
-        ledger.lose("", str(type(part).__struct_config__.tag), "another provider ran this tool")
+        ledger.lose("", kind_of_part(part), "another provider ran this tool")
         return None
     lose_cache(part, ledger)
     body = _encode_server_call(part) if isinstance(part, ServerToolCall) else _encode_server_result(part)

@@ -1,0 +1,70 @@
+"""What dialects read and write alike of calls and of their results, and what stands in for what a wire cannot say.
+
+Rule: a stand-in is constant text, and reading it back gives exactly what it stood for.
+"""
+
+import re
+from typing import Any
+
+from toolwire.encoding.ledger import Ledger, kind_of_part
+from toolwire.types import ToolCall
+from toolwire.wire.arguments import parse_arguments
+
+ERROR = "Error: "
+STARTS = frozenset({"E", " "})
+_LIKE_ERROR = re.compile(r" *Error: ")
+_PADDED_ERROR = re.compile(r" +Error: ")
+SEE_BELOW = "[{kind} {number} attached below]"
+
+
+def mark_error(text: str, *, is_error: bool) -> str:
+    """Say in text whether a result is an error, for a wire that has no flag."""
+    if is_error:
+        return ERROR + text
+    if text[:1] not in STARTS:
+        return text
+    return f" {text}" if _LIKE_ERROR.match(text) else text
+
+
+def read_error(text: str) -> tuple[str, bool]:
+    """Read back what `mark_error` wrote."""
+    if text.startswith(ERROR):
+        return text[len(ERROR) :], True
+    return (text[1:], False) if _PADDED_ERROR.match(text) else (text, False)
+
+
+def put_below(block: Any, part: Any, below: list[Any], ledger: Ledger, why: str) -> str:
+    """Put a medium of a result below it, and give the words that stand in its place."""
+    below.append(block)
+    kind = kind_of_part(part)
+    ledger.lose("", f"tool_result_{kind}", f"{why} hold text only; moved below", "moved", "minor")
+    return SEE_BELOW.format(kind=kind, number=len(below))
+
+
+def take_arguments(left: dict[str, Any], form: dict[str, Any], *, objects: bool = True) -> dict[str, Any]:
+    """Take a call's arguments out of what is left of it: JSON text, or the object that some servers give."""
+    given = left.get("arguments")
+    if type(given) is str:
+        del left["arguments"]
+        arguments, error = parse_arguments(given)
+        return {"arguments": arguments, "raw": given, "error": error}
+    if type(given) is dict and objects:
+        del left["arguments"]
+        return {"arguments": given}
+    form["no_arguments"] = True
+    return {} if given is None else {"error": "arguments must be JSON text"}
+
+
+def say_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
+    """Give a call's arguments where only an object can be said; free text stands in one."""
+    if call.custom:
+        lose_free_text(ledger)
+        return {"input": call.raw or ""}
+    if call.error is not None and not call.arguments:
+        ledger.lose("raw", "bad_arguments", f"{call.error}; {ledger.dialect} takes only an object")
+    return call.arguments
+
+
+def lose_free_text(ledger: Ledger) -> None:
+    """Lose that a tool takes free text, on a wire where each takes an object."""
+    ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")

@@ -1,0 +1,155 @@
+"""Errors of providers: their kinds, their HTTP statuses, and what dialects read and write alike of their bodies.
+
+Rules of this file:
+- Most wires say `{"error": {"message": ...}}`. What else stands in either object is kept, to be replayed.
+- A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
+"""
+
+from typing import Any
+
+from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, take
+from toolwire.types import Error, ErrorKind, ErrorReply
+
+# RFC 9110; 402 and 529 as the vendors use them.
+KIND_OF_STATUS: dict[int, ErrorKind] = {
+    400: "invalid_request",
+    401: "authentication",
+    402: "billing",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid_request",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+STATUS_OF_KIND: dict[ErrorKind, int] = {
+    "invalid_request": 400,
+    "context_length": 400,
+    "authentication": 401,
+    "billing": 402,
+    "permission": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "rate_limit": 429,
+    "server": 500,
+    "overloaded": 503,
+    "timeout": 504,
+    "unknown": 500,
+}
+
+# The words of OpenAI (openai 3.52.0, ResponseError.code, 2026-11-20), and of the many servers that imitate it.
+KIND_OF_WORD: dict[object, ErrorKind] = {
+    "insufficient_quota": "billing",
+    "context_length_exceeded": "context_length",
+    "exceed_context_size_error": "context_length",
+    "rate_limit_exceeded": "rate_limit",
+    "invalid_api_key": "authentication",
+    "model_not_found": "not_found",
+    "server_error": "server",
+    "vector_store_timeout": "timeout",
+    "invalid_prompt": "invalid_request",
+    "authentication_error": "authentication",
+    "permission_error": "permission",
+    "not_found_error": "not_found",
+    "rate_limit_error": "rate_limit",
+    "timeout_error": "timeout",
+}
+TYPE_OF_KIND: dict[ErrorKind, str] = {
+    "authentication": "authentication_error",
+    "permission": "permission_error",
+    "billing": "insufficient_quota",
+    "not_found": "not_found_error",
+    "rate_limit": "rate_limit_error",
+    "server": "server_error",
+    "overloaded": "server_error",
+    "timeout": "timeout_error",
+    "unknown": "server_error",
+}
+CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
+
+
+def kind_of_status(status: int | None) -> ErrorKind:
+    """Name the kind of error that a status means when the body says nothing better."""
+    if status is None:
+        return "unknown"
+    known = KIND_OF_STATUS.get(status)
+    if known is not None:
+        return known
+    return "server" if status >= 500 else "invalid_request" if status >= 400 else "unknown"
+
+
+def status_of(error: Error) -> int:
+    """Give the status to answer with: the error's own, or the usual one of its kind."""
+    return error.status if error.status is not None else STATUS_OF_KIND[error.kind]
+
+
+def keep_error(body: Any, status: int | None, wire: Wire) -> Error:
+    """Keep a body whole that is no error of its dialect."""
+    return Error(kind_of_status(status), excerpt(body), status, opaque=wire.own({}, {"whole": body}))
+
+
+def kept_error(error: Error, dialect: str) -> ErrorReply | None:
+    """Give the body that was kept whole, for as long as the error says the same."""
+    form = form_of(error.opaque, dialect)
+    if "whole" in form and error.message == excerpt(form["whole"]):
+        return ErrorReply(status_of(error), form["whole"])
+    return None
+
+
+def open_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
+    """Take an error with its message out of a body: what is left of both, and the message."""
+    inner = body.get("error") if type(body) is dict else None
+    if type(inner) is not dict or type(inner.get("message")) is not str:
+        return None
+    rest, left = body.copy(), inner.copy()
+    del rest["error"]
+    return rest, left, left.pop("message")
+
+
+def join_left(rest: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
+    """Put what is left of an error back into what is left of its body."""
+    return {**rest, "error": left} if left else rest
+
+
+def take_details(left: dict[str, Any], status: int | None) -> dict[str, Any]:
+    """Take what OpenAI says of an error beside its message; a number as its code is a status where there is none."""
+    word, param = take(left, "type", str), take(left, "param", str)
+    code = left.pop("code") if type(left.get("code")) in (str, int) else None
+    known = KIND_OF_WORD.get(code) or KIND_OF_WORD.get(word)
+    by_code = type(code) is int and (status is None or status < 400)
+    kind = known or kind_of_status(code if by_code else status)
+    return {"kind": kind, "status": status, "type": word, "code": code, "param": param}
+
+
+def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
+    """Write an error as OpenAI's servers and those that imitate them answer it."""
+    if (kept := kept_error(error, wire.dialect)) is not None:
+        return kept
+    ledger = Ledger(wire)
+    form = form_of(error.opaque, wire.dialect)
+    inner: dict[str, Any] = {form.get("key", "message"): error.message}
+    for field in ("type", "param", "code"):
+        if (value := getattr(error, field)) is not None:
+            inner[field] = value
+    if "key" in form:
+        body = inner
+    elif made_by(error.opaque, wire.dialect):
+        body = {"error": left_of(error.opaque, wire.dialect, "error") | inner}
+    else:
+        inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
+        body = {"error": {"param": None, "code": CODE_OF_KIND.get(error.kind), **inner}}
+    ledger.replay(body, error.opaque)
+    if error.request_id is not None:
+        ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header", severity="minor")
+    return ErrorReply(status_of(error), [body] if "listed" in form else body, tuple(ledger.losses))
+
+
+def excerpt(body: Any, limit: int = 500) -> str:
+    """Say what an error body was when it is not one of the dialect's."""
+    text = body if isinstance(body, str) else "" if body is None else repr(body)
+    return text[:limit]

@@ -1,0 +1,78 @@
+"""What dialects write alike of tools: the walk over declarations, names, descriptions, and what no wire else takes."""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from toolwire.encoding.ledger import Ledger
+from toolwire.encoding.settings import ABSENT
+from toolwire.types import Request, ServerTool, Tool
+
+FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+"""The parameters that stand for free text where every tool takes an object."""
+
+
+def keep_tool(body: Any, dialect: str) -> ServerTool:
+    """Keep a declaration whole that is no function: the tool is the server's own."""
+    kind = body.get("type") if type(body) is dict else None
+    return ServerTool(kind if type(kind) is str else "", dialect, body)
+
+
+def encode_tools(
+    tools: Iterable[Tool | ServerTool],
+    ledger: Ledger,
+    encode: Callable[[Tool, Ledger], Any],
+    offered: Collection[str] | None = None,
+) -> list[Any]:
+    """Write the declarations of the tools that are offered: all, or those of these names."""
+    bodies = []
+    for place, tool in enumerate(tools):
+        ledger.at = ("tools", place)
+        if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
+            ledger.lose("", "tool_choice", "not offered, so that it is not called", severity="minor")
+        elif not isinstance(tool, ServerTool):
+            bodies.append(encode(tool, ledger))
+        elif tool.dialect == ledger.dialect:
+            bodies.append(tool.value)
+        else:
+            lose_server_tool(tool, ledger)
+    ledger.at = ()
+    return bodies
+
+
+def lose_server_tool(tool: ServerTool, ledger: Ledger) -> None:
+    """Lose a tool that another provider runs."""
+    ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
+
+
+def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write the name of a tool, as it came or as the wire takes it, and its description."""
+    opaque, names = tool.opaque, ledger.names
+    mine = opaque is not None and opaque.dialect == ledger.dialect
+    verbatim = mine and (opaque.form is None or "escaped" not in opaque.form)  # type: ignore[union-attr]
+    body: dict[str, Any] = {"name": names.keep(tool.name) if verbatim else names.write(tool.name)}
+    if tool.description is not None:
+        body["description"] = tool.description
+    return body
+
+
+def lose_metadata(tool: Tool, ledger: Ledger) -> None:
+    """Lose what an application keeps beside a tool, which is for no server."""
+    if tool.metadata:
+        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+
+
+def write_choice(request: Request, ledger: Ledger, entry: Callable[[Request, Ledger, str, str], Any], key: str) -> Any:
+    """Write a choice as OpenAI's two wires do: a mode; else one tool, or (under a key) those that are allowed."""
+    choice = request.tool_choice
+    if choice is None or choice.names is None:
+        return ABSENT if choice is None else choice.mode
+    if choice.mode == "none":
+        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
+        return "none"
+    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
+    kinds = {name: "custom" if name in custom else "function" for name in choice.names}
+    entries = [entry(request, ledger, kinds[name], name) for name in choice.names]
+    if len(entries) == 1 and choice.mode == "required":
+        return entries[0]
+    allowed = {"mode": choice.mode, "tools": entries}
+    return {"type": "allowed_tools", key: allowed} if key else {"type": "allowed_tools", **allowed}
