@@ -37,14 +37,14 @@ def brings_nothing(opaque: Opaque | None, dialect: str) -> bool:
     return opaque is None or (not opaque.value and opaque.dialect != dialect)
 
 
-def read_tool(body: dict[str, Any], parameters: str, wire: Wire, size: int = 3, strict: Any = None) -> Tool | None:
-    """Read a declaration that is a name, a description and parameters, and what makes up its size."""
-    if len(body) != size:
+def read_tool(body: dict[str, Any], parameters: str, wire: Wire) -> Tool | None:
+    """Read a declaration that is a name, a description and parameters."""
+    if len(body) != 3:
         return None
     name, description, schema = body.get("name"), body.get("description"), body.get(parameters)
     if type(name) is not str or type(description) is not str or type(schema) is not dict or "__tw" in name:
         return None
-    return Tool(name, description, schema, strict=strict, opaque=wire.plain)
+    return Tool(name, description, schema, opaque=wire.plain)
 
 
 def write_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:

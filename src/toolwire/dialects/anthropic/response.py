@@ -62,9 +62,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         body["model"] = response.model or ""
     for choice in response.choices[:1]:
         _encode_choice(choice, body, ledger)
-    ledger.at = ()
-    if len(response.choices) > 1:
-        lose_other_choices(response, ledger)
+    lose_other_choices(response, ledger)
     if not mine:
         body.setdefault("content", [])
         body.setdefault("stop_reason", None)

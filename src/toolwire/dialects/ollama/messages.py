@@ -119,8 +119,7 @@ def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:
     said = MessageSoFar()
     calls = message.role == "assistant" or ledger.own
-    for place, part in enumerate(message.parts):
-        ledger.part = place
+    for part in ledger.each(message.parts):
         if type(part) is ToolCall and calls:
             if bodies is None and not (part.runs or made_by(part.opaque, DIALECT)):
                 ledger.lose_call(part)
@@ -134,7 +133,6 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
             said.calls.append(part.value)
         else:
             encode_part(part, said, ledger, message.role)
-    ledger.part = None
     return said
 
 

@@ -77,9 +77,7 @@ def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> 
     _encode_time(response, body, ledger)
     for choice in response.choices[:1]:
         _encode_choice(choice, body, ledger, called=called)
-    ledger.at = ()
-    if len(response.choices) > 1:
-        lose_other_choices(response, ledger)
+    lose_other_choices(response, ledger)
     if not mine:
         body.setdefault("message", {"role": "assistant", "content": ""})
         body["done"] = True

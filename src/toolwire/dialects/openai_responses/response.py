@@ -142,9 +142,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     body |= {key: value for key, value in known.items() if value is not None}
     for choice in response.choices[:1]:
         _encode_choice(choice, body, Items(ledger, response))
-    ledger.at = ()
-    if len(response.choices) > 1:
-        lose_other_choices(response, ledger)
+    lose_other_choices(response, ledger)
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
     write_tier(response, body, SERVICE_TIERS, ledger)

@@ -28,11 +28,6 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
     if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
         return keep_tool(body, DIALECT)
-    strict = body.get("strict")
-    if kind == "function" and type(strict) is bool:
-        tool = short_ways.read_tool(body, "parameters", WIRE, 5, strict)
-        if tool is not None:
-            return tool
     rest = body.copy()
     form: dict[str, Any] = {}
     del rest["type"]
