@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from toolwire.encoding.ledger import Ledger
+from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.encoding.settings import ABSENT
 from toolwire.types import Request, ServerTool, Tool
 
@@ -46,10 +46,8 @@ def lose_server_tool(tool: ServerTool, ledger: Ledger) -> None:
 
 def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write the name of a tool, as it came or as the wire takes it, and its description."""
-    opaque, names = tool.opaque, ledger.names
-    mine = opaque is not None and opaque.dialect == ledger.dialect
-    verbatim = mine and (opaque.form is None or "escaped" not in opaque.form)  # type: ignore[union-attr]
-    body: dict[str, Any] = {"name": names.keep(tool.name) if verbatim else names.write(tool.name)}
+    verbatim = made_by(tool.opaque, ledger.dialect) and "escaped" not in form_of(tool.opaque, ledger.dialect)
+    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
     if tool.description is not None:
         body["description"] = tool.description
     return body
@@ -61,18 +59,18 @@ def lose_metadata(tool: Tool, ledger: Ledger) -> None:
         ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
 
 
-def write_choice(request: Request, ledger: Ledger, entry: Callable[[Request, Ledger, str, str], Any], key: str) -> Any:
-    """Write a choice as OpenAI's two wires do: a mode; else one tool, or (under a key) those that are allowed."""
+def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], Any], allow: Callable[..., Any]) -> Any:
+    """Write a choice as OpenAI's two wires do: a mode; else one tool, or a list of those that are allowed."""
     choice = request.tool_choice
-    if choice is None or choice.names is None:
-        return ABSENT if choice is None else choice.mode
+    if choice is None:
+        return ABSENT
+    if choice.names is None:
+        return choice.mode
     if choice.mode == "none":
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
         return "none"
     custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
-    kinds = {name: "custom" if name in custom else "function" for name in choice.names}
-    entries = [entry(request, ledger, kinds[name], name) for name in choice.names]
+    entries = [entry("custom" if name in custom else "function", name) for name in choice.names]
     if len(entries) == 1 and choice.mode == "required":
         return entries[0]
-    allowed = {"mode": choice.mode, "tools": entries}
-    return {"type": "allowed_tools", key: allowed} if key else {"type": "allowed_tools", **allowed}
+    return {"type": "allowed_tools", **allow(mode=choice.mode, tools=entries)}

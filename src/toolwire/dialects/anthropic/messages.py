@@ -25,7 +25,6 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.encoding.repair import remind
 from toolwire.types import (
@@ -57,10 +56,10 @@ def decode_message(body: Any, place: int = 0) -> Message:
     """Read one turn; one that is not understood is kept whole."""
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
-        return WIRE.keep(body)
-    if (words := short_ways.read_words(body, role, WIRE)) is not None:
-        return words
+        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     content = body.get("content")
+    if len(body) == 2 and type(content) is str:
+        return Message(role, content, None, None, WIRE.plain)
     understood = type(content) is str or (type(content) is list and bool(content))
     if understood and len(body) == 2:
         opaque = WIRE.plain

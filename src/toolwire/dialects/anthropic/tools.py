@@ -3,7 +3,6 @@
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding import short_ways
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, made_by, take
@@ -17,8 +16,9 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type", "custom") if type(body) is dict else None
     if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
-    if (tool := short_ways.read_tool(body, "input_schema", WIRE)) is not None:
-        return tool
+    description, schema = body.get("description"), body.get("input_schema")
+    if len(body) == 3 and type(description) is str and type(schema) is dict and "__tw" not in body["name"]:
+        return Tool(body["name"], description, schema, opaque=WIRE.plain)
     rest, form = body.copy(), {}
     if rest.get("type") == "custom":
         form["said"] = {"type": rest.pop("type")}

@@ -3,6 +3,7 @@
 Rules of this file:
 - An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
 - A result without an id answers the first open call of its name, else the first open call.
+- What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection.
 """
@@ -18,6 +19,8 @@ from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
 NO_NAME = "unknown_tool"
+CALL = {"id", "name", "args"}
+NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 
 # Ids made in one response are numbered below this, so that those of the next do not meet them.
 CALLS_OF_A_RESPONSE = 1000
@@ -89,11 +92,41 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
+def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:
+    """Read a `functionCall` of the usual shape that says nothing else; None where it is another."""
+    name, arguments = value.get("name"), value.get("args")
+    if type(name) is not str or type(arguments) is not dict or "__tw" in name:
+        return None
+    index = links.index
+    if len(value) == 3:
+        call_id = value.get("id")
+        if type(call_id) is not str or not call_id:
+            return None
+        links.waiting.append((call_id, name, True))
+        links.index = index + 1
+        return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
+    if len(value) == 2:
+        made = links.make_id()
+        links.waiting.append((made, name, False))
+        links.index = index + 1
+        return ToolCall(made, name, arguments, index, opaque=NO_ID)
+    return None
+
+
 def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
     """Read a `functionCall`."""
     name = value.get("name") if type(value) is dict else None
     if type(name) is not str:
         return None
+    if value.keys() == CALL and "__tw" not in name and value["id"]:
+        call_id, arguments = value["id"], value["args"]
+        if type(call_id) is str and type(arguments) is dict:
+            links.add(call_id, name, given=True)
+            return ToolCall(call_id, name, arguments, links.index - 1, opaque=WIRE.own(rest, form))
+    return _decode_odd_call(value, rest, form, links)
+
+
+def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part:
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
@@ -118,6 +151,22 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: L
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
+    opaque, call_id, named = call.opaque, call.id, ledger.named
+    own = opaque is WIRE.plain or opaque is NO_ID
+    bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    odd = call.custom or call.error is not None or not call.complete or call.cache is not None
+    if odd or not bare or call_id is None or call_id in named:
+        return _encode_odd_call(call, ledger)
+    names = ledger.names
+    named[call_id] = name = call.name if own else names.given.get(call.name) or names.write(call.name)
+    written = ledger.ids.call(call_id, own=own)
+    if opaque is not WIRE.plain and was_made(call_id):
+        return {"functionCall": {"name": name, "args": call.arguments}}
+    ledger.sent.add(written)
+    return {"functionCall": {"name": name, "id": written, "args": call.arguments}}
+
+
+def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     form = form_of(call.opaque, DIALECT)
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
@@ -134,6 +183,32 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
         ledger.lose_cut()
     return finish({"functionCall": inner}, call, ledger)
+
+
+def read_result(value: dict[str, Any], links: Links) -> ToolResult | None:
+    """Read a `functionResponse` of text that says nothing else; None where it is another."""
+    name, response = value.get("name"), value.get("response")
+    if type(name) is not str or type(response) is not dict or len(response) != 1 or "__tw" in name:
+        return None
+    text = response.get("output")
+    if type(text) is not str:
+        return None
+    if len(value) == 3:
+        given = value.get("id")
+        if type(given) is not str or not given:
+            return None
+        waiting = links.waiting
+        if waiting and waiting[0][0] == given:
+            del waiting[0]
+            return ToolResult(given, name, text, opaque=WIRE.plain)
+    elif len(value) == 2:
+        given = None
+    else:
+        return None
+    call_id = links.answer(given, name)
+    known = given is not None and given == call_id
+    opaque = WIRE.plain if known else Opaque(DIALECT, {}, {"id": [given, call_id]})
+    return ToolResult(call_id, name, text, opaque=opaque)
 
 
 def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
@@ -193,11 +268,28 @@ def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
 
 def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionResponse`."""
+    opaque, content = part.opaque, part.content
+    mine = opaque is not None and opaque.dialect == DIALECT
     call_id = part.tool_call_id
     if call_id is None or ledger.ids.grammar is not None:
-        call_id = ledger.ids.result(call_id, own=made_by(part.opaque, DIALECT))
+        call_id = ledger.ids.result(call_id, own=mine)
     names = ledger.named.pop(part.tool_call_id, None)
     called = ledger.name_next(part.tool_call_id, names) if isinstance(names, list) else names
+    bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
+    if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
+        name = part.name
+        if not mine:
+            name = called if name is None else ledger.names.write(name)
+        if name and call_id is not None:
+            braced = part.is_error or content[:1] == "{"
+            response = write_response(content, is_error=part.is_error) if braced else {"output": content}
+            return {"functionResponse": {"id": call_id, "name": name, "response": response}}
+    return _encode_odd_result(part, ledger, call_id, called)
+
+
+def _encode_odd_result(
+    part: ToolResult, ledger: Conversation, call_id: str | None, called: str | None
+) -> dict[str, Any]:
     form = form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}

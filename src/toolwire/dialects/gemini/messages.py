@@ -12,7 +12,15 @@ Rules of this file:
 from collections.abc import Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.calls import Links, decode_call, decode_result, encode_call, encode_result
+from toolwire.dialects.gemini.calls import (
+    Links,
+    decode_call,
+    decode_result,
+    encode_call,
+    encode_result,
+    read_call,
+    read_result,
+)
 from toolwire.dialects.gemini.parts import (
     DIALECT,
     SIGNATURE,
@@ -61,24 +69,35 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
 
 def decode_message(body: Any, links: Links) -> Message:
     """Read one content; one that is not understood is kept whole."""
+    if type(body) is dict and len(body) == 2:
+        role, given = body.get("role"), body.get("parts")
+        if type(given) is list and given and role in ("user", "model"):
+            if (model := role == "model") and links.answering:
+                links.waiting = []
+            links.answering, links.index = not model, 0
+            content = _decode_parts(given, links)
+            speaker: Role = "assistant" if model else _speaker(content)
+            return Message(speaker, content, None, None, WIRE.plain)
+    return _decode_odd_message(body, links)
+
+
+def _decode_odd_message(body: Any, links: Links) -> Message:
     role = body.get("role") if type(body) is dict else 0
     speaker = ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
-        return WIRE.keep(body)
+        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     links.turn(of_model=speaker == "assistant")
-    given = body.get("parts")
-    if len(body) == 2 and role in COMMON and type(given) is list and given:
-        content, opaque = _read_parts(given, links), WIRE.plain
+    rest, form = body.copy(), {}
+    if role in COMMON:
+        del rest["role"]
     else:
-        rest, form = body.copy(), {}
-        if role in COMMON:
-            del rest["role"]
-        else:
-            form["role"] = rest.pop("role", None)
-            if "role" in body and role is None:
-                rest["role"] = None
-        content, opaque = take_parts(rest, form, links), WIRE.own(rest, form)
-    return Message(_speaker(content) if speaker == "user" else speaker, content, None, None, opaque)
+        form["role"] = rest.pop("role", None)
+        if "role" in body and role is None:
+            rest["role"] = None
+    content = take_parts(rest, form, links)
+    if speaker == "user":
+        speaker = _speaker(content)
+    return Message(speaker, content, opaque=WIRE.own(rest, form))
 
 
 def _speaker(content: str | list[Part]) -> Role:
@@ -100,14 +119,24 @@ def take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str 
     if type(given) is not list or not given:
         return []
     del rest["parts"]
-    return _read_parts(given, links) if "one" not in form else [read_part(given[0], links)]
+    return _decode_parts(given, links) if "one" not in form else [read_part(given[0], links)]
 
 
-def _read_parts(given: list[Any], links: Links) -> str | list[Part]:
-    alone = given[0] if len(given) == 1 else None
-    if type(alone) is dict and len(alone) == 1 and type(text := alone.get("text")) is str:
-        return text
-    return [read_part(body, links) for body in given]
+def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
+    if len(given) == 1 and type(given[0]) is dict and len(given[0]) == 1:
+        text = given[0].get("text")
+        if type(text) is str:
+            return text
+    parts: list[Part] = []
+    for body in given:
+        part: Part | None = None
+        if type(body) is dict and len(body) == 1:
+            if type(call := body.get("functionCall")) is dict:
+                part = read_call(call, links)
+            elif type(result := body.get("functionResponse")) is dict:
+                part = read_result(result, links)
+        parts.append(read_part(body, links) if part is None else part)
+    return parts
 
 
 def read_part(body: Any, links: Links) -> Part:

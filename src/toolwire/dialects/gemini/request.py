@@ -29,7 +29,6 @@ from toolwire.dialects.gemini.tools import (
     encode_tools,
     take_output,
 )
-from toolwire.encoding import short_ways
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
@@ -163,9 +162,15 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
-    if (same := short_ways.read_settings(given, CONFIG)) is not None:
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        setting = CONFIG.by_key.get(key)
+        if setting is None or type(value) not in setting.kinds:
+            break
+        fields[setting.fields[0]] = value
+    else:
         del rest["generationConfig"]
-        return same
+        return fields
     config, snakes = read_keys(given)
     if snakes:
         form["config"] = snakes

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, spelling
-from toolwire.encoding import short_ways
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
@@ -50,7 +49,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
             form["opens"] = True
         opened = True
         for declaration in body[key]:
-            tools.append(decode_tool(declaration, form))
+            tools.append((None if form else _read_tool(declaration)) or decode_tool(declaration, form))
             form = {}
     return tools
 
@@ -65,10 +64,18 @@ def _key_of_declarations(body: Any) -> str | None:
     return None
 
 
+def _read_tool(body: dict[str, Any]) -> Tool | None:
+    """Read a declaration of the usual shape; None where it has another."""
+    if len(body) != 3:
+        return None
+    name, description, parameters = body["name"], body.get("description"), body.get("parametersJsonSchema")
+    if type(description) is not str or type(parameters) is not dict or "__tw" in name:
+        return None
+    return Tool(name, description, parameters, opaque=WIRE.plain)
+
+
 def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
     """Read one declaration."""
-    if not form and (tool := short_ways.read_tool(body, "parametersJsonSchema", WIRE)) is not None:
-        return tool
     rest, snakes = read_keys(body)
     if snakes:
         form["snake"] = snakes
@@ -124,6 +131,20 @@ def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any]
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
+    name, parameters, opaque = tool.name, tool.parameters, tool.opaque
+    mine = opaque is WIRE.plain
+    odd = tool.custom or tool.strict is not None or tool.metadata or tool.format is not None
+    bare = mine or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+    if odd or not bare or not parameters or tool.description is None or tool.cache is not None:
+        return _encode_odd_tool(tool, ledger)
+    return {
+        "name": ledger.names.keep(name) if mine else ledger.names.write(name),
+        "description": tool.description,
+        "parametersJsonSchema": parameters if mine else ledger.fit(parameters, "gemini"),
+    }
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
     body = begin_tool(tool, ledger)

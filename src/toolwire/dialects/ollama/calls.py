@@ -8,8 +8,8 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, take_images
-from toolwire.encoding.calls import mark_error, read_error, say_object, take_arguments
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
+from toolwire.encoding.calls import STARTS, mark_error, read_error, say_object, take_arguments
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, format_arguments, kind_of
@@ -20,10 +20,26 @@ NAME_KEYS = ("tool_name", "name")
 
 def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
     """Read the calls of an answer; an entry that is none is kept whole among them."""
-    return [_decode_call(entry, place, index) for index, entry in enumerate(entries, first)]
+    parts: list[Part] = []
+    plain = WIRE.plain
+    for index, entry in enumerate(entries, first):
+        inner = entry.get("function") if type(entry) is dict else None
+        if type(inner) is dict and len(inner) == 2:
+            name, arguments = inner.get("name"), inner.get("arguments")
+            if type(name) is str and type(arguments) is dict:
+                call_id = entry.get("id")
+                if len(entry) == 1:
+                    call_id = made_id(place, index)
+                elif len(entry) != 2 or type(call_id) is not str or not call_id or was_made(call_id):
+                    parts.append(_decode_odd_call(entry, place, index))
+                    continue
+                parts.append(ToolCall(call_id, name, arguments, index, opaque=plain))
+                continue
+        parts.append(_decode_odd_call(entry, place, index))
+    return parts
 
 
-def _decode_call(entry: Any, place: int, index: int) -> Part:
+def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     inner = entry.get("function") if type(entry) is dict else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
@@ -59,6 +75,30 @@ def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any
     return fields
 
 
+def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:
+    """Write calls that are nothing but a name, an object and maybe an id; None where one is more.
+
+    Which tool was called is put down in `names`.
+    """
+    entries: list[dict[str, Any]] = []
+    plain = WIRE.plain
+    for call in parts:
+        if type(call) is not ToolCall or call.error is not None or call.custom or call.cache is not None:
+            return None
+        opaque, call_id = call.opaque, call.id
+        if opaque is plain:
+            if call.raw is not None:
+                return None
+        elif opaque is not None and (opaque.value or opaque.dialect == DIALECT):
+            return None
+        if not call.complete or ledger.ids.grammar is not None:
+            return None
+        inner = {"name": call.name, "arguments": call.arguments}
+        entries.append({"function": inner} if was_made(call_id) else {"function": inner, "id": call_id})
+        names[call_id] = call.name
+    return entries
+
+
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
     """Write one call."""
     form = form_of(call.opaque, DIALECT)
@@ -80,6 +120,30 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
 
 def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     """Read a tool message: the result of one of the calls that wait for theirs."""
+    name, call_id, content = body.get("tool_name"), body.get("tool_call_id"), body.get("content")
+    if (
+        type(content) is not str
+        or type(call_id) is not str
+        or not call_id
+        or len(body) != (3 if name is None else 4)
+        or not (name is None or type(name) is str)
+        or was_made(call_id)
+    ):
+        return decode_odd_result(body, waiting)
+    if waiting:
+        if waiting[0].id == call_id:
+            del waiting[0]
+        elif (call := _answered(call_id, name, waiting)) is not None:
+            waiting.remove(call)
+    if content[:1] not in STARTS:
+        result = ToolResult(call_id, name, content)
+    else:
+        result = ToolResult(call_id, name, *read_error(content))
+    return Message("tool", [result], name, call_id, WIRE.plain)
+
+
+def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
+    """Read a tool message that spells anything in another way than most do."""
     rest = body.copy()
     spelled = rest.pop("role")
     form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
@@ -110,6 +174,32 @@ def _answered(call_id: str | None, name: str | None, waiting: list[ToolCall]) ->
         return next((call for call in waiting if call.id == call_id), None)
     named = next((call for call in waiting if call.name == name), None)
     return named or (waiting[0] if waiting else None)
+
+
+def encode_bare_results(
+    parts: list[Any], message: Message, ledger: Ledger, names: dict[str | None, str]
+) -> list[dict[str, Any]]:
+    """Write the results of a message, where all are no more than a name, an id and a text; else none."""
+    if (ledger.own and message.opaque is not WIRE.plain) or ledger.ids.grammar is not None:
+        return []
+    bodies: list[dict[str, Any]] = []
+    for part in parts:
+        if type(part) is not ToolResult or type(words := part.content) is not str or not is_bare(part):
+            return []
+        name, call_id = part.name, part.tool_call_id
+        if name is None and not ledger.own:
+            name = names.get(call_id)
+        if name is None or was_made(call_id):
+            return []
+        if part.is_error or words[:1] in STARTS:
+            words = mark_error(words, is_error=part.is_error)
+        bodies.append({"role": "tool", NAME_KEYS[0]: name, "tool_call_id": call_id, "content": words})
+    if len(parts) == 1 and (
+        (message.name is not None and message.name != parts[0].name)
+        or (message.tool_call_id is not None and message.tool_call_id != parts[0].tool_call_id)
+    ):
+        return []
+    return bodies
 
 
 def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]) -> dict[str, Any] | None:

@@ -8,23 +8,37 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.dialects.ollama.calls import decode_calls, decode_result, encode_call, encode_result
-from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, take_images
-from toolwire.encoding import short_ways
+from toolwire.dialects.ollama.calls import (
+    decode_calls,
+    decode_odd_result,
+    decode_result,
+    encode_bare_calls,
+    encode_bare_results,
+    encode_call,
+    encode_result,
+)
+from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 SPEAKERS = ("user", "assistant", "system", "developer")
+SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the messages of a request; a result is linked to a call of the last answer."""
     messages: list[Message] = []
     waiting: list[ToolCall] = []
+    plain = WIRE.plain
     for place, body in enumerate(bodies):
         role: Any = body.get("role") if type(body) is dict else None
-        message = short_ways.read_words(body, role, WIRE) if role in SPEAKERS else None
-        message = message or _decode_message(body, role, place, waiting)
+        if role == "tool":
+            messages.append(decode_result(body, waiting))
+            continue
+        if role in SPEAKERS and len(body) == 2 and type(body.get("content")) is str:
+            message = Message(role, body["content"], None, None, plain)
+        else:
+            message = _decode_calling(body, role, place) or _decode_odd_message(body, role, place, waiting)
         if message.role == "assistant":
             content: Any = message.content
             waiting = [] if type(content) is str else [part for part in content if type(part) is ToolCall]
@@ -32,12 +46,25 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
     return messages
 
 
-def _decode_message(body: Any, spelled: Any, place: int, waiting: list[ToolCall]) -> Message:
+def _decode_calling(body: Any, role: Any, place: int) -> Message | None:
+    """Read an answer of words and calls; None where it is any other message."""
+    if role != "assistant" or len(body) != 3:
+        return None
+    words, calls = body.get("content"), body.get("tool_calls")
+    if type(words) is not str or type(calls) is not list or not calls:
+        return None
+    parts = decode_calls(calls, place)
+    if not words:
+        return Message("assistant", parts, None, None, SILENT)
+    return Message("assistant", [Text(words, opaque=WIRE.plain), *parts], None, None, WIRE.plain)
+
+
+def _decode_odd_message(body: Any, spelled: Any, place: int, waiting: list[ToolCall]) -> Message:
     role = spelled.lower() if type(spelled) is str else None
     if role == "tool":
-        return decode_result(body, waiting)
+        return decode_odd_result(body, waiting)
     if role not in ROLES:
-        return WIRE.keep(body)
+        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     rest = body.copy()
     del rest["role"]
     return _decode_said(role, rest, {} if role == spelled else {"role": spelled}, place)
@@ -83,14 +110,48 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the messages of a request."""
     bodies: list[dict[str, Any]] = []
     names: dict[str | None, str] = {}
+    plain = WIRE.plain
     for place, message in enumerate(messages):
-        if short_ways.are_words(message, WIRE):
-            bodies.append({"role": message.role, "content": message.content})
-            continue
-        ledger.own = made_by(message.opaque, DIALECT)
+        opaque = message.opaque
+        ledger.own = own = opaque is not None and opaque.dialect == DIALECT
+        if opaque is plain or opaque is SILENT or not (own or (opaque is not None and opaque.value)):
+            content = message.content
+            if type(content) is str:
+                if message.name is None and message.tool_call_id is None and (own or message.role != "developer"):
+                    bodies.append({"role": message.role, "content": content})
+                    continue
+            elif _encode_bare(message, content, ledger, bodies, names):
+                continue
         ledger.at = ("messages", place)
         encode_message(message, ledger, bodies, names)
     return bodies
+
+
+def _encode_bare(message: Message, parts: Any, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> bool:
+    """Write a message whose parts say nothing that has to be lost or replayed; any other is left alone."""
+    if message.role == "tool":
+        written = encode_bare_results(parts, message, ledger, names)
+        bodies += written
+        return bool(written)
+    if message.name is not None or message.tool_call_id is not None or message.role == "developer":
+        return False
+    words: str | None = None
+    if parts and type(parts[0]) is Text and not parts[0].citations and is_bare(parts[0]):
+        words, parts = parts[0].text, parts[1:]
+    if parts and message.role != "assistant":
+        return False
+    calls = encode_bare_calls(parts, ledger, names)
+    if calls is None:
+        return False
+    body: dict[str, Any] = {"role": message.role}
+    if words is not None or not ledger.own:
+        body["content"] = words or ""
+    if calls:
+        body["tool_calls"] = calls
+    if message.opaque is SILENT:
+        body.setdefault("content", "")
+    bodies.append(body)
+    return True
 
 
 def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:

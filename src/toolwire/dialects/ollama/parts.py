@@ -129,3 +129,11 @@ def _say_image(part: Image, said: MessageSoFar, ledger: Ledger) -> None:
     if data is not None:
         said.order(PICTURE, ledger)
         said.pictures.append(data)
+
+
+def is_bare(part: Any) -> bool:
+    """Whether a part brings nothing that has to be replayed here, or lost."""
+    opaque = part.opaque
+    return part.cache is None and (
+        opaque is None or opaque is WIRE.plain or not (opaque.value or opaque.dialect == DIALECT)
+    )

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding import short_ways
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.tools import FREE_TEXT, keep_tool, lose_metadata
@@ -21,11 +20,19 @@ NAMED = "Answer this by calling one of these tools: {names}."
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is no function is the server's own."""
+    if type(body) is dict and len(body) == 2 and body.get("type") == "function":
+        inner = body.get("function")
+        if type(inner) is dict and len(inner) == 3:
+            name, description, parameters = (inner.get("name"), inner.get("description"), inner.get("parameters"))
+            if type(name) is str and type(description) is str and type(parameters) is dict:
+                return Tool(name, description, parameters, opaque=WIRE.plain)
+    return _decode_odd_tool(body)
+
+
+def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return keep_tool(body, DIALECT)
-    if len(body) == 2 and "type" in body and (tool := short_ways.read_tool(inner, "parameters", WIRE)) is not None:
-        return tool
     rest, left, form = body.copy(), inner.copy(), {}
     name = left.pop("name")
     del rest["function"]
@@ -39,10 +46,25 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    if tool.strict is None and (said := short_ways.write_tool(tool, ledger)) is not None:
-        if tool.opaque is not WIRE.plain:
-            said["parameters"] = ledger.fit(said["parameters"], "ollama")
-        return {"type": "function", "function": said}
+    opaque = tool.opaque
+    mine = opaque is WIRE.plain
+    if (
+        (mine or opaque is None or not (opaque.value or opaque.dialect == DIALECT))
+        and tool.description is not None
+        and tool.parameters is not None
+        and tool.strict is None
+        and tool.format is None
+        and tool.cache is None
+        and not tool.custom
+        and not tool.metadata
+    ):
+        parameters = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
+        inner = {"name": tool.name, "description": tool.description, "parameters": parameters}
+        return {"type": "function", "function": inner}
+    return _encode_odd_tool(tool, ledger)
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
     inner: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:

@@ -10,11 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part
-from toolwire.encoding import short_ways
-from toolwire.encoding.calls import mark_error, put_below, read_error, take_arguments
+from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, take_arguments
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text
+from toolwire.wire.arguments import argument_text, parse_arguments
 from toolwire.wire.names import made_id, was_made
 
 NO_IDS = frozenset({"", "null"})
@@ -48,10 +47,11 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
     if type(entry) is dict and len(entry) == 3 and entry.get("type") == "function":
         inner, call_id = entry.get("function"), entry.get("id")
-        if type(inner) is dict and len(inner) == 2:
-            call = short_ways.read_call(call_id, inner.get("name"), inner.get("arguments"), index, WIRE)
-            if call is not None and call_id not in NO_IDS:
-                return call
+        if type(inner) is dict and len(inner) == 2 and type(call_id) is str and call_id not in NO_IDS:
+            name, raw = inner.get("name"), inner.get("arguments")
+            if type(name) is str and type(raw) is str and "__tw" not in name and "__tw" not in call_id:
+                arguments, error = parse_arguments(raw)
+                return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
     return _decode_odd_call(entry, place, index)
 
 
@@ -101,7 +101,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     opaque = call.opaque
     verbatim = opaque is WIRE.plain
     if (
-        ((verbatim and call.raw is not None) or short_ways.brings_nothing(opaque, DIALECT))
+        ((verbatim and call.raw is not None) or _is_bare(opaque))
         and call.complete
         and not call.custom
         and call.cache is None
@@ -163,6 +163,11 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
 
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a tool message: its one result. A name that repeats the call's is a spelling."""
+    if len(body) == 3:
+        call_id, content = body.get("tool_call_id"), body.get("content")
+        if type(call_id) is str and type(content) is str and "__tw" not in call_id:
+            text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
+            return Message("tool", [ToolResult(call_id, None, text, is_error)], None, call_id, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     form: dict[str, Any] = {}
@@ -205,15 +210,29 @@ def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     """Write one result as a message; what is no text goes below."""
-    if type(part) is ToolResult and type(part.content) is str and part.cache is None and message.role == "tool":
-        own, agreed = message.opaque is WIRE.plain, message.tool_call_id in (None, part.tool_call_id)
-        bare = own or short_ways.brings_nothing(message.opaque, DIALECT)
-        if bare and agreed and message.name in (None, part.name) and short_ways.brings_nothing(part.opaque, DIALECT):
+    if type(part) is ToolResult and type(part.content) is str and part.cache is None and _is_bare(part.opaque):
+        own = message.opaque is WIRE.plain
+        linked = message.tool_call_id is None or message.tool_call_id == part.tool_call_id
+        if (
+            linked
+            and (own or _is_bare(message.opaque))
+            and message.role == "tool"
+            and message.name in (None, part.name)
+        ):
             call_id = ledger.ids.result(part.tool_call_id, own=own)
             if call_id is not None:
                 words = mark_error(part.content, is_error=part.is_error)
                 bodies.append({"role": "tool", "tool_call_id": call_id, "content": words})
                 return
+    _encode_odd_result(part, message, ledger, bodies, below)
+
+
+def _is_bare(opaque: Opaque | None) -> bool:
+    """Whether a value from elsewhere brings nothing that could be lost here."""
+    return opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+
+
+def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     if type(part) is not ToolResult:
         if type(part) is Opaque and part.dialect == DIALECT:
             return

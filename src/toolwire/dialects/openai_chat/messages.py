@@ -29,7 +29,6 @@ from toolwire.dialects.openai_chat.parts import (
     encode_thinking,
     words_of,
 )
-from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
@@ -51,14 +50,16 @@ def decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
     if role in WORDS_OF:
-        return short_ways.read_words(body, role, WIRE) or _decode_words(body, role)
+        if len(body) == 2 and type(content := body.get("content")) is str:
+            return Message(role, content, None, None, WIRE.plain)
+        return _decode_words(body, role)
     if role == "assistant":
-        return short_ways.read_words(body, role, WIRE) or decode_answer(body, place, asked)
+        return decode_answer(body, place, asked)
     if role == "tool":
         return decode_result(body, asked)
     if role == "function":
         return decode_legacy_result(body, asked)
-    return WIRE.keep(body)
+    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
 
 
 WORDS_OF = ("user", "system", "developer")
@@ -80,6 +81,21 @@ def _decode_words(body: dict[str, Any], role: Any) -> Message:
 
 def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None = None) -> Message:
     """Read an assistant's message, in a request or in a response."""
+    content = body.get("content")
+    if body.get("role") != "assistant":
+        return _decode_odd_answer(body, place, asked)
+    if len(body) == 2 and type(content) is str:
+        return Message("assistant", content, None, None, WIRE.plain)
+    calls = body.get("tool_calls")
+    if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
+        return Message("assistant", decode_calls(calls, place), None, None, NO_WORDS)
+    return _decode_odd_answer(body, place, asked)
+
+
+NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
+
+
+def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:
     content = body.get("content")
     rest = body.copy()
     form: dict[str, Any] = {}
@@ -162,12 +178,21 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the messages of a request; media of results follow the last result of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
+    plain = WIRE.plain
     for place, message in enumerate(messages):
-        if not below and message.role != "developer" and short_ways.are_words(message, WIRE):
-            bodies.append({"role": message.role, "content": message.content})
+        opaque, content = message.opaque, message.content
+        if (
+            type(content) is str
+            and (opaque is plain or opaque is None or (not opaque.value and opaque.dialect != DIALECT))
+            and not below
+            and message.name is None
+            and message.tool_call_id is None
+            and message.role != "developer"
+        ):
+            bodies.append({"role": message.role, "content": content})
             continue
         ledger.at = ("messages", place)
-        ledger.own = made_by(message.opaque, DIALECT)
+        ledger.own = opaque is not None and opaque.dialect == DIALECT
         if message.role != "tool" and below:
             bodies.append({"role": "user", "content": below})
             below = []

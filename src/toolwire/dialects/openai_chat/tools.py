@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
@@ -17,8 +16,11 @@ TOOL_LIMIT = 128
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
     inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
-    if type(inner) is dict and (tool := short_ways.read_tool(inner, "parameters", WIRE)) is not None:
-        return tool
+    if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
+        description, parameters = inner.get("description"), inner.get("parameters")
+        if len(inner) == 3 and type(description) is str and type(parameters) is dict:
+            return Tool(name, description, parameters, opaque=WIRE.plain)
+        return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
     match body:
         case {"type": "function", "function": {"name": str(name)} as inner}:
             key = "function"
@@ -56,24 +58,35 @@ def decode_functions(bodies: list[Any]) -> list[Tool] | None:
 
 def write_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str, Any]:
     """Write the declarations under the keys where they belong."""
-    bodies = encode_tools(tools, ledger, encode_tool)
-    functions = [dict(body) for body in bodies if type(body) is _LegacyFunction]
-    if functions:
-        bodies = [body for body in bodies if type(body) is not _LegacyFunction]
-    written = {"tools": bodies} if bodies else {}
-    return {**written, "functions": functions} if functions else written
+    functions: list[Any] = []
+
+    def write(tool: Tool, ledger: Ledger) -> Any:
+        if form_of(tool.opaque, DIALECT).get("key") != "functions":
+            return encode_tool(tool, ledger)
+        functions.append(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
+        return LEGACY
+
+    written = [body for body in encode_tools(tools, ledger, write) if body is not LEGACY]
+    return {key: bodies for key, bodies in (("tools", written), ("functions", functions)) if bodies}
 
 
-class _LegacyFunction(dict[str, Any]):
-    """A declaration that was read from the deprecated `functions`."""
+LEGACY = object()
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    if tool.strict is None and (said := short_ways.write_tool(tool, ledger)) is not None:
-        return {"type": "function", "function": said}
-    if form_of(tool.opaque, DIALECT).get("key") == "functions":
-        return _LegacyFunction(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
+    opaque = tool.opaque
+    own = opaque is WIRE.plain
+    if own or opaque is None or (not opaque.value and opaque.dialect != DIALECT):
+        said = tool.description is not None and tool.parameters is not None
+        if said and tool.strict is None and not (tool.custom or tool.cache or tool.metadata or tool.format):
+            name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
+            inner = {"name": name, "description": tool.description, "parameters": tool.parameters}
+            return {"type": "function", "function": inner}
+    return _encode_odd_tool(tool, ledger)
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
@@ -133,8 +146,9 @@ def _allowed_name(tool: Any) -> str | None:
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    return write_choice(request, ledger, _encode_chosen, "allowed_tools")
+    mine = made_by(request.opaque, DIALECT)
 
+    def entry(key: str, name: str) -> Any:
+        return {"type": key, key: {"name": ledger.names.choose(name, own=mine)}}
 
-def _encode_chosen(request: Request, ledger: Ledger, key: str, name: str) -> Any:
-    return {"type": key, key: {"name": ledger.names.choose(name, own=made_by(request.opaque, DIALECT))}}
+    return write_choice(request, ledger, entry, lambda **allowed: {"allowed_tools": allowed})

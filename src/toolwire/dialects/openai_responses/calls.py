@@ -21,17 +21,17 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
-from toolwire.encoding import short_ways
-from toolwire.encoding.calls import ERROR, mark_error, read_error, take_arguments
+from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, take_arguments
 from toolwire.encoding.finish import cut_off
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.types import Opaque, Part, Response, Thinking, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text
+from toolwire.types import Message, Opaque, Part, Response, Thinking, ToolCall, ToolResult
+from toolwire.wire.arguments import argument_text, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
 CALLS = ("function_call", "custom_tool_call")
 RESULTS = ("function_call_output", "custom_tool_call_output")
 PLAIN_CALL = 4
+PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
 TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
 
@@ -39,10 +39,17 @@ TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
     if len(item) == PLAIN_CALL and reasoning is None and item["type"] == "function_call":
-        call_id, name, text = item.get("call_id"), item.get("name"), item.get("arguments")
-        call = short_ways.read_call(call_id, name, text, index, WIRE) if call_id else None
-        if call is not None:
-            return call
+        call_id, name, raw = item.get("call_id"), item.get("name"), item.get("arguments")
+        if (
+            type(raw) is str
+            and type(name) is str
+            and type(call_id) is str
+            and call_id
+            and "__tw" not in name
+            and "__tw" not in call_id
+        ):
+            arguments, error = parse_arguments(raw)
+            return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
     return _decode_odd_call(item, place, index, reasoning)
 
 
@@ -77,6 +84,16 @@ def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int)
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
     """Read what came of a call."""
+    call_id, output = item.get("call_id"), item.get("output")
+    if (
+        len(item) == PLAIN_RESULT
+        and type(call_id) is str
+        and type(output) is str
+        and "__tw" not in call_id
+        and item["type"] == "function_call_output"
+    ):
+        words, is_error = (output, False) if output[:1] not in STARTS else read_error(output)
+        return ToolResult(call_id, None, words, is_error, opaque=WIRE.plain)
     rest = item.copy()
     kind = rest.pop("type")
     said = take_spelled(rest)
@@ -220,7 +237,11 @@ def write_call(call: ToolCall, items: Items) -> None:
         item = {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": text}
         if call.cache is not None:
             lose_cache(call, ledger)
-    elif call.cache is None and items.response is None and short_ways.brings_nothing(opaque, DIALECT):
+    elif (
+        (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
+        and call.cache is None
+        and items.response is None
+    ):
         call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call)
         item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
     else:
@@ -261,22 +282,39 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
 
 def write_result(part: ToolResult, items: Items) -> None:
     """Add a result."""
-    own = part.opaque is WIRE.plain
-    call_id = part.tool_call_id
-    if (
-        type(part.content) is str
-        and part.cache is None
-        and call_id is not None
-        and (own or (call_id not in items.custom and short_ways.brings_nothing(part.opaque, DIALECT)))
-    ):
-        words = mark_error(part.content, is_error=part.is_error)
-        call_id = items.ledger.ids.result(call_id, own=own)
-        items.add({"type": "function_call_output", "call_id": call_id, "output": words})
+    opaque, content, call_id = part.opaque, part.content, part.tool_call_id
+    own = opaque is WIRE.plain
+    bare = call_id not in items.custom and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
+    if (own or bare) and type(content) is str and part.cache is None and call_id is not None:
+        unmarked = not part.is_error and content[:1] not in STARTS
+        item = {
+            "type": "function_call_output",
+            "call_id": items.ledger.ids.result(call_id, own=own),
+            "output": content if unmarked else mark_error(content, is_error=part.is_error),
+        }
     else:
-        items.add(_encode_result(part, items))
+        item = _encode_odd_result(part, items)
+    items.bodies.append(item)
+    items.open = None
 
 
-def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
+def write_lone_result(message: Message, items: Items) -> bool:
+    """Add the result of a message that holds one and says nothing beside it, if it is such a message."""
+    content: Any = message.content
+    part = content[0] if len(content) == 1 else None
+    if type(part) is not ToolResult:
+        return False
+    call_id, name = message.tool_call_id, message.name
+    if (call_id is not None and call_id != part.tool_call_id) or (name is not None and name != part.name):
+        return False
+    ledger = items.ledger
+    ledger.own, ledger.part = message.opaque is WIRE.plain, 0
+    write_result(part, items)
+    ledger.part = None
+    return True
+
+
+def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
     ledger, form = items.ledger, form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     custom = "custom" in form if mine else part.tool_call_id in items.custom

@@ -22,12 +22,14 @@ from toolwire.dialects.openai_responses.calls import (
     id_of,
     stands_after_reasoning,
     write_call,
+    write_lone_result,
     write_reasoning,
     write_result,
 )
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
     MESSAGE,
+    PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
     decode_message_item,
@@ -40,7 +42,6 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
-from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import (
     Message,
@@ -69,7 +70,9 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
+SHORT_MESSAGE = 2
 ASSISTANT = f"an assistant message of {DIALECT}"
+WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
 def decode_messages(items: list[Any]) -> list[Message]:
@@ -105,12 +108,16 @@ def decode_messages(items: list[Any]) -> list[Message]:
 def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
     if kind == "message" and (role := item.get("role")) in SPEAKERS:
-        return short_ways.read_words(item, role, WIRE) or _decode_words(item, role)
-    return WIRE.keep(item)
+        if len(item) == PLAIN_MESSAGE and type(content := item.get("content")) is str and "type" in item:
+            return Message(role, content, None, None, MESSAGE)
+        return _decode_words(item, role)
+    return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
 
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
     content = item.get("content")
+    if type(content) is str and len(item) == SHORT_MESSAGE:
+        return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
     form = {"said": said} if (said := take_said(rest)) else None
@@ -123,6 +130,10 @@ def _decode_words(item: dict[str, Any], role: Any) -> Message:
 
 def _decode_turn(items: list[Any], place: int) -> Message:
     """Read what the model says in a row within a request; a lone item of a string is one string."""
+    if len(items) == 1 and len(item := items[0]) == PLAIN_MESSAGE and item.get("type") == "message":
+        content = item.get("content")
+        if type(content) is str:
+            return Message("assistant", content, None, None, MESSAGE)
     parts = _decode_items(items, place)
     part = parts[0]
     if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
@@ -168,11 +179,18 @@ def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
     """Write the messages of a request from `first` on, as the items that this wire needs for them."""
     ledger, bodies = items.ledger, items.bodies
     for place, message in islice(enumerate(messages), first, None):
-        if short_ways.are_words(message, WIRE):
-            typed = {} if message.opaque is WIRE.plain else {"type": "message"}
-            bodies.append({**typed, "role": message.role, "content": message.content})
-            continue
+        content, opaque, role = message.content, message.opaque, message.role
+        bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
+        if type(content) is str and message.name is None and message.tool_call_id is None:
+            if opaque is MESSAGE or (bare and role != "developer"):
+                bodies.append({"type": "message", "role": role, "content": content})
+                continue
+            if opaque is WIRE.plain:
+                bodies.append({"role": role, "content": content})
+                continue
         ledger.at = ("messages", place)
+        if role == "tool" and (bare or opaque is WIRE.plain) and write_lone_result(message, items):
+            continue
         encode_message(message, items)
     ledger.at = ()
     return bodies
@@ -212,14 +230,14 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    if ledger.own and opaque != MESSAGE:
+    if ledger.own and opaque is not MESSAGE:
         body: dict[str, Any] = {"role": role}
     else:
         plain = role == "developer" and not ledger.own and not ledger.quirks.developer_role
         body = {"type": "message", "role": "system" if plain else role}
     if content is not None:
         body["content"] = content
-    if ledger.own and opaque is not WIRE.plain:
+    if ledger.own and opaque is not WIRE.plain and opaque is not MESSAGE:
         ledger.replay(body, opaque)
     items.add(body)
 
@@ -282,7 +300,7 @@ def encode_answer(message: Message, items: Items) -> None:
 
 def _write_words(part: Text | Refusal, items: Items) -> None:
     ledger, opaque = items.ledger, part.opaque
-    bare = short_ways.brings_nothing(opaque, DIALECT)
+    bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
     if bare and items.response is None and type(part) is Text and not part.citations and part.cache is None:
         items.add({"type": "message", "role": "assistant", "content": part.text})
         return

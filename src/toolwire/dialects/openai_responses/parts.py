@@ -27,8 +27,9 @@ TYPE_AND_TEXT = 2
 # openai 3.52.0, ResponseInputImageParam.detail (2026-11-20).
 DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
-# A message that says that it is one, and nothing else beside its words.
+PLAIN_MESSAGE = 3
 MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
+EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
 
 
 def decode_inputs(blocks: list[Any]) -> list[Part]:
@@ -282,6 +283,8 @@ def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Par
     easy = type(content) is str
     if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
         return [Opaque(DIALECT, item)]
+    if easy and len(item) == PLAIN_MESSAGE and "type" in item and reasoning is None:
+        return [Text(content, opaque=EASY)]
     rest = item.copy()
     del rest["role"], rest["content"]
     form: dict[str, Any] = {"item": take_said(rest)}

@@ -10,7 +10,6 @@ Rules of this file:
 from typing import Any
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.encoding import short_ways
 from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import begin_tool, keep_tool, lose_metadata, write_choice
@@ -18,6 +17,7 @@ from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, Se
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 KINDS = frozenset({"function", "custom"})
+PLAIN_TOOL = 5
 ACTIONS = ("action", "operation", "arguments")
 INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
 OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
@@ -25,6 +25,21 @@ OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
+    if type(body) is dict and len(body) == PLAIN_TOOL and body.get("type") == "function":
+        name, description, parameters = body.get("name"), body.get("description"), body.get("parameters")
+        strict = body.get("strict")
+        if (
+            type(name) is str
+            and type(description) is str
+            and type(parameters) is dict
+            and type(strict) is bool
+            and "__tw" not in name
+        ):
+            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
+    return _decode_odd_tool(body)
+
+
+def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
     if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
         return keep_tool(body, DIALECT)
@@ -64,11 +79,32 @@ def _encode_format(given: dict[str, Any]) -> dict[str, Any]:
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
+    return _encode_plain_tool(tool, ledger) or _encode_odd_tool(tool, ledger)
+
+
+def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
+    """Write a function that says nothing beside what every wire says; None where there is more to it."""
+    opaque, strict, description, parameters = tool.opaque, tool.strict, tool.description, tool.parameters
+    own = opaque is WIRE.plain
+    bare = own or (not strict and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
+    if not bare or description is None or parameters is None or tool.custom or tool.metadata:
+        return None
+    if tool.cache is not None or tool.format:
+        return None
+    name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
+    if strict is None and own:
+        return {"type": "function", "name": name, "description": description, "parameters": parameters}
+    return {
+        "type": "function",
+        "name": name,
+        "description": description,
+        "parameters": parameters,
+        "strict": strict or False,
+    }
+
+
+def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
-    if (mine or not tool.strict) and (said := short_ways.write_tool(tool, ledger)) is not None:
-        if not mine or tool.strict is not None:
-            said["strict"] = tool.strict or False
-        return {"type": "function", **said}
     body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
@@ -123,11 +159,11 @@ def _allowed_name(tool: Any) -> str | None:
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    return write_choice(request, ledger, _encode_chosen, "")
 
+    def entry(kind: str, name: str) -> Any:
+        return {"type": kind, "name": ledger.names.write(name)}
 
-def _encode_chosen(_request: Request, ledger: Ledger, kind: str, name: str) -> Any:
-    return {"type": kind, "name": ledger.names.write(name)}
+    return write_choice(request, ledger, entry, dict)
 
 
 def decode_server_item(item: dict[str, Any]) -> Part:
