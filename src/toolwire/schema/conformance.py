@@ -3,15 +3,44 @@
 Rules of this file:
 - This is a short cut and nothing else: without it, `fit` gives the same, only later.
 - A no may be wrong and only costs time; a yes is never wrong.
+- What nearly every tool declares is proved first, by one comparison with a declared type.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 from toolwire.schema.draft import FORMS, is_names
 from toolwire.schema.targets import BY_NAME, CONSTRAINTS, IDENTIFIERS, Fitted, Note, Schema, Target
 
+
+class _Member(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["string", "number", "integer", "boolean", "null"]
+    description: str = ""
+
+
+class _Property(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["string", "number", "integer", "boolean", "null", "array"]
+    description: str = ""
+    enum: Annotated[list[Any], Meta(min_length=1)] | UnsetType = UNSET
+    items: _Member | UnsetType = UNSET
+
+
+class _Parameters(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["object"]
+    properties: dict[str, _Property]
+    required: list[str] = []
+
+
+class _OpenParameters(_Parameters, forbid_unknown_fields=True, gc=False):
+    title: str = ""
+    description: str = ""
+    additional: bool = field(name="additionalProperties", default=True)
+
+
+_USUAL: Mapping[str, type[_Parameters]] = {"ollama": _Parameters, "gemini": _OpenParameters}
 _STRUCTURE = frozenset({"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"})
 _BELOW = _STRUCTURE - {"type"}
 _OBJECT = frozenset({"properties", "required", "additionalProperties"})
@@ -53,6 +82,10 @@ def fit_quickly(schema: Any, target: Target) -> Fitted | None:
 
 def _conforms(schema: Schema, target: Target) -> bool:
     """Whether nothing in a schema, of keywords that the target takes at a root, has to change."""
+    shape = _USUAL.get(target.name)
+    if shape is not None and _has_shape(schema, shape):
+        properties = schema["properties"]
+        return len(properties) <= MAX_SIZE and _declared(schema.get("required", _NOBODY), properties)
     level: list[Any] = []
     if schema.get("type") != target.spelling["object"] or "properties" not in schema:
         return False
@@ -68,6 +101,14 @@ def _conforms(schema: Schema, target: Target) -> bool:
     return False
 
 
+def _has_shape(schema: Schema, shape: type[Struct]) -> bool:
+    try:
+        convert(schema, shape)
+    except (ValidationError, UnicodeError):
+        return False
+    return True
+
+
 def _level_conforms(level: list[Any], target: Target, below: list[Any]) -> bool:
     """Whether some subschemas conform; their own subschemas are put on the list."""
     scalars, array, keywords = target.scalars, target.spelling["array"], target.keywords
@@ -80,9 +121,22 @@ def _level_conforms(level: list[Any], target: Target, below: list[Any]) -> bool:
         if kind == array and size == 2 and "items" in node:
             below.append(node["items"])
             continue
+        if kind == target.spelling["object"] and _is_open_object(node, size, target):
+            below += node["properties"].values()
+            continue
         if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
             return False
     return True
+
+
+def _is_open_object(node: Schema, left: int, target: Target) -> bool:
+    """Whether an object of so many keywords says no more than its properties and which are required."""
+    properties = node.get("properties")
+    if target.closed or type(properties) is not dict or not _ONLY_TEXT.issuperset(map(type, properties)):
+        return False
+    if "required" not in node:
+        return left == 2
+    return left == 3 and _declared(node["required"], properties)
 
 
 def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
