@@ -26,9 +26,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _chat(options: argparse.Namespace) -> int:
-    from toolwire.cli.chatting import run  # noqa: PLC0415 - other commands need no agent
+    from toolwire.cli.agent import chat  # noqa: PLC0415 - other commands need no agent
 
-    return run(options)
+    return chat(options)
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
