@@ -32,9 +32,8 @@ from toolwire.loop import (
     tool_loop,
 )
 from toolwire.providers.catalogue import cost
-from toolwire.resolvers import AgentResolver, Composition, Secrecy, tools_of
+from toolwire.resolvers import AgentResolver, Composition, RunSecrets, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
-from toolwire.resolvers.failures import told as told_of
 from toolwire.text_tagged import look_of_call
 from toolwire.types import (
     Context,
@@ -47,7 +46,7 @@ from toolwire.types import (
     Tool,
     ToolChoice,
 )
-from toolwire.work.results import CallRecord, Ran
+from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
 logger = logging.getLogger("toolwire")
@@ -76,7 +75,7 @@ class Listener(Struct, frozen=True):
     """Who is told of events, and what no log of its failures may say."""
 
     tell: Tell
-    secrecy: Secrecy
+    secrecy: RunSecrets
 
 
 def request_of(
@@ -188,7 +187,7 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
-    secrecy = Secrecy(setup.resolve, [upstream.provider.key])
+    secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
     listener = None if tell is None else Listener(tell, secrecy)
     while not isinstance(step, Done):
         sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
@@ -268,7 +267,7 @@ def _outcome(
     sent: Sent,
     ran: list[Ran],
     account: Account,
-    secrecy: Secrecy,
+    secrecy: RunSecrets,
 ) -> Work[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
     clock = account.clock
@@ -303,7 +302,7 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: Secrecy) -> Work[Outcome]:
+def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: RunSecrets) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     if setup.recording is not None:
         setup.recording.check()
@@ -348,7 +347,7 @@ def _told(listener: Listener | None, event: Any) -> Work[None]:
     try:
         yield Ask(listener.tell, (event,))
     except Exception as problem:  # noqa: BLE001 - it may raise anything
-        why = told_of(problem, listener.secrecy(event))
+        why = traceback_of(problem, listener.secrecy(event))
         logger.error("on_event failed at %s\n%s", type(event).__name__, why)  # noqa: TRY400 - scrubbed
 
 

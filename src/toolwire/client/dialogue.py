@@ -18,7 +18,7 @@ from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import Secrecy, approved
+from toolwire.resolvers import RunSecrets, approved
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.types import (
     CallEnd,
@@ -246,7 +246,7 @@ def _led(
 ) -> Work[Done]:
     """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
     if callable(know := getattr(on_event, "know", None)):
-        know(Secrecy(setup.resolve, [upstream.provider.key]))
+        know(RunSecrets(setup.resolve, [upstream.provider.key]))
     if last:
         done = yield from conversing(upstream, setup, on_event, keep)
     else:

@@ -14,7 +14,7 @@ from typing import Any
 
 from toolwire.errors import MissingExtra
 from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, RunTools
-from toolwire.resolvers import Secrecy
+from toolwire.resolvers import RunSecrets
 from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
 from toolwire.streams.accumulation import Accumulator
 from toolwire.types import (
@@ -90,7 +90,7 @@ class Spans:
         self._content = content
         self._fields = fields
         self._given = tuple(secrets)
-        self._secrecy: Secrecy | None = None
+        self._secrecy: RunSecrets | None = None
         self._secrets = Known(secrets)
         self._common = _known(
             {
@@ -122,7 +122,7 @@ class Spans:
             case _ if isinstance(event, Event):
                 self._hear(event)
 
-    def know(self, secrecy: Secrecy) -> None:
+    def know(self, secrecy: RunSecrets) -> None:
         """Take what the client of the next conversation knows to be sensitive."""
         self._secrecy = secrecy
 

@@ -21,11 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.failures import rescuing
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid
+from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, wait
 
 OUTPUT_LIMIT = 100_000

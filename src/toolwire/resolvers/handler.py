@@ -1,4 +1,4 @@
-"""One tool with what runs it: whatever may declare a tool, read once, and run the same way.
+"""Tools with what runs them, and the resolver of such tools: whatever may declare one, read once, and run the same way.
 
 Rules of this file:
 - A call that came broken, or whose arguments do not fit, is not run: its result says what to mend.
@@ -7,16 +7,16 @@ Rules of this file:
 """
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from toolwire.errors import InvalidField, ToolError
-from toolwire.resolvers.failures import rescuing, text_of
+from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
+from toolwire.resolvers.protocol import Resolver
 from toolwire.schema.validation import Validator
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import CallNote, answer_of, failure, invalid, result_of
+from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
 Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
@@ -150,3 +150,49 @@ def _of_object(given: Any) -> Handler:
     read = answer_of if signature is None else result_of
     preview = getattr(given, "preview", None)
     return Handler(tool_of, given.execute, bind, sensitive=fields, preview=preview, read=read)
+
+
+class AgentResolver(Resolver):
+    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`."""
+
+    def __init__(
+        self, tools: Iterable[Any] = (), *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
+    ) -> None:
+        self._handlers: dict[str, Handler] = {}
+        for declared in tools:
+            for handler in handlers_of(declared):
+                if handler.tool.name in self._handlers:
+                    raise InvalidField("tools", f"has {handler.tool.name!r} twice", path="AgentResolver")
+                self._handlers[handler.tool.name] = handler
+        self._recipes = dict(recipes or {})
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools, in the order in which they were given."""
+        return [handler.tool for handler in self._handlers.values()]
+
+    def handler(self, name: str) -> Handler:
+        """Give the tool of a name with what runs it."""
+        if name not in self._handlers:
+            raise UnknownTool(name, self._handlers)
+        return self._handlers[name]
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
+        """Run a call, as steps."""
+        return (yield from self.handler(call.name).resolving(call, context))
+
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+        """Give the recipe of a tool, if it has one."""
+        return self._recipes.get(name)
+
+    def sensitive_fields_for(self, name: str) -> list[str]:
+        """List the fields that a tool declared as sensitive; none for a tool that is not here."""
+        handler = self._handlers.get(name)
+        return list(handler.sensitive) if handler is not None else []
+
+    def preview(self, call: ToolCall, context: Any = None) -> str | None:
+        """Say what a call would do, if its tool says so."""
+        handler = self._handlers.get(call.name)
+        if handler is None or handler.preview is None:
+            return None
+        arguments, keywords = handler.bind(call.arguments, context)
+        return str(handler.preview(*arguments, **keywords))

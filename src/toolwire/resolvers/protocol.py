@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.failures import rescuing
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, answer_of, failure
+from toolwire.work.results import FAILED, answer_of, failure, rescuing
 from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
 UNKNOWN = "Unknown tool: "

@@ -15,10 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.resolvers.failures import text_of
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
-from toolwire.work.results import failure, result_of
+from toolwire.work.results import failure, result_of, text_of
 from toolwire.work.waiting import Ask, Together, Work, places_of
 
 BROKEN = "Recipe evaluation error: "

@@ -13,7 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.resolvers.failures import secrets_around, told
 from toolwire.resolvers.protocol import (
     Resolver,
     check_resolver,
@@ -25,7 +24,7 @@ from toolwire.resolvers.protocol import (
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import CallNote, failure
+from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger = logging.getLogger("toolwire")
@@ -168,7 +167,7 @@ class Approved(Renamed):
             answer = yield Ask(self._ask, (call, shown))
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - who is asked may raise anything
             own = secrets_of(input_of(call), self.sensitive_fields_for(call.name))
-            why = told(problem, [*(yield from secrets_around()), *own])
+            why = traceback_of(problem, [*(yield from secrets_around()), *own])
             logger.error("nobody could be asked whether %r may run\n%s", call.name, why)  # noqa: TRY400 - scrubbed
             answer = "nobody could be asked"
         if answer is True:
