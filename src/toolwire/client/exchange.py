@@ -58,7 +58,7 @@ from toolwire.wire.transport import (
     Transport,
     TransportError,
 )
-from toolwire.work.waiting import Ask, Emit, Work
+from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
 OK, FIRST_ELSE, FIRST_ERROR = 200, 300, 400
 LONGEST_WAIT = 60.0
@@ -208,26 +208,14 @@ def _encoded(upstream: Upstream, request: Request) -> Encoded:
 
 
 def _rest(seconds: float, stop: Stop | None) -> None:
-    if stop is None:
-        time.sleep(seconds)
-        return
     stopped = threading.Event()
-    with stop.telling(stopped.set):
+    with contextlib.nullcontext() if stop is None else stop.telling(stopped.set):
         stopped.wait(seconds)
 
 
 async def _arest(seconds: float, stop: Stop | None) -> None:
-    if stop is None:
-        await asyncio.sleep(seconds)
-        return
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell() -> None:
-        loop.call_soon_threadsafe(stopped.set)
-
-    with stop.telling(tell), contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stopped.wait()
+    with stop_future(stop) as stopped:
+        await asyncio.wait([stopped], timeout=seconds)
 
 
 def _pause(upstream: Upstream, attempt: int, asked: float) -> float:

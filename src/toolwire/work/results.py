@@ -166,11 +166,8 @@ def text_of(problem: BaseException) -> str:
         text = ""
     kind = type(problem).__name__
     text = f"{kind}: {text}" if isinstance(problem, KeyError) else text or kind
-    return (
-        text
-        if len(text) <= LONGEST_ERROR
-        else f"{text[:LONGEST_ERROR]} [... {len(text) - LONGEST_ERROR} more characters]"
-    )
+    over = len(text) - LONGEST_ERROR
+    return text if over <= 0 else f"{text[:LONGEST_ERROR]} [... {over} more characters]"
 
 
 def result_of(value: Any, call: ToolCall) -> ToolResult:
