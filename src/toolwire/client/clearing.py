@@ -97,12 +97,12 @@ class Native(Struct, frozen=True):
 
     def beside(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Give the headers of a request with these; what is there already is added to."""
-        given = {name.lower(): name for name in headers}
-        said = {given.get(name, name): value for name, value in self.headers.items()}
-        return {
-            **headers,
-            **{n: f"{headers[n]},{value}" if n in headers else value for n, value in said.items()},
-        }
+        spelled = {name.lower(): name for name in headers}
+        merged = dict(headers)
+        for lowered, value in self.headers.items():
+            name = spelled.get(lowered, lowered)
+            merged[name] = f"{headers[name]},{value}" if name in headers else value
+        return merged
 
 
 class _Result(NamedTuple):
@@ -137,7 +137,7 @@ def clear(
     return replace(request, context=replace(request.context, messages=view)), cut
 
 
-class Sweep:
+class ConversationClearing:
     """The clearing of one conversation: told of each request and of each answer, in turn."""
 
     def __init__(self, policy: Clearing) -> None:
@@ -185,8 +185,8 @@ def cleared(
 
 def window_of(model: str | None) -> int | None:
     """Give the context window of a model that the catalogue knows."""
-    found = catalogue.model(model)
-    return found.context_window if found is not None else None
+    known = catalogue.model(model)
+    return known.context_window if known is not None else None
 
 
 def used(request: Request, usage: Usage | None = None) -> int:
@@ -229,16 +229,14 @@ NATIVE: dict[str, Callable[[Clearing, int], Native]] = {"anthropic": _messages_a
 def _results(messages: Sequence[Message]) -> list[_Result]:
     """Find the results of a history; one without a name has that of its call."""
     names: dict[str | None, str] = {}
-    found = []
-    for place, message in enumerate(messages):
-        if type(message.content) is not list:
-            continue
-        for step, part in enumerate(message.content):
+    results = []
+    for number, message in enumerate(messages):
+        for index, part in enumerate(message.content if type(message.content) is list else ()):
             if type(part) is ToolCall:
                 names[part.id] = part.name
             elif type(part) is ToolResult:
-                found.append(_Result(place, step, part, part.name or names.get(part.tool_call_id) or "a tool"))
-    return found
+                results.append(_Result(number, index, part, part.name or names.get(part.tool_call_id) or "a tool"))
+    return results
 
 
 def _unanswered(messages: Sequence[Message]) -> int:

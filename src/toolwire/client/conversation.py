@@ -9,7 +9,7 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.client.budget import Account, Clock, check_price
-from toolwire.client.clearing import Sweep
+from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.errors import InvalidField, ToolwireError
 from toolwire.loop import (
@@ -39,7 +39,6 @@ from toolwire.types import (
     Context,
     Error,
     Loss,
-    Message,
     Request,
     Response,
     ServerTool,
@@ -53,7 +52,7 @@ logger = logging.getLogger("toolwire")
 NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 MODES = frozenset({"auto", "none", "required"})
 Tell = Callable[[Any], Any]
-Keep = Callable[[Done], None]
+OnEnd = Callable[[Done], None]
 
 
 class RunSetup(Struct, frozen=True):
@@ -67,7 +66,7 @@ class RunSetup(Struct, frozen=True):
     terminal_tool: str | None = None
     cancel: Cancel | None = None
     form: Any = None
-    sweep: Sweep | None = None
+    clearing: ConversationClearing | None = None
     recording: Any = None
 
 
@@ -91,20 +90,19 @@ def request_of(
 ) -> tuple[Request, Any]:
     """Make a request of what a caller gave, and a resolver of those tools that can be run."""
     context = prompt if isinstance(prompt, Context) else None
-    declared, resolver = tools_given(_with_handlers(tools, context))
-    said: Sequence[Any] = []
+    declared, resolver = _tools_given(_with_handlers(tools, context))
     if context is None:
-        said = [*messages, *([] if prompt is None else prompt if isinstance(prompt, list) else [prompt])]
-    made = Context(
-        system if system is not None or context is None else context.system,
-        said if context is None else [*messages, *context.messages],
-        first_of_each([*(context.tools if context is not None else []), *declared]),
-        provider_state if provider_state is not None or context is None else context.provider_state,
+        context = Context(messages=[] if prompt is None else prompt if isinstance(prompt, list) else [prompt])
+    context = Context(
+        context.system if system is None else system,
+        [*messages, *context.messages],
+        _first_of_each([*context.tools, *declared]),
+        context.provider_state if provider_state is None else provider_state,
     )
     unknown = sorted(settings.keys() - set(Request.__struct_fields__))
     if unknown:
         raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(Request.__struct_fields__)}")
-    return Request(context=made, model=model, tool_choice=choice_of(tool_choice), **settings), resolver
+    return Request(context=context, model=model, tool_choice=_choice_of(tool_choice), **settings), resolver
 
 
 def _with_handlers(tools: Any, context: Context | None) -> Any:
@@ -114,23 +112,23 @@ def _with_handlers(tools: Any, context: Context | None) -> Any:
     return [*context.handlers, *([tools] if hasattr(tools, "available_tools") else tools or ())]
 
 
-def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
+def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     """Sort what was given as tools: declarations, and what can be run as well."""
     if hasattr(tools, "available_tools"):
         return list(tools_of(tools)), tools
     declared: list[Tool | ServerTool] = []
     resolvers: list[Any] = []
     running: list[Any] = []
-    for given in tools or ():
-        match given:
+    for tool in tools or ():
+        match tool:
             case dict() | Mapping():
-                declared.append(Tool.from_map(given))
+                declared.append(Tool.from_map(tool))
             case Tool() | ServerTool():
-                declared.append(given)
-            case _ if hasattr(given, "available_tools"):
-                resolvers.append(given)
+                declared.append(tool)
+            case _ if hasattr(tool, "available_tools"):
+                resolvers.append(tool)
             case _:
-                running.append(given)
+                running.append(tool)
     if running:
         resolvers.insert(0, AgentResolver(running))
     if not resolvers:
@@ -139,32 +137,34 @@ def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     return [*declared, *tools_of(resolver)], resolver
 
 
-def first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
+def _first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
     """Give the first tool of each name, for providers refuse a name that is declared twice."""
-    found: dict[object, Tool | ServerTool] = {}
+    first: dict[object, Tool | ServerTool] = {}
     for place, tool in enumerate(tools):
-        found.setdefault(tool.name if isinstance(tool, Tool) else place, tool)
-    return list(found.values())
+        first.setdefault(tool.name if isinstance(tool, Tool) else place, tool)
+    return list(first.values())
 
 
-def choice_of(given: Any) -> ToolChoice | None:
+def _choice_of(choice: Any) -> ToolChoice | None:
     """Read a tool choice: a value of ours, `auto`, `none`, `required`, a tool's name, or OpenAI's map."""
-    match given:
+    match choice:
         case None | ToolChoice():
-            return given
-        case str() if given in MODES:
-            return ToolChoice(given)  # type: ignore[arg-type]
+            return choice
+        case str() if choice in MODES:
+            return ToolChoice(choice)  # type: ignore[arg-type]
         case str():
-            return ToolChoice("required", [given])
+            return ToolChoice("required", [choice])
         case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
             return ToolChoice("required", [name])
-    raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {given!r}")
+    raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {choice!r}")
 
 
-def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, keep: Keep | None = None) -> Work[Done]:
+def conversing(
+    upstream: Upstream, setup: RunSetup, tell: Tell | None = None, on_end: OnEnd | None = None
+) -> Work[Done]:
     """Lead a conversation to its end; events of the model, results and the end are emitted.
 
-    `tell` is told each of them first. `keep` is given the end whatever happens, also where it cannot be
+    `tell` is told each of them first. `on_end` is given the end whatever happens, also where it cannot be
     emitted any more because everything is stopped by an exception.
     """
     begun = upstream.now()
@@ -205,15 +205,15 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
             results = [one.result for one in ran]
             step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial, results))
             step = _with_losses(step, losses, sent)
-            done = _finished(setup, step, keep, above)
+            done = _finished(setup, step, on_end, above)
             yield from _recorded_in_a_storm(setup, step)
             yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-    if setup.sweep is not None:
-        step = replace(step, losses=(*step.losses, *setup.sweep.cut.losses))
+    if setup.clearing is not None:
+        step = replace(step, losses=(*step.losses, *setup.clearing.cut.losses))
     step = _with_hint(setup, step)
-    done = _finished(setup, step, keep, above)
+    done = _finished(setup, step, on_end, above)
     yield from _ending(setup, step, done, listener)
     return done
 
@@ -230,13 +230,13 @@ def _ending(setup: RunSetup, step: Done, done: Done, listener: Listener | None) 
     yield from _telling(listener, done)
 
 
-def _finished(setup: RunSetup, done: Done, keep: Keep | None, above: Account | None) -> Done:
+def _finished(setup: RunSetup, done: Done, on_end: OnEnd | None, above: Account | None) -> Done:
     """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
     if above is not None:
         above.add(done)
     done = done if setup.form is None else setup.form.finished(done)
-    if keep is not None:
-        keep(done)
+    if on_end is not None:
+        on_end(done)
     return done
 
 
@@ -284,13 +284,13 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     """Ask the model."""
     request = step.request
     sent.tokens = step.tokens
-    if setup.sweep is not None:
-        request = setup.sweep.asked(request)
+    if setup.clearing is not None:
+        request = setup.clearing.asked(request)
     if setup.form is not None:
         request = setup.form.asked(request)
     outcome = yield from exchanging(upstream, request, sent, clock.stop)
-    if setup.sweep is not None and type(outcome) is Response:
-        setup.sweep.answered(outcome.usage)
+    if setup.clearing is not None and type(outcome) is Response:
+        setup.clearing.answered(outcome.usage)
     if setup.recording is not None:
         setup.recording.answered(step, sent)
     if type(outcome) is not Error:
@@ -349,10 +349,3 @@ def _told(listener: Listener | None, event: Any) -> Work[None]:
     except Exception as problem:  # noqa: BLE001 - it may raise anything
         why = traceback_of(problem, listener.secrecy(event))
         logger.error("on_event failed at %s\n%s", type(event).__name__, why)  # noqa: TRY400 - scrubbed
-
-
-def with_history(context: Context, done: Done) -> Context:
-    """Give the context with what a run added to it."""
-    added: list[Message] = [*context.messages, *done.messages]
-    state = done.response.provider_state if done.response is not None else None
-    return replace(context, messages=added, provider_state=state or context.provider_state)

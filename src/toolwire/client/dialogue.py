@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
-from toolwire.client.clearing import Clearing, Sweep, native, window_of
-from toolwire.client.conversation import Keep, RunSetup, conversing, request_of
+from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
+from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
 from toolwire.client.exchange import Retries, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.errors import InvalidField
@@ -19,7 +19,7 @@ from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import RunSecrets, approved
-from toolwire.resolvers.execution import Cancel, Limits
+from toolwire.resolvers.execution import Limits
 from toolwire.types import (
     CallEnd,
     Error,
@@ -63,13 +63,12 @@ class Dialogue:
         **options: Any,
     ) -> None:
         first, *others = provider if isinstance(provider, list) and provider else [provider]
-        found, chosen = provider_of(first, model, **options)
-        self.provider: Provider = found
-        self.model = chosen
+        self.provider: Provider
+        self.provider, self.model = provider_of(first, model, **options)
         self.transport = transport or _usual_transport()
         self.upstream = Upstream(
-            found,
-            found.speaks(),
+            self.provider,
+            self.provider.speaks(),
             self.transport,
             timeouts or Timeouts(),
             retries or Retries(),
@@ -77,18 +76,9 @@ class Dialogue:
             fallback=fallback,
             readers=tuple(readers),
         )
-        self.others = [
-            Dialogue(
-                other,
-                transport=self.transport,
-                timeouts=timeouts,
-                retries=retries,
-                bounds=bounds,
-                fallback=fallback,
-                readers=readers,
-            )
-            for other in others
-        ]
+        line = self.upstream
+        reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
+        self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
@@ -126,25 +116,17 @@ class Dialogue:
         prompt: Any,
         settings: dict[str, Any],
         on_event: OnEvent | None,
-        keep: Keep | None = None,
+        on_end: OnEnd | None = None,
         *,
-        stream: bool,
-    ) -> Work[Done]:
-        """Lead a conversation to its end."""
-
-        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Done]:
-            upstream, setup = one._setup(prompt, said, stream=stream)
-            return (yield from _led(upstream, setup, on_event, keep, last=last))
-
-        return (yield from self._first(begin, settings))
-
-    def giving(self, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None) -> Work[Any]:
-        """Lead a conversation, and give its end; where a form of the answer was wanted, the value of it."""
+        stream: bool = False,
+        value: bool = False,
+    ) -> Work[Any]:
+        """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
 
         def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Any]:
-            upstream, setup = one._setup(prompt, said, stream=False)
-            done = yield from _led(upstream, setup, on_event, last=last)
-            return done if setup.form is None else setup.form.value(done)
+            upstream, setup = one._setup(prompt, said, stream=stream)
+            done = yield from _led(upstream, setup, on_event, on_end, last=last)
+            return setup.form.value(done) if value and setup.form is not None else done
 
         return (yield from self._first(begin, settings))
 
@@ -155,7 +137,9 @@ class Dialogue:
         said = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
         upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
-        setup = _setup_of(request, _resolving(said.get("resolver") or own, request, said), leads)
+        leads["limits"] = leads.get("limits") or LoopLimits()
+        leads["running"] = leads.get("running") or Limits()
+        setup = RunSetup(request, _resolving(said.get("resolver") or own, request, said), **leads)
         if said.get("output") is not None:
             setup = _formed(setup, upstream, said["output"])
         if said.get("clearing") is not None:
@@ -226,11 +210,11 @@ def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[
     if not isinstance(policy, Clearing):
         raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
     provider, window = upstream.provider, window_of(setup.request.model)
-    told = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
-    if told is None:
-        return upstream, replace(setup, sweep=Sweep(policy))
-    provider = provider.with_options(headers=told.beside(provider.headers))
-    return replace(upstream, provider=provider, extra={**told.body, **upstream.extra}), setup
+    own = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
+    if own is None:
+        return upstream, replace(setup, clearing=ConversationClearing(policy))
+    provider = provider.with_options(headers=own.beside(provider.headers))
+    return replace(upstream, provider=provider, extra={**own.body, **upstream.extra}), setup
 
 
 def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
@@ -242,16 +226,16 @@ def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
 
 
 def _led(
-    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
+    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, on_end: OnEnd | None = None, *, last: bool = True
 ) -> Work[Done]:
     """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
     if callable(know := getattr(on_event, "know", None)):
         know(RunSecrets(setup.resolve, [upstream.provider.key]))
     if last:
-        done = yield from conversing(upstream, setup, on_event, keep)
+        done = yield from conversing(upstream, setup, on_event, on_end)
     else:
         tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
-        done = yield from through(conversing(upstream, setup, tell, keep), _emit_unless_failed)
+        done = yield from through(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
     if done.error is not None and _failed(done):
         raise exception_of(done.error, upstream.provider.name)
     return done
@@ -279,14 +263,7 @@ def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     return done.response
 
 
-def _setup_of(request: Any, resolve: Any, leads: dict[str, Any]) -> RunSetup:
-    limits = leads.pop("limits", None) or LoopLimits()
-    running = leads.pop("running", None) or Limits()
-    cancel: Cancel | None = leads.pop("cancel", None)
-    return RunSetup(request, resolve, limits=limits, running=running, cancel=cancel, **leads)
-
-
-class Following:
+class ConversationStream:
     """A conversation that is shown while it happens: what the streams of both faces have in common.
 
     A face says how it drives steps that emit. `owns` says that the client ends with the stream.
@@ -303,14 +280,15 @@ class Following:
         *,
         owns: bool = False,
     ) -> None:
-        self._kept = Kept()
-        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
-        self._items = self._drive(ending_with(steps, client.close) if owns else steps)
+        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+        self._ends: list[Done] = []
+        steps = picking(client.leading(prompt, settings, on_event, self._ends.append, stream=True), _shown)
+        self._items = self._drive(_closing(steps, client.close) if owns else steps)
 
     @property
     def done(self) -> Done | None:
         """The end, once there is one."""
-        return self._kept.done
+        return self._ends[-1] if self._ends else None
 
     @property
     def response(self) -> Response | None:
@@ -318,23 +296,7 @@ class Following:
         return self.done.response if self.done is not None else None
 
 
-class Kept:
-    """The end of a conversation. Its steps hold it, and not the stream: so a stream that is dropped ends."""
-
-    def __init__(self) -> None:
-        self.done: Done | None = None
-
-    def __call__(self, done: Done) -> None:
-        """Keep the end."""
-        self.done = done
-
-
-def showing(steps: Work[Done]) -> Work[Done]:
-    """Emit only what a reader of words and calls wants to see."""
-    return picking(steps, shown)
-
-
-def ending_with(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
+def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     """Do the steps, and close at their end, whatever it is."""
     try:
         done = yield from steps
@@ -347,13 +309,13 @@ def ending_with(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     return done
 
 
-def shown(event: Any) -> Shown | None:
+def _shown(event: Any) -> Shown | None:
     """Give what an event shows: words, a call that is complete, a result, the end."""
-    if type(event) in AS_IT_IS:
+    if type(event) in _SHOWN_AS_IT_IS:
         return event  # type: ignore[no-any-return]
     if type(event) is CallEnd and event.call.runs and event.call.name != ANSWER:
         return event.call
     return None
 
 
-AS_IT_IS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})
+_SHOWN_AS_IT_IS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})
