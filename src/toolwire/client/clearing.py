@@ -279,14 +279,14 @@ def _view(
         path = f"messages[{one.message}].content[{one.part}]"
         losses.append(Loss(path, "old_result", "dropped", f"the result of {one.name} was cleared to make room"))
     if bound:
-        for place in range(old[0].message + 1, cut.messages):
-            view[place] = _unbound(view[place], place, losses)
+        for index in range(old[0].message + 1, cut.messages):
+            view[index] = _unbound(view[index], index, losses)
     # A message that was nothing but a thought is not there any more.
-    kept = [message for place, message in enumerate(view) if message.content != [] or messages[place].content == []]
+    kept = [message for index, message in enumerate(view) if message.content != [] or messages[index].content == []]
     return kept, replace(cut, losses=tuple(losses))
 
 
-def _unbound(message: Message, place: int, losses: list[Loss]) -> Message:
+def _unbound(message: Message, index: int, losses: list[Loss]) -> Message:
     """Leave out the thoughts of a message that are bound to what was before it."""
     if type(message.content) is not list:
         return message
@@ -294,7 +294,7 @@ def _unbound(message: Message, place: int, losses: list[Loss]) -> Message:
     if len(kept) == len(message.content):
         return message
     detail = "it is bound to results that were cleared"
-    losses.append(Loss(f"messages[{place}]", "thinking", "dropped", detail))
+    losses.append(Loss(f"messages[{index}]", "thinking", "dropped", detail))
     return replace(message, content=kept)
 
 

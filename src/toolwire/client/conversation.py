@@ -20,31 +20,12 @@ from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.errors import InvalidField, ToolwireError
-from toolwire.loop import (
-    AskModel,
-    Broken,
-    Cancelled,
-    Done,
-    LoopLimits,
-    LoopStep,
-    Outcome,
-    RunTools,
-    tool_loop,
-)
+from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text_tagged import look_of_call
-from toolwire.types import (
-    Context,
-    Error,
-    Loss,
-    Request,
-    Response,
-    ServerTool,
-    Tool,
-    ToolChoice,
-)
+from toolwire.types import Context, Error, Loss, Request, Response, ServerTool, Tool, ToolChoice
 from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
@@ -140,8 +121,8 @@ def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
 def _first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
     """Give the first tool of each name, for providers refuse a name that is declared twice."""
     first: dict[object, Tool | ServerTool] = {}
-    for place, tool in enumerate(tools):
-        first.setdefault(tool.name if isinstance(tool, Tool) else place, tool)
+    for index, tool in enumerate(tools):
+        first.setdefault(tool.name if isinstance(tool, Tool) else index, tool)
     return list(first.values())
 
 

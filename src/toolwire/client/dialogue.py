@@ -85,7 +85,7 @@ class Dialogue:
 
     def asking(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
-        return (yield from self._first(lambda one, said, _last: one.asking_once(messages, said), settings))
+        return (yield from self._first(lambda one, options, _last: one.asking_once(messages, options), settings))
 
     def _first(self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: dict[str, Any]) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
@@ -93,8 +93,8 @@ class Dialogue:
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
-                said = dict(settings if one is self else rest)
-                return (yield from begin(one, said, len(causes) == len(self.others)))
+                options = dict(settings if one is self else rest)
+                return (yield from begin(one, options, len(causes) == len(self.others)))
             except ProviderError as problem:
                 causes.append(problem)
         raise causes[0] if len(causes) == 1 else AllFailed(causes)
@@ -123,8 +123,8 @@ class Dialogue:
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
 
-        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Any]:
-            upstream, setup = one._setup(prompt, said, stream=stream)
+        def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
+            upstream, setup = one._setup(prompt, options, stream=stream)
             done = yield from _led(upstream, setup, on_event, on_end, last=last)
             return setup.form.value(done) if value and setup.form is not None else done
 
@@ -134,26 +134,26 @@ class Dialogue:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
-        said = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
         upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
         leads["limits"] = leads.get("limits") or LoopLimits()
         leads["running"] = leads.get("running") or Limits()
-        setup = RunSetup(request, _resolving(said.get("resolver") or own, request, said), **leads)
-        if said.get("output") is not None:
-            setup = _formed(setup, upstream, said["output"])
-        if said.get("clearing") is not None:
-            upstream, setup = _with_clearing(upstream, setup, said["clearing"])
-        if said.get("traces") is not None:
-            setup = replace(setup, recording=_recording(setup, upstream, said["traces"]))
+        setup = RunSetup(request, _resolving(options.get("resolver") or own, request, options), **leads)
+        if options.get("output") is not None:
+            setup = _formed(setup, upstream, options["output"])
+        if options.get("clearing") is not None:
+            upstream, setup = _with_clearing(upstream, setup, options["clearing"])
+        if options.get("traces") is not None:
+            setup = replace(setup, recording=_recording(setup, upstream, options["traces"]))
         return upstream, setup
 
     def _upstream(self, settings: dict[str, Any]) -> Upstream:
         """Give the line with what this call says of the server; what is learnt of models is the client's."""
-        said = settings.pop("capabilities", None)
-        if said is None:
+        capabilities = settings.pop("capabilities", None)
+        if capabilities is None:
             return self.upstream
-        provider = self.provider.with_options(capabilities=said)
+        provider = self.provider.with_options(capabilities=capabilities)
         return replace(self.upstream, provider=provider, dialect=provider.speaks())
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -176,9 +176,9 @@ def _taken(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: settings.pop(name) for name in names if name in settings}
 
 
-def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
+def _resolving(resolver: Any, request: Any, options: dict[str, Any]) -> Any:
     """Give what runs the calls: bound to the tools that are declared and to the context, and approved."""
-    ask = said.get("approve")
+    ask = options.get("approve")
     if resolver is None or not hasattr(resolver, "available_tools") or callable(resolver):
         if ask is not None and resolver is not None:
             raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
@@ -187,7 +187,7 @@ def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
 
     if ask is not None:
         resolver = approved(resolver, ask)
-    return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], said.get("context"))[1]
+    return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.get("context"))[1]
 
 
 def _is_form(output: Any) -> bool:
@@ -272,13 +272,7 @@ class ConversationStream:
     _drive: ClassVar[Any]
 
     def __init__(
-        self,
-        client: Any,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
-        *,
-        owns: bool = False,
+        self, client: Any, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None, *, owns: bool = False
     ) -> None:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
         self._ends: list[Done] = []

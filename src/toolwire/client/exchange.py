@@ -49,15 +49,7 @@ from toolwire.types import (
     UsageDelta,
 )
 from toolwire.wire.bodies import read_body
-from toolwire.wire.transport import (
-    Bounds,
-    HttpRequest,
-    HttpResponse,
-    Stop,
-    Timeouts,
-    Transport,
-    TransportError,
-)
+from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
 from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400

@@ -233,14 +233,7 @@ class Spans:
         if span is not None:
             self._end(span, error)
 
-    def _start(
-        self,
-        operation: str,
-        of: str,
-        attributes: Mapping[str, Any],
-        *,
-        kind: str = "INTERNAL",
-    ) -> Any:
+    def _start(self, operation: str, of: str, attributes: Mapping[str, Any], *, kind: str = "INTERNAL") -> Any:
         """Begin a span in that of the conversation, or that one itself."""
         above = self._conversation
         span = self._tracer.start_span(

@@ -377,13 +377,13 @@ def settled_history(messages: Sequence[Message]) -> list[Message]:
     A call beside others was not taken, and goes with its result: there is no place for words between them.
     """
     made: list[Message] = []
-    told = True
+    alone = True
     for message in messages:
         if any(map(is_answer, message.parts)):
-            told = all(is_answer(part) for part in message.parts if type(part) is ToolCall)
-            message = _in_words(message) if told else _without(message)  # noqa: PLW2901 - it is what is kept
+            alone = all(is_answer(part) for part in message.parts if type(part) is ToolCall)
+            message = _in_words(message) if alone else _without(message)  # noqa: PLW2901 - it is what is kept
         elif any(map(_answers, message.parts)):
-            message = _told(message) if told else _without(message)  # noqa: PLW2901 - it is what is kept
+            message = _told(message) if alone else _without(message)  # noqa: PLW2901 - it is what is kept
         if message.content != []:
             made.append(message)
     return made

@@ -19,16 +19,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.loop.steps import (
-    AskModel,
-    Broken,
-    Cancelled,
-    Done,
-    Ending,
-    LoopLimits,
-    LoopStep,
-    RunTools,
-)
+from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, RunTools
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.work.results import failure, invalid
 

@@ -11,18 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.types import (
-    Error,
-    FinishReason,
-    Loss,
-    Message,
-    Request,
-    Response,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
 MAX_TURNS = 25

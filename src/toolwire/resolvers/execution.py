@@ -105,13 +105,13 @@ def _jobs_of(calls: list[ToolCall], resolve: Any, tools: Iterable[Tool] | None, 
         known.setdefault(tool.name, tool)
     ids = Counter(call.id for call in calls if call.id is not None) if len(calls) > 1 else {}
     return [
-        _job_of(call, known.get(call.name), limits, refusal=_refusal(call, place, ids, limits))
-        for place, call in enumerate(calls)
+        _job_of(call, known.get(call.name), limits, refusal=_refusal(call, index, ids, limits))
+        for index, call in enumerate(calls)
     ]
 
 
-def _refusal(call: ToolCall, place: int, ids: dict[str, int], limits: Limits) -> ToolResult | None:
-    if place >= limits.calls:
+def _refusal(call: ToolCall, index: int, ids: dict[str, int], limits: Limits) -> ToolResult | None:
+    if index >= limits.calls:
         return failure(call, f"not run: a turn may have {limits.calls} calls")
     if call.id is not None and ids.get(call.id, 1) > 1:
         return failure(call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it")
@@ -209,14 +209,14 @@ def execute(
     limits: Limits | None = None,
     cancel: Cancel | None = None,
     record: CallRecord | None = None,
-    **said: Any,
+    **options: Any,
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
 
     `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), or a function of a call. What
     else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
     """
-    limits = _limits_of(limits, said)
+    limits = _limits_of(limits, options)
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
     if plain:
@@ -224,13 +224,13 @@ def execute(
     return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
 
 
-def _limits_of(limits: Limits | None, said: dict[str, Any]) -> Limits:
+def _limits_of(limits: Limits | None, options: dict[str, Any]) -> Limits:
     """Read the limits that were given."""
-    unknown = sorted(said.keys() - set(Limits.__struct_fields__))
+    unknown = sorted(options.keys() - set(Limits.__struct_fields__))
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
         raise InvalidField(unknown[0], f"is no limit; there are: {known}", path="execute")
-    return replace(limits or USUAL, **said) if said else limits or USUAL
+    return replace(limits or USUAL, **options) if options else limits or USUAL
 
 
 async def aexecute(
@@ -243,10 +243,10 @@ async def aexecute(
     limits: Limits | None = None,
     cancel: Cancel | None = None,
     record: CallRecord | None = None,
-    **said: Any,
+    **options: Any,
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
-    limits = _limits_of(limits, said)
+    limits = _limits_of(limits, options)
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody)))
 

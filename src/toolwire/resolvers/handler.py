@@ -92,64 +92,62 @@ def _bind_whole(function: Callable[..., Any]) -> Bind:
     return lambda arguments, context: ((copied(arguments), context), {})
 
 
-def handlers_of(given: Any) -> list[Handler]:
+def handlers_of(source: Any) -> list[Handler]:
     """Read whatever may declare tools: a `@tool`, a function, a class, an object, or one that has several."""
-    if isinstance(given, Handler):
-        return [given]
-    if isinstance(given, FunctionTool):
-        return [_of_function(given)]
-    if getattr(given, "execute", None) is not None and getattr(given, "definition", None) is not None:
-        return [_of_object(given() if inspect.isclass(given) else given)]
-    several = _tools_inside(given)
+    if isinstance(source, Handler):
+        return [source]
+    if isinstance(source, FunctionTool):
+        return [_of_function(source)]
+    if getattr(source, "execute", None) is not None and getattr(source, "definition", None) is not None:
+        return [_of_object(source() if inspect.isclass(source) else source)]
+    several = _tools_inside(source)
     if several:
         return [_of_function(one) for one in several]
-    if callable(given) and not inspect.isclass(given):
-        return [_of_function(tool(given))]
+    if callable(source) and not inspect.isclass(source):
+        return [_of_function(tool(source))]
     raise InvalidField(
         "tools",
-        f"must be functions, `@tool`s, or classes and objects with `definition` and `execute`, not {given!r}",
+        f"must be functions, `@tool`s, or classes and objects with `definition` and `execute`, not {source!r}",
         path="AgentResolver",
     )
 
 
-def _tools_inside(given: Any) -> list[FunctionTool]:
+def _tools_inside(source: Any) -> list[FunctionTool]:
     """List the `@tool` methods of an object, or of a module, in the order of their definition."""
-    if inspect.isclass(given):
-        given = given() if any(isinstance(one, FunctionTool) for one in vars(given).values()) else None
+    if inspect.isclass(source):
+        source = source() if any(isinstance(one, FunctionTool) for one in vars(source).values()) else None
     names = dict.fromkeys(
         name
-        for owner in (*reversed(type(given).__mro__), given)
+        for owner in (*reversed(type(source).__mro__), source)
         for name in getattr(owner, "__dict__", {})
         if isinstance(getattr(owner, "__dict__", {})[name], FunctionTool)
     )
-    return [getattr(given, name) for name in names]
+    return [getattr(source, name) for name in names]
 
 
-def _of_function(given: FunctionTool) -> Handler:
-    function, signature = given.function, given.signature
-    if not given.bound:
+def _of_function(source: FunctionTool) -> Handler:
+    function, signature = source.function, source.signature
+    if not source.bound:
         raise InvalidField(
-            "tools",
-            f"has the method {given.tool.name!r} of no object: give the object's",
-            path="AgentResolver",
+            "tools", f"has the method {source.tool.name!r} of no object: give the object's", path="AgentResolver"
         )
-    if given.tool.custom:
+    if source.tool.custom:
         bind: Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
     else:
         bind = signature.bind
-    return Handler(given.tool, function, bind, sensitive=given.sensitive, preview=given.preview, read=result_of)
+    return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
 
 
-def _of_object(given: Any) -> Handler:
-    declared = given.definition() if callable(given.definition) else given.definition
+def _of_object(source: Any) -> Handler:
+    declared = source.definition() if callable(source.definition) else source.definition
     tool_of = declared if isinstance(declared, Tool) else Tool.from_map(declared)
-    sensitive = getattr(given, "sensitive_fields", ())
+    sensitive = getattr(source, "sensitive_fields", ())
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
-    signature = getattr(given, "__signature_of_tool__", None)
+    signature = getattr(source, "__signature_of_tool__", None)
     bind = None if signature is None else signature.bind
     read = answer_of if signature is None else result_of
-    preview = getattr(given, "preview", None)
-    return Handler(tool_of, given.execute, bind, sensitive=fields, preview=preview, read=read)
+    preview = getattr(source, "preview", None)
+    return Handler(tool_of, source.execute, bind, sensitive=fields, preview=preview, read=read)
 
 
 class AgentResolver(Resolver):

@@ -142,16 +142,16 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
 
 def through(steps: "Work[T]", tell: "Callable[[Any], Work[Any]]") -> "Work[T]":
     """Do the steps, and let `tell` say what is done in the place of each thing that they emit."""
-    given: Any = None
+    value: Any = None
     problem: BaseException | None = None
     while True:
         try:
-            step = steps.send(given) if problem is None else steps.throw(problem)
+            step = steps.send(value) if problem is None else steps.throw(problem)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        given = problem = None
+        value = problem = None
         try:
-            given = (yield from tell(step.value)) if type(step) is Emit else (yield step)
+            value = (yield from tell(step.value)) if type(step) is Emit else (yield step)
         except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
             problem = raised
 
