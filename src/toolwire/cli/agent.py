@@ -285,29 +285,21 @@ def run(options: argparse.Namespace) -> int:
     """Do the task, and say how it ended."""
     if options.task is None and not options.goes_on:
         raise UserError("say what is to be done, or --continue", path="run")
-    screen = Screen()
-    with Interrupts() as interrupts:
-        agent = Agent(options, screen, interrupts)
+    with Interrupts() as interrupts, contextlib.closing(Agent(options, Screen(), interrupts)) as agent:
         try:
             return agent.tell_end(agent.answer(options.task))
         except ProviderError as problem:
             Screen(sys.stderr).line(f"toolwire: {agent.explained(problem)}", "error")
             return UNANSWERED
-        finally:
-            agent.close()
 
 
 def chat(options: argparse.Namespace) -> int:
     """Talk until there is nothing more to say."""
     screen = Screen()
-    with Interrupts() as interrupts:
-        agent = Agent(options, screen, interrupts)
-        try:
-            screen.line(f"[{agent.name} {agent.client.model}; /help says what there is]", "note")
-            while (line := _next(screen)) is not None and _go_on(agent, line.strip()):
-                continue
-        finally:
-            agent.close()
+    with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts)) as agent:
+        screen.line(f"[{agent.name} {agent.client.model}; /help says what there is]", "note")
+        while (line := _next(screen)) is not None and _go_on(agent, line.strip()):
+            continue
     return ANSWERED
 
 

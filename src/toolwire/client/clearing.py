@@ -173,7 +173,9 @@ def cleared(
     limit = policy.limit(window)
     cut = before
     if limit is not None and used_tokens >= limit:
-        end = min(max(0, len(results) - policy.keep), _answered(messages, results))
+        begin = _unanswered(messages)
+        answered = sum(one.message < begin for one in results)
+        end = min(max(0, len(results) - policy.keep), answered)
         freed = sum(_freed(one, policy) for one in results[before.results : end])
         if freed and freed >= policy.least(limit) * CHARACTERS:
             cut = Clearance(end, len(messages))
@@ -242,12 +244,6 @@ def _results(messages: Sequence[Message]) -> list[_Result]:
 def _unanswered(messages: Sequence[Message]) -> int:
     """Find where that begins which the model has not answered yet."""
     return next((n for n in range(len(messages), 0, -1) if messages[n - 1].role == "assistant"), 0)
-
-
-def _answered(messages: Sequence[Message], results: list[_Result]) -> int:
-    """Count the results that the model has answered."""
-    begin = _unanswered(messages)
-    return sum(one.message < begin for one in results)
 
 
 def _freed(one: _Result, policy: Clearing) -> int:

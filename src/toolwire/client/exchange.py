@@ -114,7 +114,7 @@ class Sent(Struct):
     attempts: int = 0
     status: int | None = None
     request_id: str | None = None
-    told: Accumulator | None = None
+    heard: Accumulator | None = None
     digest: Any = None
     tokens: int | None = None
     over: str = ""
@@ -122,7 +122,7 @@ class Sent(Struct):
     @property
     def partial(self) -> Response | None:
         """What had come of an answer that is given as it comes."""
-        response = self.told.response if self.told is not None else None
+        response = self.heard.response if self.heard is not None else None
         return response if response is not None and response.choices else None
 
 
@@ -224,7 +224,7 @@ def _once(
     stop: Stop | None,
 ) -> Work[_Once]:
     """Try once; the seconds beside an error say that it may be tried again."""
-    sent.status, sent.request_id, sent.told = None, None, None
+    sent.status, sent.request_id, sent.heard = None, None, None
     timeouts = upstream.timeouts
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
@@ -357,7 +357,7 @@ class _Reading:
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
-        self.told = Accumulator()
+        self.accumulator = Accumulator()
         self.held: list[Any] = []
         self.begun = False
         self.complete = False
@@ -378,7 +378,7 @@ class _Reading:
         """Give up an answer that has used all tokens that were left, by its own count or by its length."""
         if sent.tokens is None:
             return
-        usage = self.told.response.usage if self.counts else None
+        usage = self.accumulator.response.usage if self.counts else None
         used = max(usage.total_tokens if usage is not None else 0, self.characters // _CHARACTERS_OF_A_TOKEN)
         if used > sent.tokens and not self.complete:
             sent.over = f"the answer has used more than the {max(0, sent.tokens)} tokens that were left"
@@ -397,7 +397,7 @@ class _Reading:
             elif kind in _WORDS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1
-            self.told.feed(event)
+            self.accumulator.feed(event)
             if self.begun:
                 yield Emit(event)
                 continue
@@ -413,7 +413,7 @@ class _Reading:
 
     def broken(self) -> Error | None:
         """Say what is wrong with the answer, if it is not whole."""
-        response = self.told.response
+        response = self.accumulator.response
         if self.error is not None or self.complete or response.finish_reason not in (None, "incomplete"):
             return self.error
         return Error("server", "the answer broke off before it was whole", code="incomplete")
@@ -422,7 +422,7 @@ class _Reading:
 def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[_Once]:
     """Read a stream, and emit its events as they come."""
     decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream)
-    sent.told = reading.told
+    sent.heard = reading.accumulator
     try:
         piece = b"-"
         while piece and not decoder.over:
@@ -439,6 +439,6 @@ def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline:
     error = reading.broken()
     if error is None:
         yield from reading.give()
-        return reading.told.response, None
+        return reading.accumulator.response, None
     again = 0.0 if _may_pass(error) and not reading.begun else None
     return replace(error, request_id=error.request_id or sent.request_id), again

@@ -193,13 +193,10 @@ class _HttpxResponse:
         if self._apieces is None:
             self._apieces = self._response.aiter_bytes()
         try:
-            return await _guarded(self._next(self._apieces), self._guard)
+            return await _guarded(anext(self._apieces, b""), self._guard)
         except FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
         raise failure
-
-    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes:
-        return await anext(pieces, b"")
 
     def finish(self) -> None:
         """Read what is on its way, for a moment; then let go of the connection."""

@@ -27,9 +27,6 @@ from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 
-OUTPUT_LIMIT = 100_000
-MAX_CALLS = 128
-MAX_PARALLEL = 16
 STOPPED = "cancelled before it was done; it may have run"
 UNBEGUN = "not run: everything was cancelled before"
 UNAPPROVED = "not run: nobody had approved it when everything was stopped"
@@ -76,9 +73,9 @@ class Limits(Struct, frozen=True):
     """How calls are run, where their tools say nothing else: `timeout` in seconds, `output` in characters."""
 
     timeout: float | None = None
-    output: int = OUTPUT_LIMIT
-    calls: int = MAX_CALLS
-    parallel: int = MAX_PARALLEL
+    output: int = 100_000
+    calls: int = 128
+    parallel: int = 16
 
 
 USUAL = Limits()
@@ -89,10 +86,10 @@ class _Job(Struct, frozen=True):
     """One call, how it is run, and its result if it is known without running it."""
 
     call: ToolCall
-    parallel: bool = False
-    timeout: float | None = None
-    output: int = OUTPUT_LIMIT
-    result: ToolResult | None = None
+    parallel: bool
+    timeout: float | None
+    output: int
+    result: ToolResult | None
 
 
 def _jobs_of(calls: list[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits) -> list[_Job]:
