@@ -5,10 +5,10 @@ import unicodedata
 
 import pytest
 
-from toolwire.cli.approving import to_be_asked, verdict
+from toolwire.cli.agent import check_key, client_of
 from toolwire.cli.screen import Screen, safe
-from toolwire.cli.servers import check_key, client_of
 from toolwire.cli.showing import counted, cut, head_of
+from toolwire.cli.terminal import to_be_asked, verdict
 from toolwire.codetools.definitions import TOOLS
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS

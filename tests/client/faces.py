@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, NamedTuple, TypeVar
 
-from toolwire import ToolCall, ToolResult, aio, tool
+from msgspec.structs import replace
+
+from toolwire import Context, ToolCall, ToolResult, aio, tool
 from toolwire.client import sync
+from toolwire.loop import Done
 
 T = TypeVar("T")
 KEY = "sk-sentinel-0123456789abcdef"
@@ -36,6 +39,14 @@ class Led(NamedTuple):
     done: Any
     items: list[Any]
     told: list[Any]
+
+
+def with_history(context: Context, done: Done) -> Context:
+    """Give the context with what a run added to it."""
+    state = done.response.provider_state if done.response is not None else None
+    return replace(
+        context, messages=[*context.messages, *done.messages], provider_state=state or context.provider_state
+    )
 
 
 def awaited(work: Awaitable[T]) -> T:

@@ -26,7 +26,7 @@ from toolwire import (
     ToolCall,
     ToolResult,
 )
-from toolwire.client.clearing import NOTHING, Clearance, Clearing, Sweep, clear, cleared, native
+from toolwire.client.clearing import NOTHING, Clearance, Clearing, ConversationClearing, clear, cleared, native
 from toolwire.dialects import dialect
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.service import Service
@@ -134,7 +134,7 @@ class Stage:
     def __init__(self, name: str, policy: Clearing) -> None:
         self.name = name
         self.history = [Message("Go.")]
-        self.sweep = Sweep(policy)
+        self.sweep = ConversationClearing(policy)
         self.bodies: list[Any] = []
         self.cuts: list[Clearance] = []
 

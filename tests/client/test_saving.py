@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead, legal, options_at
+from tests.client.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead, legal, options_at, with_history
 from toolwire import Context, Image, Message, Text, Thinking, Tool, ToolCall, ToolResult
 from toolwire.client import sync
-from toolwire.client.conversation import with_history
 from toolwire.client.saving import load, save
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.loop import Done

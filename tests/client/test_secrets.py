@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, options_at
+from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, options_at, with_history
 from toolwire import Context, aio
 from toolwire.client import sync
-from toolwire.client.conversation import with_history
 from toolwire.client.exchange import Retries
 from toolwire.client.saving import save
 from toolwire.errors import ToolwireError

@@ -173,7 +173,7 @@ def test_whatever_ends_it_every_span_is_ended_and_none_has_a_secret(ending: str,
     told.spans.close()
     assert len(told.ended) == len(started)
     assert not any("SENTINEL" in span.to_json() for span in told.ended)
-    assert told.spans._whole is told.spans._exchange is None
+    assert told.spans._conversation is told.spans._exchange is None
     told.hear(*WHOLE)
     assert len(told.ended) == len(started), "the next conversation has spans of its own"
 

@@ -4,7 +4,7 @@ import pytest
 
 from toolwire import ToolCall, ToolResult
 from toolwire.loop.steps import AskModel, RunTools
-from toolwire.resolvers import AgentResolver, Secrecy
+from toolwire.resolvers import AgentResolver, RunSecrets
 from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
 from toolwire.scrubbing.forms import MOST_CHARACTERS, MOST_LEARNT
 from toolwire.types import Context, Message, Request
@@ -78,7 +78,7 @@ class Log:
 
 def test_a_run_knows_the_secrets_of_its_calls_and_results() -> None:
     """Rows L4, L10: the history, the calls that follow it, and what was given."""
-    secrecy = Secrecy(AgentResolver([Log]), [" a key of the provider ", "any", None])
+    secrecy = RunSecrets(AgentResolver([Log]), [" a key of the provider ", "any", None])
     assert secrecy.given == ("a key of the provider",)
     first, second = ToolCall("a", "log_in", {"pin": "first secret"}), ToolCall("b", "log_in", {"pin": SECRET})
     broken = ToolCall("c", "log_in", {}, raw='{"pin": "third secret', error="it is no JSON")
@@ -95,5 +95,5 @@ def test_a_resolver_that_cannot_say_what_is_sensitive_hides_all() -> None:
         def sensitive_fields_for(self, name: str) -> list[str]:
             raise LookupError(name)
 
-    fields = Secrecy(Failing([Log])).fields_of("log_in")
+    fields = RunSecrets(Failing([Log])).fields_of("log_in")
     assert scrub({"a": "b", "c": {"d": 1}}, fields) == {"a": "[hidden]", "c": "[hidden]"}

@@ -1,33 +1,42 @@
-"""An agent with the code tools, led from the command line: what `toolwire run` and `toolwire chat` share.
+"""An agent with the code tools, led from the command line: `toolwire run` and `toolwire chat`.
 
 Rules of this file:
-- The conversation is kept after every turn, and whatever ends it: what was said and done is not lost.
-- A request that brought nothing at all is not part of the conversation.
+- The conversation is kept after every turn, and whatever ends it: what was said and done is not lost. There is one for
+  each project folder, among the user's own files.
+- A file is replaced whole or not at all, and only its owner may read it: results hold what files hold.
+- A request that brought nothing at all is not part of the conversation. What cannot be kept stops nothing: it is said.
+- An error says what would be right: the providers there are, the variable of a key, what to start.
+- Each line of a chat is a prompt; one that begins with / is a command. The end of the input ends the chat, Ctrl-C only
+  stops an answer.
 """
 
 import argparse
+import contextlib
+import hashlib
+import os
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire import traces
-from toolwire.cli.approving import Approving, to_be_asked
-from toolwire.cli.interrupts import Interrupts
-from toolwire.cli.keeping import keep, kept, place_of
 from toolwire.cli.screen import Screen
-from toolwire.cli.servers import advice, check_key, client_of
 from toolwire.cli.showing import Showing, counted, show_losses
-from toolwire.cli.tools import code_tools
-from toolwire.client.failures import ProviderError, exception_of
-from toolwire.client.saving import Saved
+from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
+from toolwire.cli.tools import code_tools, summary_of
+from toolwire.client.failures import AuthenticationFailed, ProviderError, exception_of
+from toolwire.client.saving import Saved, load, save
 from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
-from toolwire.resolvers import approved
+from toolwire.providers import Provider, UnknownProvider, named, provider_of
+from toolwire.resolvers import approved, tools_of
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
+from toolwire.wire.transport import url_without_secrets
 
 SYSTEM = (
     "You work on the project in the current folder, with the tools that you are given. Look before you "
@@ -46,6 +55,93 @@ ENDINGS = {
     "cancelled": (INTERRUPTED, "interrupted"),
     "error": (UNANSWERED, "failed"),
 }
+STARTS = {
+    "ollama": "ollama serve",
+    "ollama-v1": "ollama serve",
+    "vllm": "vllm serve MODEL",
+    "llama.cpp": "llama-server -m MODEL.gguf",
+    "lmstudio": "lms server start",
+}
+REFUSED = "transport_connect"
+PROMPT = "you> "
+HELP = (
+    ("/help", "say what there is"),
+    ("/tools", "list the tools"),
+    ("/model MODEL", "go on with another model: NAME, or PROVIDER/NAME"),
+    ("/save FILE", "write the conversation to a file"),
+    ("/quit", "end; so does Ctrl-D"),
+)
+
+
+def _file_of(cwd: str) -> Path:
+    """Give the file of the conversation of a project folder."""
+    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        home = configured if configured.is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UserError("nobody knows your home folder here: say --session FILE, to keep it there") from None
+    name = hashlib.sha256(os.fsencode(os.path.realpath(cwd))).hexdigest()[:16]
+    return home / "toolwire" / f"{name}.json"
+
+
+def _write_conversation(path: Path, context: Context, provider: str | None, model: str | None) -> None:
+    """Write a conversation."""
+    data = save(context, provider, model).encode()
+    fd, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        Path(made).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(made).unlink()
+        raise
+
+
+def _read_conversation(path: Path) -> Saved:
+    """Read a conversation, to go on with it."""
+    try:
+        return load(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"there is no conversation to go on with in this folder: {path} is not there") from None
+
+
+def client_of(provider: Any, model: str | None, base_url: str | None = None) -> Client:
+    """Give a client; a base URL may end in /v1, as it does in the settings of other programs."""
+    if provider is None and model is None:
+        raise UserError("say which model: --model PROVIDER/NAME, or --provider and --model")
+    try:
+        server, chosen = provider_of(provider, model)
+    except UnknownProvider as problem:
+        if provider is None:
+            raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
+        raise
+    if base_url is not None:
+        has_v1 = dict(server.paths).get("/v1") == ""
+        url = base_url.rstrip("/")
+        server = server.with_options(base_url=url if has_v1 else url.removesuffix("/v1"))
+    return Client(server, chosen)
+
+
+def check_key(provider: Provider) -> None:
+    """Refuse to ask a provider that wants a key, if there is none; a server elsewhere may want none."""
+    usual = named(provider.name)
+    elsewhere = usual is None or usual.base_url != provider.base_url
+    if not (provider.key or provider.local or elsewhere or not provider.env):
+        raise UserError(f"there is no key: set {' or '.join(provider.env)}", path=provider.name)
+
+
+def advice(problem: ProviderError, provider: Provider) -> str:
+    """Say what helps against an error, where that is known."""
+    if problem.error.code == REFUSED:
+        start = STARTS.get(provider.name)
+        begin = f"start it (`{start}`)" if start else "check the network"
+        return f"nothing answers at {url_without_secrets(provider.base_url)}: {begin}, or say where it is by --base-url"
+    if isinstance(problem, AuthenticationFailed) and provider.env:
+        return f"the key is that of {' or '.join(provider.env)}"
+    return ""
 
 
 class Agent:
@@ -63,8 +159,8 @@ class Agent:
         if not Path(options.cwd).is_dir():
             raise UserError(f"{options.cwd} is no folder", path="--cwd")
         self.options, self.screen, self.interrupts = options, screen, interrupts
-        self.path = Path(options.session) if options.session else place_of(options.cwd)
-        before = kept(self.path, "in this folder") if options.goes_on else None
+        self.path = Path(options.session) if options.session else _file_of(options.cwd)
+        before = _read_conversation(self.path) if options.goes_on else None
         kit = code_tools(options, options.tools) if kit is None else kit
         self.approving = Approving(screen, all_of_it=options.yes)
         self.resolver = approved(kit, self.approving, only=to_be_asked(kit.available_tools()))
@@ -150,12 +246,12 @@ class Agent:
         try:
             if not self.options.session:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            keep(self.path, replace(context, tools=[]), self.name, self.client.model)
+            _write_conversation(self.path, replace(context, tools=[]), self.name, self.client.model)
         except (OSError, RuntimeError, ToolwireError) as problem:
-            said = f"{self.path}: {getattr(problem, 'strerror', None) or problem}"
-            if said != self._unkept:
-                self.screen.line(f"[the conversation is not kept: {said}]", "error")
-            self._unkept = said
+            why = f"{self.path}: {getattr(problem, 'strerror', None) or problem}"
+            if why != self._unkept:
+                self.screen.line(f"[the conversation is not kept: {why}]", "error")
+            self._unkept = why
 
     def tell_end(self, done: Done) -> int:
         """Say how it ended, and give the exit code."""
@@ -163,12 +259,12 @@ class Agent:
         if words:
             reason = f": {done.reason}" if done.reason and code != INTERRUPTED else ""
             self.screen.line(f"{words}{reason}", "error")
-            if done.error is not None and (said := self._advice(done.error)):
-                self.screen.line(said, "error")
+            if done.error is not None and (advised := self._advice(done.error)):
+                self.screen.line(advised, "error")
         elif done.finish_reason == "length":
             self.screen.line("[the answer was cut off: --max-tokens lets it be longer]", "error")
-        if done.turns > 1 and (said := counted(done.usage, done.cost)):
-            self.screen.line(f"[in all: {done.turns} turns, {said}]", "note")
+        if done.turns > 1 and (counts := counted(done.usage, done.cost)):
+            self.screen.line(f"[in all: {done.turns} turns, {counts}]", "note")
         return code
 
     def _advice(self, error: Error) -> str:
@@ -189,13 +285,91 @@ def run(options: argparse.Namespace) -> int:
     """Do the task, and say how it ended."""
     if options.task is None and not options.goes_on:
         raise UserError("say what is to be done, or --continue", path="run")
-    screen = Screen()
-    with Interrupts() as interrupts:
-        agent = Agent(options, screen, interrupts)
+    with Interrupts() as interrupts, contextlib.closing(Agent(options, Screen(), interrupts)) as agent:
         try:
             return agent.tell_end(agent.answer(options.task))
         except ProviderError as problem:
             Screen(sys.stderr).line(f"toolwire: {agent.explained(problem)}", "error")
             return UNANSWERED
-        finally:
-            agent.close()
+
+
+def chat(options: argparse.Namespace) -> int:
+    """Talk until there is nothing more to say."""
+    screen = Screen()
+    with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts)) as agent:
+        screen.line(f"[{agent.name} {agent.client.model}; /help says what there is]", "note")
+        while (line := _next(screen)) is not None and _go_on(agent, line.strip()):
+            continue
+    return ANSWERED
+
+
+def _next(screen: Screen) -> str | None:
+    """Read a line; None at the end of the input."""
+    try:
+        if not sys.stdin.isatty():
+            return sys.stdin.readline() or None
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401, PLC0415 - it edits lines once it is there, where it is
+        return input(PROMPT)
+    except EOFError:
+        screen.line()
+        return None
+    except KeyboardInterrupt:
+        screen.line("\n[/quit or Ctrl-D ends the chat]", "note")
+        return ""
+
+
+def _go_on(agent: Agent, line: str) -> bool:
+    """Do what a line says; whether there is more to come."""
+    word, _, rest = line.partition(" ")
+    try:
+        if word == "/quit":
+            return False
+        if word in COMMANDS:
+            COMMANDS[word](agent, rest.strip())
+        elif word.startswith("/"):
+            agent.screen.line(f"there is no {word}; /help says what there is", "error")
+        elif line:
+            agent.tell_end(agent.answer(line))
+    except ProviderError as problem:
+        agent.screen.line(agent.explained(problem), "error")
+    except (ToolwireError, OSError) as problem:
+        if agent.screen.problem is not None:
+            raise
+        agent.screen.line(str(problem), "error")
+    return True
+
+
+def _help(agent: Agent, _rest: str) -> None:
+    for command, words in HELP:
+        agent.screen.line(f"{command:<14} {words}")
+
+
+def _tools(agent: Agent, _rest: str) -> None:
+    for tool in tools_of(agent.resolver):
+        agent.screen.line(f"{tool.name:<16} {summary_of(tool)}")
+
+
+def _model(agent: Agent, rest: str) -> None:
+    """Turn to another model; one that names no provider is of the present one."""
+    provider, slash, _ = rest.partition("/")
+    if not rest:
+        agent.screen.line(f"{agent.name} {agent.client.model}")
+        return
+    elsewhere = slash and named(provider) is not None
+    agent.turn_to(client_of(None if elsewhere else agent.client.provider, rest))
+    agent.screen.line(f"[{agent.name} {agent.client.model}]", "note")
+
+
+def _save(agent: Agent, rest: str) -> None:
+    path = Path(rest) if rest else agent.path
+    _write_conversation(path, agent.context, agent.name, agent.client.model)
+    agent.screen.line(f"[written to {path}]", "note")
+
+
+COMMANDS: dict[str, Callable[[Agent, str], None]] = {
+    "/help": _help,
+    "/tools": _tools,
+    "/model": _model,
+    "/save": _save,
+}

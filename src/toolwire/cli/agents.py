@@ -26,9 +26,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _chat(options: argparse.Namespace) -> int:
-    from toolwire.cli.chatting import run  # noqa: PLC0415 - other commands need no agent
+    from toolwire.cli.agent import chat  # noqa: PLC0415 - other commands need no agent
 
-    return run(options)
+    return chat(options)
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
@@ -38,11 +38,7 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--base-url", default=None, metavar="URL", help="where, if it is not the usual place")
     add_options(command)
     command.add_argument(
-        "--tools",
-        type=_names,
-        default=None,
-        metavar="A,B",
-        help="only these of the code tools (default: all)",
+        "--tools", type=_names, default=None, metavar="A,B", help="only these of the code tools (default: all)"
     )
     command.add_argument("--yes", action="store_true", help="approve whatever writes, runs or fetches, unasked")
     command.add_argument(

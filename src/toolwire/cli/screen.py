@@ -33,8 +33,8 @@ def safe(text: str) -> str:
     return _UNSAFE.sub(_number, text)
 
 
-def _number(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _number(match: re.Match[str]) -> str:
+    code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

@@ -41,25 +41,22 @@ def head_of(call: ToolCall) -> str:
     """Write a call on one line, in short."""
     if not call.runs:
         return f"{call.name}(?)"
-    said = ", ".join(
+    arguments = ", ".join(
         f"{name}={shortened(json.dumps(value, ensure_ascii=False), VALUE)}" for name, value in call.arguments.items()
     )
-    return shortened(f"{call.name}({said})", CALL)
+    return shortened(f"{call.name}({arguments})", CALL)
 
 
 def cut(text: str, lines: int = LINES, characters: int = CHARACTERS) -> list[str]:
     """Give the first lines of a text and its last ones, and say how much is left out."""
-    given = text.split("\n")
-    over = len(given) - lines
+    whole = text.split("\n")
+    over = len(whole) - lines
     last = lines // 3 if over > 0 else 0
-    first = given[: lines - last]
-    longest = max(1, characters // (len(first) + last))
-    told = [f"[{over} more lines are not shown]"] if over > 0 else []
-    return [
-        *(_cut_line(line, longest) for line in first),
-        *told,
-        *(_cut_line(line, longest) for line in given[len(given) - last :]),
-    ]
+    longest = max(1, characters // (len(whole[: lines - last]) + last))
+    shown = [_cut_line(line, longest) for line in whole]
+    if over <= 0:
+        return shown
+    return [*shown[: lines - last], f"[{over} more lines are not shown]", *shown[len(shown) - last :]]
 
 
 def _cut_line(line: str, longest: int) -> str:
@@ -69,15 +66,15 @@ def _cut_line(line: str, longest: int) -> str:
 
 def counted(usage: Usage | None, money: float | None) -> str:
     """Write tokens and cost, as far as they are known."""
-    said = []
+    counts = []
     if usage is not None and usage.input_tokens is not None:
         cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-        said.append(f"{usage.input_tokens:,} tokens in{cached}")
+        counts.append(f"{usage.input_tokens:,} tokens in{cached}")
     if usage is not None and usage.output_tokens is not None:
-        said.append(f"{usage.output_tokens:,} tokens out")
+        counts.append(f"{usage.output_tokens:,} tokens out")
     if money is not None:
-        said.append(f"${money:.4f}" if money else "free")
-    return ", ".join(said)
+        counts.append(f"${money:.4f}" if money else "free")
+    return ", ".join(counts)
 
 
 def words_of(result: ToolResult) -> str:
@@ -153,15 +150,15 @@ class Showing:
 
     def _count(self) -> None:
         response = self._turn.response
-        said = counted(response.usage, cost(response.usage, response.model))
+        counts = counted(response.usage, cost(response.usage, response.model))
         self.screen.fresh()
-        if said:
-            self.screen.line(f"[{said}]", "note")
+        if counts:
+            self.screen.line(f"[{counts}]", "note")
 
 
 def show_losses(screen: Screen, losses: Iterable[Loss], provider: str) -> None:
     """Say what a provider cannot be told, in one line."""
-    told = [loss for loss in losses if loss.severity == "semantic"]
-    if told:
-        more = f", and {len(told) - 1} more" if told[1:] else ""
-        screen.line(f"[not said to {provider}: {told[0]}{more}]", "note")
+    lost = [loss for loss in losses if loss.severity == "semantic"]
+    if lost:
+        more = f", and {len(lost) - 1} more" if lost[1:] else ""
+        screen.line(f"[not said to {provider}: {lost[0]}{more}]", "note")

@@ -54,11 +54,11 @@ def _introduce(url: str, wanted: str | None) -> None:
 
 def _report(model: Any, enough: int | None) -> None:
     """Write a line for each request, in their order, when it is over."""
-    told = 0
-    while enough is None or told < enough:
-        if told < len(model.requests) and model.requests[told].over.is_set():
-            _tell(model.requests[told])
-            told += 1
+    reported = 0
+    while enough is None or reported < enough:
+        if reported < len(model.requests) and model.requests[reported].over.is_set():
+            _tell(model.requests[reported])
+            reported += 1
         else:
             time.sleep(BLINK)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import UserError
-from toolwire.types import Text, ToolCall, ToolResult
+from toolwire.types import Tool, ToolCall
 from toolwire.wire.bodies import read_body
 
 SANDBOXES = ("auto", "bubblewrap", "none")
@@ -22,10 +22,7 @@ def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("tools", help="list the code tools, or declare them for a dialect")
     command.add_argument(
-        "--dialect",
-        choices=[*NAMES, *ALIASES],
-        default=None,
-        help="print the declarations as this wire has them",
+        "--dialect", choices=[*NAMES, *ALIASES], default=None, help="print the declarations as this wire has them"
     )
     command.set_defaults(run=_tools)
     command = commands.add_parser("call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\'')
@@ -53,13 +50,18 @@ def code_tools(options: argparse.Namespace, wanted: Collection[str] | None = Non
     return CodeTools(options.cwd, tools=wanted, sandbox=options.sandbox, network=options.network)
 
 
+def summary_of(tool: Tool) -> str:
+    """Give the first sentence of what a tool says of itself."""
+    return f"{str(tool.description).partition('. ')[0].rstrip('.')}."
+
+
 def _tools(options: argparse.Namespace) -> int:
     from toolwire.codetools.definitions import TOOLS  # noqa: PLC0415 - other commands need no tools
 
     if options.dialect is None:
         width = max(len(tool.name) for tool in TOOLS)
         for tool in TOOLS:
-            print(f"{tool.name:<{width}}  {str(tool.description).partition('. ')[0].rstrip('.')}.")
+            print(f"{tool.name:<{width}}  {summary_of(tool)}")
         return 0
     from toolwire import codec  # noqa: PLC0415 - only where it is wanted
 
@@ -69,6 +71,7 @@ def _tools(options: argparse.Namespace) -> int:
 
 
 def _call(options: argparse.Namespace) -> int:
+    from toolwire.cli.showing import words_of  # noqa: PLC0415 - other commands show no result
     from toolwire.resolvers.execution import execute  # noqa: PLC0415 - other commands run nothing
 
     text = sys.stdin.read() if options.arguments == "-" else options.arguments
@@ -79,15 +82,8 @@ def _call(options: argparse.Namespace) -> int:
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
-        print(_shown(result), file=sys.stderr if result.is_error else sys.stdout)
+        print(words_of(result), file=sys.stderr if result.is_error else sys.stdout)
     return int(result.is_error)
-
-
-def _shown(result: ToolResult) -> str:
-    if isinstance(result.content, str):
-        return result.content
-    kinds = ((part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]") for part in result.content)
-    return "\n".join(kinds)
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -71,10 +71,10 @@ def _translate_stream(options: argparse.Namespace) -> int:
     """Translate a stream while it is read; one that must lose nothing is written when that is known."""
     stream, held = translate.stream(options.source, options.target), []
     with ExitStack() as open_:
-        given: Any = sys.stdin.buffer
+        source: Any = sys.stdin.buffer
         if options.file != "-":
-            given = open_.enter_context(Path(options.file).open("rb"))
-        while piece := given.read1(PIECE):
+            source = open_.enter_context(Path(options.file).open("rb"))
+        while piece := source.read1(PIECE):
             held.append(_send(stream.feed(piece), now=not options.strict))
     held.append(_send(stream.close(), now=not options.strict))
     if options.strict:

@@ -18,13 +18,13 @@ from toolwire.types import Loss, Request, Tool, ToolChoice
 
 MOST_TOKENS = 16_384
 # Wires without a word for a tool choice: their encoders say it in another way.
-WITHOUT_CHOICE = frozenset({"ollama"})
+_WITHOUT_CHOICE = frozenset({"ollama"})
 
 
 def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, ...]]:
     """Give the request for this server, and what was said otherwise."""
     losses: list[Loss] = []
-    knows = provider.capabilities.tool_choice or provider.dialect in WITHOUT_CHOICE
+    knows = provider.capabilities.tool_choice or provider.dialect in _WITHOUT_CHOICE
     if request.tool_choice is not None and not knows:
         request = _chosen(request, provider, losses)
     elif request.tool_choice is not None and not provider.capabilities.named_choice:
@@ -38,8 +38,8 @@ def _chosen(request: Request, provider: Provider, losses: list[Loss]) -> Request
     if choice is None or (choice.mode == "auto" and choice.names is None):
         return replace(request, tool_choice=None)
     names = frozenset[str]() if choice.mode == "none" else choice.names
-    said = "no tool is offered" if choice.mode == "none" else "it cannot be forced; what is called is checked"
-    losses.append(Loss("tool_choice", "tool_choice", "approximated", f"{provider.name} knows no tool choice: {said}"))
+    how = "no tool is offered" if choice.mode == "none" else "it cannot be forced; what is called is checked"
+    losses.append(Loss("tool_choice", "tool_choice", "approximated", f"{provider.name} knows no tool choice: {how}"))
     return replace(_offering(request, names), tool_choice=None)
 
 
@@ -47,8 +47,8 @@ def _narrowed(request: Request, choice: ToolChoice, provider: Provider, losses: 
     """Offer only the tools that are named, where a choice cannot name them."""
     if choice.names is None:
         return request
-    said = f"{provider.name} cannot be told of single tools: only those are offered"
-    losses.append(Loss("tool_choice.names", "tool_choice", "approximated", said, "minor"))
+    how = f"{provider.name} cannot be told of single tools: only those are offered"
+    losses.append(Loss("tool_choice.names", "tool_choice", "approximated", how, "minor"))
     return replace(_offering(request, choice.names), tool_choice=ToolChoice(choice.mode))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
-from toolwire.client.dialogue import Dialogue, Following, OnEvent, Shown
+from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
 from toolwire.loop import Done
 from toolwire.resolvers.execution import aexecute as execute
 from toolwire.types import Response
@@ -21,7 +21,7 @@ class Client(Dialogue):
 
     async def run(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> Done:
         """Lead a conversation with tools to its end."""
-        return await arun(self.leading(prompt, settings, on_event, stream=False))
+        return await arun(self.leading(prompt, settings, on_event))
 
     def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
         """Lead a conversation, and show it while it happens."""
@@ -42,7 +42,7 @@ class Client(Dialogue):
         await self.close()
 
 
-class Stream(Following):
+class Stream(ConversationStream):
     """A conversation while it happens: iterate over it, or await `next()`; `collect()` reads the rest.
 
     `done` is its end, once there is one; after a cancellation it holds the history as far as it came.
@@ -97,7 +97,7 @@ async def generate(
     raised where there is none.
     """
     async with Client(provider, model, **(options or {})) as client:
-        return await arun(client.giving(prompt, settings, on_event))
+        return await arun(client.leading(prompt, settings, on_event, value=True))
 
 
 def stream(

@@ -28,16 +28,16 @@ class Clock:
     def __init__(self, seconds: float | None, stops: Iterable[Cancel | None]) -> None:
         self._seconds = seconds
         self._begun = time.monotonic()
-        self._given = [stop for stop in stops if stop is not None]
-        self._is_own = self._seconds is not None or len(self._given) > 1
-        self.stop: Cancel | None = Cancel() if self._is_own else next(iter(self._given), None)
+        self._stops = [stop for stop in stops if stop is not None]
+        self._is_own = self._seconds is not None or len(self._stops) > 1
+        self.stop: Cancel | None = Cancel() if self._is_own else next(iter(self._stops), None)
         self._held = contextlib.ExitStack()
 
     def __enter__(self) -> None:
         if not self._is_own or self.stop is None:
             return
-        for given in self._given:
-            self._held.enter_context(given.telling(self.stop))
+        for stop in self._stops:
+            self._held.enter_context(stop.telling(self.stop))
         if self._seconds is not None:
             timer = threading.Timer(max(0.0, self._seconds - self._spent()), self.stop)
             timer.daemon = True
@@ -56,7 +56,7 @@ class Clock:
 
     def end(self, partial: Response | None = None) -> Cancelled:
         """Give why the run ends."""
-        if self._seconds is None or any(given.is_set() for given in self._given):
+        if self._seconds is None or any(stop.is_set() for stop in self._stops):
             return Cancelled(response=partial)
         reason = f"{self._spent():.1f} of {self._seconds:g} seconds have passed"
         return Cancelled(reason, partial, ending="budget")

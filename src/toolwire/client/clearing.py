@@ -97,12 +97,12 @@ class Native(Struct, frozen=True):
 
     def beside(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Give the headers of a request with these; what is there already is added to."""
-        given = {name.lower(): name for name in headers}
-        said = {given.get(name, name): value for name, value in self.headers.items()}
-        return {
-            **headers,
-            **{n: f"{headers[n]},{value}" if n in headers else value for n, value in said.items()},
-        }
+        spelled = {name.lower(): name for name in headers}
+        merged = dict(headers)
+        for lowered, value in self.headers.items():
+            name = spelled.get(lowered, lowered)
+            merged[name] = f"{headers[name]},{value}" if name in headers else value
+        return merged
 
 
 class _Result(NamedTuple):
@@ -137,7 +137,7 @@ def clear(
     return replace(request, context=replace(request.context, messages=view)), cut
 
 
-class Sweep:
+class ConversationClearing:
     """The clearing of one conversation: told of each request and of each answer, in turn."""
 
     def __init__(self, policy: Clearing) -> None:
@@ -173,7 +173,9 @@ def cleared(
     limit = policy.limit(window)
     cut = before
     if limit is not None and used_tokens >= limit:
-        end = min(max(0, len(results) - policy.keep), _answered(messages, results))
+        begin = _unanswered(messages)
+        answered = sum(one.message < begin for one in results)
+        end = min(max(0, len(results) - policy.keep), answered)
         freed = sum(_freed(one, policy) for one in results[before.results : end])
         if freed and freed >= policy.least(limit) * CHARACTERS:
             cut = Clearance(end, len(messages))
@@ -185,8 +187,8 @@ def cleared(
 
 def window_of(model: str | None) -> int | None:
     """Give the context window of a model that the catalogue knows."""
-    found = catalogue.model(model)
-    return found.context_window if found is not None else None
+    known = catalogue.model(model)
+    return known.context_window if known is not None else None
 
 
 def used(request: Request, usage: Usage | None = None) -> int:
@@ -229,27 +231,19 @@ NATIVE: dict[str, Callable[[Clearing, int], Native]] = {"anthropic": _messages_a
 def _results(messages: Sequence[Message]) -> list[_Result]:
     """Find the results of a history; one without a name has that of its call."""
     names: dict[str | None, str] = {}
-    found = []
-    for place, message in enumerate(messages):
-        if type(message.content) is not list:
-            continue
-        for step, part in enumerate(message.content):
+    results = []
+    for number, message in enumerate(messages):
+        for index, part in enumerate(message.content if type(message.content) is list else ()):
             if type(part) is ToolCall:
                 names[part.id] = part.name
             elif type(part) is ToolResult:
-                found.append(_Result(place, step, part, part.name or names.get(part.tool_call_id) or "a tool"))
-    return found
+                results.append(_Result(number, index, part, part.name or names.get(part.tool_call_id) or "a tool"))
+    return results
 
 
 def _unanswered(messages: Sequence[Message]) -> int:
     """Find where that begins which the model has not answered yet."""
     return next((n for n in range(len(messages), 0, -1) if messages[n - 1].role == "assistant"), 0)
-
-
-def _answered(messages: Sequence[Message], results: list[_Result]) -> int:
-    """Count the results that the model has answered."""
-    begin = _unanswered(messages)
-    return sum(one.message < begin for one in results)
 
 
 def _freed(one: _Result, policy: Clearing) -> int:
@@ -281,14 +275,14 @@ def _view(
         path = f"messages[{one.message}].content[{one.part}]"
         losses.append(Loss(path, "old_result", "dropped", f"the result of {one.name} was cleared to make room"))
     if bound:
-        for place in range(old[0].message + 1, cut.messages):
-            view[place] = _unbound(view[place], place, losses)
+        for index in range(old[0].message + 1, cut.messages):
+            view[index] = _unbound(view[index], index, losses)
     # A message that was nothing but a thought is not there any more.
-    kept = [message for place, message in enumerate(view) if message.content != [] or messages[place].content == []]
+    kept = [message for index, message in enumerate(view) if message.content != [] or messages[index].content == []]
     return kept, replace(cut, losses=tuple(losses))
 
 
-def _unbound(message: Message, place: int, losses: list[Loss]) -> Message:
+def _unbound(message: Message, index: int, losses: list[Loss]) -> Message:
     """Leave out the thoughts of a message that are bound to what was before it."""
     if type(message.content) is not list:
         return message
@@ -296,7 +290,7 @@ def _unbound(message: Message, place: int, losses: list[Loss]) -> Message:
     if len(kept) == len(message.content):
         return message
     detail = "it is bound to results that were cleared"
-    losses.append(Loss(f"messages[{place}]", "thinking", "dropped", detail))
+    losses.append(Loss(f"messages[{index}]", "thinking", "dropped", detail))
     return replace(message, content=kept)
 
 

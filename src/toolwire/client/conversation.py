@@ -9,7 +9,7 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,44 +17,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.client.budget import Account, Clock, check_price
-from toolwire.client.clearing import Sweep
+from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.errors import InvalidField, ToolwireError
-from toolwire.loop import (
-    AskModel,
-    Broken,
-    Cancelled,
-    Done,
-    LoopLimits,
-    LoopStep,
-    Outcome,
-    RunTools,
-    tool_loop,
-)
+from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
-from toolwire.resolvers import AgentResolver, Composition, Secrecy, tools_of
+from toolwire.resolvers import AgentResolver, Composition, RunSecrets, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
-from toolwire.resolvers.failures import told as told_of
 from toolwire.text_tagged import look_of_call
-from toolwire.types import (
-    Context,
-    Error,
-    Loss,
-    Message,
-    Request,
-    Response,
-    ServerTool,
-    Tool,
-    ToolChoice,
-)
-from toolwire.work.results import CallRecord, Ran
+from toolwire.types import Context, Error, Loss, Request, Response, ServerTool, Tool, ToolChoice
+from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
 logger = logging.getLogger("toolwire")
 NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 MODES = frozenset({"auto", "none", "required"})
 Tell = Callable[[Any], Any]
-Keep = Callable[[Done], None]
+OnEnd = Callable[[Done], None]
 
 
 class RunSetup(Struct, frozen=True):
@@ -68,7 +47,7 @@ class RunSetup(Struct, frozen=True):
     terminal_tool: str | None = None
     cancel: Cancel | None = None
     form: Any = None
-    sweep: Sweep | None = None
+    clearing: ConversationClearing | None = None
     recording: Any = None
 
 
@@ -76,7 +55,7 @@ class Listener(Struct, frozen=True):
     """Who is told of events, and what no log of its failures may say."""
 
     tell: Tell
-    secrecy: Secrecy
+    secrecy: RunSecrets
 
 
 def request_of(
@@ -92,20 +71,19 @@ def request_of(
 ) -> tuple[Request, Any]:
     """Make a request of what a caller gave, and a resolver of those tools that can be run."""
     context = prompt if isinstance(prompt, Context) else None
-    declared, resolver = tools_given(_with_handlers(tools, context))
-    said: Sequence[Any] = []
+    declared, resolver = _tools_given(_with_handlers(tools, context))
     if context is None:
-        said = [*messages, *([] if prompt is None else prompt if isinstance(prompt, list) else [prompt])]
-    made = Context(
-        system if system is not None or context is None else context.system,
-        said if context is None else [*messages, *context.messages],
-        first_of_each([*(context.tools if context is not None else []), *declared]),
-        provider_state if provider_state is not None or context is None else context.provider_state,
+        context = Context(messages=[] if prompt is None else prompt if isinstance(prompt, list) else [prompt])
+    context = Context(
+        context.system if system is None else system,
+        [*messages, *context.messages],
+        _first_of_each([*context.tools, *declared]),
+        context.provider_state if provider_state is None else provider_state,
     )
     unknown = sorted(settings.keys() - set(Request.__struct_fields__))
     if unknown:
         raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(Request.__struct_fields__)}")
-    return Request(context=made, model=model, tool_choice=choice_of(tool_choice), **settings), resolver
+    return Request(context=context, model=model, tool_choice=_choice_of(tool_choice), **settings), resolver
 
 
 def _with_handlers(tools: Any, context: Context | None) -> Any:
@@ -115,23 +93,23 @@ def _with_handlers(tools: Any, context: Context | None) -> Any:
     return [*context.handlers, *([tools] if hasattr(tools, "available_tools") else tools or ())]
 
 
-def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
+def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     """Sort what was given as tools: declarations, and what can be run as well."""
     if hasattr(tools, "available_tools"):
         return list(tools_of(tools)), tools
     declared: list[Tool | ServerTool] = []
     resolvers: list[Any] = []
     running: list[Any] = []
-    for given in tools or ():
-        match given:
+    for tool in tools or ():
+        match tool:
             case dict() | Mapping():
-                declared.append(Tool.from_map(given))
+                declared.append(Tool.from_map(tool))
             case Tool() | ServerTool():
-                declared.append(given)
-            case _ if hasattr(given, "available_tools"):
-                resolvers.append(given)
+                declared.append(tool)
+            case _ if hasattr(tool, "available_tools"):
+                resolvers.append(tool)
             case _:
-                running.append(given)
+                running.append(tool)
     if running:
         resolvers.insert(0, AgentResolver(running))
     if not resolvers:
@@ -140,32 +118,34 @@ def tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     return [*declared, *tools_of(resolver)], resolver
 
 
-def first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
+def _first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
     """Give the first tool of each name, for providers refuse a name that is declared twice."""
-    found: dict[object, Tool | ServerTool] = {}
-    for place, tool in enumerate(tools):
-        found.setdefault(tool.name if isinstance(tool, Tool) else place, tool)
-    return list(found.values())
+    first: dict[object, Tool | ServerTool] = {}
+    for index, tool in enumerate(tools):
+        first.setdefault(tool.name if isinstance(tool, Tool) else index, tool)
+    return list(first.values())
 
 
-def choice_of(given: Any) -> ToolChoice | None:
+def _choice_of(choice: Any) -> ToolChoice | None:
     """Read a tool choice: a value of ours, `auto`, `none`, `required`, a tool's name, or OpenAI's map."""
-    match given:
+    match choice:
         case None | ToolChoice():
-            return given
-        case str() if given in MODES:
-            return ToolChoice(given)  # type: ignore[arg-type]
+            return choice
+        case str() if choice in MODES:
+            return ToolChoice(choice)  # type: ignore[arg-type]
         case str():
-            return ToolChoice("required", [given])
+            return ToolChoice("required", [choice])
         case {"type": "function", "function": {"name": str(name)}} | {"type": "function", "name": str(name)}:
             return ToolChoice("required", [name])
-    raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {given!r}")
+    raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {choice!r}")
 
 
-def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, keep: Keep | None = None) -> Work[Done]:
+def conversing(
+    upstream: Upstream, setup: RunSetup, tell: Tell | None = None, on_end: OnEnd | None = None
+) -> Work[Done]:
     """Lead a conversation to its end; events of the model, results and the end are emitted.
 
-    `tell` is told each of them first. `keep` is given the end whatever happens, also where it cannot be
+    `tell` is told each of them first. `on_end` is given the end whatever happens, also where it cannot be
     emitted any more because everything is stopped by an exception.
     """
     begun = upstream.now()
@@ -188,7 +168,7 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
     )
     step = next(loop)
     losses: dict[Loss, None] = {}
-    secrecy = Secrecy(setup.resolve, [upstream.provider.key])
+    secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
     listener = None if tell is None else Listener(tell, secrecy)
     while not isinstance(step, Done):
         sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
@@ -206,15 +186,15 @@ def conversing(upstream: Upstream, setup: RunSetup, tell: Tell | None = None, ke
             results = [one.result for one in ran]
             step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial, results))
             step = _with_losses(step, losses, sent)
-            done = _finished(setup, step, keep, above)
+            done = _finished(setup, step, on_end, above)
             yield from _recorded_in_a_storm(setup, step)
             yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-    if setup.sweep is not None:
-        step = replace(step, losses=(*step.losses, *setup.sweep.cut.losses))
+    if setup.clearing is not None:
+        step = replace(step, losses=(*step.losses, *setup.clearing.cut.losses))
     step = _with_hint(setup, step)
-    done = _finished(setup, step, keep, above)
+    done = _finished(setup, step, on_end, above)
     yield from _ending(setup, step, done, listener)
     return done
 
@@ -231,13 +211,13 @@ def _ending(setup: RunSetup, step: Done, done: Done, listener: Listener | None) 
     yield from _telling(listener, done)
 
 
-def _finished(setup: RunSetup, done: Done, keep: Keep | None, above: Account | None) -> Done:
+def _finished(setup: RunSetup, done: Done, on_end: OnEnd | None, above: Account | None) -> Done:
     """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
     if above is not None:
         above.add(done)
     done = done if setup.form is None else setup.form.finished(done)
-    if keep is not None:
-        keep(done)
+    if on_end is not None:
+        on_end(done)
     return done
 
 
@@ -268,7 +248,7 @@ def _outcome(
     sent: Sent,
     ran: list[Ran],
     account: Account,
-    secrecy: Secrecy,
+    secrecy: RunSecrets,
 ) -> Work[Outcome]:
     """Do what the loop wants; what came of it is emitted."""
     clock = account.clock
@@ -285,13 +265,13 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     """Ask the model."""
     request = step.request
     sent.tokens = step.tokens
-    if setup.sweep is not None:
-        request = setup.sweep.asked(request)
+    if setup.clearing is not None:
+        request = setup.clearing.asked(request)
     if setup.form is not None:
         request = setup.form.asked(request)
     outcome = yield from exchanging(upstream, request, sent, clock.stop)
-    if setup.sweep is not None and type(outcome) is Response:
-        setup.sweep.answered(outcome.usage)
+    if setup.clearing is not None and type(outcome) is Response:
+        setup.clearing.answered(outcome.usage)
     if setup.recording is not None:
         setup.recording.answered(step, sent)
     if type(outcome) is not Error:
@@ -303,7 +283,7 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     return outcome if sent.partial is None else Broken(sent.partial, outcome)
 
 
-def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: Secrecy) -> Work[Outcome]:
+def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: RunSecrets) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
     if setup.recording is not None:
         setup.recording.check()
@@ -348,12 +328,5 @@ def _told(listener: Listener | None, event: Any) -> Work[None]:
     try:
         yield Ask(listener.tell, (event,))
     except Exception as problem:  # noqa: BLE001 - it may raise anything
-        why = told_of(problem, listener.secrecy(event))
+        why = traceback_of(problem, listener.secrecy(event))
         logger.error("on_event failed at %s\n%s", type(event).__name__, why)  # noqa: TRY400 - scrubbed
-
-
-def with_history(context: Context, done: Done) -> Context:
-    """Give the context with what a run added to it."""
-    added: list[Message] = [*context.messages, *done.messages]
-    state = done.response.provider_state if done.response is not None else None
-    return replace(context, messages=added, provider_state=state or context.provider_state)

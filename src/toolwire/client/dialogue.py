@@ -10,16 +10,16 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
-from toolwire.client.clearing import Clearing, Sweep, native, window_of
-from toolwire.client.conversation import Keep, RunSetup, conversing, request_of
+from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
+from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
 from toolwire.client.exchange import Retries, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import Secrecy, approved
-from toolwire.resolvers.execution import Cancel, Limits
+from toolwire.resolvers import RunSecrets, approved
+from toolwire.resolvers.execution import Limits
 from toolwire.types import (
     CallEnd,
     Error,
@@ -63,13 +63,12 @@ class Dialogue:
         **options: Any,
     ) -> None:
         first, *others = provider if isinstance(provider, list) and provider else [provider]
-        found, chosen = provider_of(first, model, **options)
-        self.provider: Provider = found
-        self.model = chosen
+        self.provider: Provider
+        self.provider, self.model = provider_of(first, model, **options)
         self.transport = transport or _usual_transport()
         self.upstream = Upstream(
-            found,
-            found.speaks(),
+            self.provider,
+            self.provider.speaks(),
             self.transport,
             timeouts or Timeouts(),
             retries or Retries(),
@@ -77,25 +76,16 @@ class Dialogue:
             fallback=fallback,
             readers=tuple(readers),
         )
-        self.others = [
-            Dialogue(
-                other,
-                transport=self.transport,
-                timeouts=timeouts,
-                retries=retries,
-                bounds=bounds,
-                fallback=fallback,
-                readers=readers,
-            )
-            for other in others
-        ]
+        line = self.upstream
+        reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
+        self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
     def asking(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
-        return (yield from self._first(lambda one, said, _last: one.asking_once(messages, said), settings))
+        return (yield from self._first(lambda one, options, _last: one.asking_once(messages, options), settings))
 
     def _first(self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: dict[str, Any]) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
@@ -103,8 +93,8 @@ class Dialogue:
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
-                said = dict(settings if one is self else rest)
-                return (yield from begin(one, said, len(causes) == len(self.others)))
+                options = dict(settings if one is self else rest)
+                return (yield from begin(one, options, len(causes) == len(self.others)))
             except ProviderError as problem:
                 causes.append(problem)
         raise causes[0] if len(causes) == 1 else AllFailed(causes)
@@ -126,25 +116,17 @@ class Dialogue:
         prompt: Any,
         settings: dict[str, Any],
         on_event: OnEvent | None,
-        keep: Keep | None = None,
+        on_end: OnEnd | None = None,
         *,
-        stream: bool,
-    ) -> Work[Done]:
-        """Lead a conversation to its end."""
+        stream: bool = False,
+        value: bool = False,
+    ) -> Work[Any]:
+        """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
 
-        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Done]:
-            upstream, setup = one._setup(prompt, said, stream=stream)
-            return (yield from _led(upstream, setup, on_event, keep, last=last))
-
-        return (yield from self._first(begin, settings))
-
-    def giving(self, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None) -> Work[Any]:
-        """Lead a conversation, and give its end; where a form of the answer was wanted, the value of it."""
-
-        def begin(one: Dialogue, said: dict[str, Any], last: bool) -> Work[Any]:
-            upstream, setup = one._setup(prompt, said, stream=False)
-            done = yield from _led(upstream, setup, on_event, last=last)
-            return done if setup.form is None else setup.form.value(done)
+        def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
+            upstream, setup = one._setup(prompt, options, stream=stream)
+            done = yield from _led(upstream, setup, on_event, on_end, last=last)
+            return setup.form.value(done) if value and setup.form is not None else done
 
         return (yield from self._first(begin, settings))
 
@@ -152,24 +134,26 @@ class Dialogue:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
-        said = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
         upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
-        setup = _setup_of(request, _resolving(said.get("resolver") or own, request, said), leads)
-        if said.get("output") is not None:
-            setup = _formed(setup, upstream, said["output"])
-        if said.get("clearing") is not None:
-            upstream, setup = _with_clearing(upstream, setup, said["clearing"])
-        if said.get("traces") is not None:
-            setup = replace(setup, recording=_recording(setup, upstream, said["traces"]))
+        leads["limits"] = leads.get("limits") or LoopLimits()
+        leads["running"] = leads.get("running") or Limits()
+        setup = RunSetup(request, _resolving(options.get("resolver") or own, request, options), **leads)
+        if options.get("output") is not None:
+            setup = _formed(setup, upstream, options["output"])
+        if options.get("clearing") is not None:
+            upstream, setup = _with_clearing(upstream, setup, options["clearing"])
+        if options.get("traces") is not None:
+            setup = replace(setup, recording=_recording(setup, upstream, options["traces"]))
         return upstream, setup
 
     def _upstream(self, settings: dict[str, Any]) -> Upstream:
         """Give the line with what this call says of the server; what is learnt of models is the client's."""
-        said = settings.pop("capabilities", None)
-        if said is None:
+        capabilities = settings.pop("capabilities", None)
+        if capabilities is None:
             return self.upstream
-        provider = self.provider.with_options(capabilities=said)
+        provider = self.provider.with_options(capabilities=capabilities)
         return replace(self.upstream, provider=provider, dialect=provider.speaks())
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -192,9 +176,9 @@ def _taken(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: settings.pop(name) for name in names if name in settings}
 
 
-def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
+def _resolving(resolver: Any, request: Any, options: dict[str, Any]) -> Any:
     """Give what runs the calls: bound to the tools that are declared and to the context, and approved."""
-    ask = said.get("approve")
+    ask = options.get("approve")
     if resolver is None or not hasattr(resolver, "available_tools") or callable(resolver):
         if ask is not None and resolver is not None:
             raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
@@ -203,7 +187,7 @@ def _resolving(resolver: Any, request: Any, said: dict[str, Any]) -> Any:
 
     if ask is not None:
         resolver = approved(resolver, ask)
-    return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], said.get("context"))[1]
+    return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.get("context"))[1]
 
 
 def _is_form(output: Any) -> bool:
@@ -226,11 +210,11 @@ def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[
     if not isinstance(policy, Clearing):
         raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
     provider, window = upstream.provider, window_of(setup.request.model)
-    told = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
-    if told is None:
-        return upstream, replace(setup, sweep=Sweep(policy))
-    provider = provider.with_options(headers=told.beside(provider.headers))
-    return replace(upstream, provider=provider, extra={**told.body, **upstream.extra}), setup
+    own = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
+    if own is None:
+        return upstream, replace(setup, clearing=ConversationClearing(policy))
+    provider = provider.with_options(headers=own.beside(provider.headers))
+    return replace(upstream, provider=provider, extra={**own.body, **upstream.extra}), setup
 
 
 def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
@@ -242,16 +226,16 @@ def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
 
 
 def _led(
-    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, keep: Keep | None = None, *, last: bool = True
+    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, on_end: OnEnd | None = None, *, last: bool = True
 ) -> Work[Done]:
     """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
     if callable(know := getattr(on_event, "know", None)):
-        know(Secrecy(setup.resolve, [upstream.provider.key]))
+        know(RunSecrets(setup.resolve, [upstream.provider.key]))
     if last:
-        done = yield from conversing(upstream, setup, on_event, keep)
+        done = yield from conversing(upstream, setup, on_event, on_end)
     else:
         tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
-        done = yield from through(conversing(upstream, setup, tell, keep), _emit_unless_failed)
+        done = yield from through(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
     if done.error is not None and _failed(done):
         raise exception_of(done.error, upstream.provider.name)
     return done
@@ -279,14 +263,7 @@ def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     return done.response
 
 
-def _setup_of(request: Any, resolve: Any, leads: dict[str, Any]) -> RunSetup:
-    limits = leads.pop("limits", None) or LoopLimits()
-    running = leads.pop("running", None) or Limits()
-    cancel: Cancel | None = leads.pop("cancel", None)
-    return RunSetup(request, resolve, limits=limits, running=running, cancel=cancel, **leads)
-
-
-class Following:
+class ConversationStream:
     """A conversation that is shown while it happens: what the streams of both faces have in common.
 
     A face says how it drives steps that emit. `owns` says that the client ends with the stream.
@@ -295,22 +272,17 @@ class Following:
     _drive: ClassVar[Any]
 
     def __init__(
-        self,
-        client: Any,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
-        *,
-        owns: bool = False,
+        self, client: Any, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None, *, owns: bool = False
     ) -> None:
-        self._kept = Kept()
-        steps = showing(client.leading(prompt, settings, on_event, self._kept, stream=True))
-        self._items = self._drive(ending_with(steps, client.close) if owns else steps)
+        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+        self._ends: list[Done] = []
+        steps = picking(client.leading(prompt, settings, on_event, self._ends.append, stream=True), _shown)
+        self._items = self._drive(_closing(steps, client.close) if owns else steps)
 
     @property
     def done(self) -> Done | None:
         """The end, once there is one."""
-        return self._kept.done
+        return self._ends[-1] if self._ends else None
 
     @property
     def response(self) -> Response | None:
@@ -318,23 +290,7 @@ class Following:
         return self.done.response if self.done is not None else None
 
 
-class Kept:
-    """The end of a conversation. Its steps hold it, and not the stream: so a stream that is dropped ends."""
-
-    def __init__(self) -> None:
-        self.done: Done | None = None
-
-    def __call__(self, done: Done) -> None:
-        """Keep the end."""
-        self.done = done
-
-
-def showing(steps: Work[Done]) -> Work[Done]:
-    """Emit only what a reader of words and calls wants to see."""
-    return picking(steps, shown)
-
-
-def ending_with(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
+def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     """Do the steps, and close at their end, whatever it is."""
     try:
         done = yield from steps
@@ -347,13 +303,13 @@ def ending_with(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     return done
 
 
-def shown(event: Any) -> Shown | None:
+def _shown(event: Any) -> Shown | None:
     """Give what an event shows: words, a call that is complete, a result, the end."""
-    if type(event) in AS_IT_IS:
+    if type(event) in _SHOWN_AS_IT_IS:
         return event  # type: ignore[no-any-return]
     if type(event) is CallEnd and event.call.runs and event.call.name != ANSWER:
         return event.call
     return None
 
 
-AS_IT_IS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})
+_SHOWN_AS_IT_IS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})

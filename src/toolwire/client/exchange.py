@@ -49,20 +49,12 @@ from toolwire.types import (
     UsageDelta,
 )
 from toolwire.wire.bodies import read_body
-from toolwire.wire.transport import (
-    Bounds,
-    HttpRequest,
-    HttpResponse,
-    Stop,
-    Timeouts,
-    Transport,
-    TransportError,
-)
-from toolwire.work.waiting import Ask, Emit, Work
+from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
+from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
-OK, FIRST_ELSE, FIRST_ERROR = 200, 300, 400
+_OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
 LONGEST_WAIT = 60.0
-BODY_OF_ERROR = 1024 * 1024
+_BODY_OF_ERROR = 1024 * 1024
 AGENT = "toolwire"
 KINDS: dict[str, ErrorKind] = {
     "timeout": "timeout",
@@ -75,10 +67,10 @@ KINDS: dict[str, ErrorKind] = {
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
 # What a wire does not tell of a stream unless it is asked to.
-ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
-SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
+_ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
+_SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
-AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
+_AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
 
 class Retries(Struct, frozen=True):
@@ -122,7 +114,7 @@ class Sent(Struct):
     attempts: int = 0
     status: int | None = None
     request_id: str | None = None
-    told: Accumulator | None = None
+    heard: Accumulator | None = None
     digest: Any = None
     tokens: int | None = None
     over: str = ""
@@ -130,7 +122,7 @@ class Sent(Struct):
     @property
     def partial(self) -> Response | None:
         """What had come of an answer that is given as it comes."""
-        response = self.told.response if self.told is not None else None
+        response = self.heard.response if self.heard is not None else None
         return response if response is not None and response.choices else None
 
 
@@ -147,7 +139,7 @@ def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
         mark = "&" if "?" in path else "?"
         path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
     headers = {"content-type": "application/json", "accept": "*/*", "user-agent": AGENT, **provider.headers}
-    key = (provider.key or "").strip()
+    key = _key_of(provider)
     if provider.auth is not None and key:
         headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
     for name, value in headers.items():
@@ -186,12 +178,8 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
     if native and not (upstream.fallback and tools):
         return upstream
-    return replace(upstream, dialect=_reading_text(upstream, request, tools, native=native))
-
-
-def _reading_text(upstream: Upstream, request: Request, tools: list[Tool], *, native: bool) -> Any:
-    given = texts_given(request)
-    return over(upstream.dialect, tools, readers=upstream.readers, native=native, given=given)
+    reading = over(upstream.dialect, tools, readers=upstream.readers, native=native, given=texts_given(request))
+    return replace(upstream, dialect=reading)
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:
@@ -203,31 +191,19 @@ def _encoded(upstream: Upstream, request: Request) -> Encoded:
             raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=upstream.provider.name)
     extra = upstream.extra
     if request.stream and upstream.provider.quirks.get("stream_usage", True):
-        extra = {**ASKED_OF_A_STREAM.get(upstream.provider.dialect, {}), **extra}
+        extra = {**_ASKED_OF_A_STREAM.get(upstream.provider.dialect, {}), **extra}
     return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
 
 
 def _rest(seconds: float, stop: Stop | None) -> None:
-    if stop is None:
-        time.sleep(seconds)
-        return
     stopped = threading.Event()
-    with stop.telling(stopped.set):
+    with contextlib.nullcontext() if stop is None else stop.telling(stopped.set):
         stopped.wait(seconds)
 
 
 async def _arest(seconds: float, stop: Stop | None) -> None:
-    if stop is None:
-        await asyncio.sleep(seconds)
-        return
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-
-    def tell() -> None:
-        loop.call_soon_threadsafe(stopped.set)
-
-    with stop.telling(tell), contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stopped.wait()
+    with stop_future(stop) as stopped:
+        await asyncio.wait([stopped], timeout=seconds)
 
 
 def _pause(upstream: Upstream, attempt: int, asked: float) -> float:
@@ -236,7 +212,7 @@ def _pause(upstream: Upstream, attempt: int, asked: float) -> float:
     return min(asked if asked > 0 else grown, upstream.retries.longest)
 
 
-Once = tuple[Response | Error, float | None]
+_Once = tuple[Response | Error, float | None]
 
 
 def _once(
@@ -246,9 +222,9 @@ def _once(
     sent: Sent,
     deadline: float | None,
     stop: Stop | None,
-) -> Work[Once]:
+) -> Work[_Once]:
     """Try once; the seconds beside an error say that it may be tried again."""
-    sent.status, sent.request_id, sent.told = None, None, None
+    sent.status, sent.request_id, sent.heard = None, None, None
     timeouts = upstream.timeouts
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
@@ -264,16 +240,18 @@ def _once(
     except BaseException:
         yield Ask(answer.close, awaited=answer.aclose)
         raise
-    ways = (answer.finish, answer.afinish) if type(once[0]) is Response else (answer.close, answer.aclose)
-    yield Ask(ways[0], awaited=ways[1])
+    if type(once[0]) is Response:
+        yield Ask(answer.finish, awaited=answer.afinish)
+    else:
+        yield Ask(answer.close, awaited=answer.aclose)
     return once
 
 
 def _read_answer(
     upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
-) -> Work[Once]:
+) -> Work[_Once]:
     try:
-        if not OK <= answer.status < FIRST_ELSE:
+        if not _OK <= answer.status < _FIRST_ELSE:
             return (yield from _read_error(upstream, answer, sent))
         if request.stream:
             return (yield from _read_stream(upstream, answer, sent, deadline))
@@ -291,7 +269,7 @@ def _error_of(problem: TransportError) -> Error:
     return Error(KINDS[problem.kind], str(problem), code=f"transport_{problem.kind}")
 
 
-def _failed(problem: TransportError) -> Once:
+def _failed(problem: TransportError) -> _Once:
     error = _error_of(problem)
     return error, 0.0 if _may_pass(error) else None
 
@@ -304,12 +282,12 @@ def _may_pass(error: Error) -> bool:
 def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
     """Give what a server calls a request, without the key, which it may repeat there as well."""
     names = ("x-request-id", "request-id", "x-goog-request-id")
-    found = next((headers[name] for name in names if name in headers), None)
-    return None if found is None else scrub(found, (), _secrets_of(upstream))
+    request_id = next((headers[name] for name in names if name in headers), None)
+    return None if request_id is None else scrub(request_id, (), [_key_of(upstream.provider)])
 
 
-def _secrets_of(upstream: Upstream) -> list[str]:
-    return [(upstream.provider.key or "").strip()]
+def _key_of(provider: Provider) -> str:
+    return (provider.key or "").strip()
 
 
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
@@ -326,9 +304,9 @@ def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float 
 def _read_beginning(answer: HttpResponse) -> Work[bytes]:
     """Read the body of an error; of a long one, its beginning."""
     data = bytearray()
-    while len(data) < BODY_OF_ERROR and (piece := (yield Ask(answer.read, awaited=answer.aread))):
+    while len(data) < _BODY_OF_ERROR and (piece := (yield Ask(answer.read, awaited=answer.aread))):
         data += piece
-    return bytes(data[:BODY_OF_ERROR])
+    return bytes(data[:_BODY_OF_ERROR])
 
 
 def _check_time(upstream: Upstream, deadline: float | None) -> None:
@@ -337,7 +315,7 @@ def _check_time(upstream: Upstream, deadline: float | None) -> None:
         raise TransportError("timeout", f"the answer took longer than {upstream.timeouts.total:g} s")
 
 
-def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[Once]:
+def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[_Once]:
     data = yield from _read_beginning(answer)
     try:
         body: Any = read_body(data)
@@ -345,28 +323,27 @@ def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[On
         body = data.decode(errors="replace")
     error = upstream.dialect.decode_error(answer.status, body)
     error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
-    if answer.status < FIRST_ERROR and answer.status >= FIRST_ELSE:
+    if _FIRST_ELSE <= answer.status < _FIRST_ERROR:
         error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
-    error = _scrubbed(upstream, error)
-    return error, retry_after(answer.headers) if error.retryable else None
+    return _scrubbed(upstream, error), retry_after(answer.headers) if error.retryable else None
 
 
 def _scrubbed(upstream: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
-    secrets = _secrets_of(upstream)
-    return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in SAID_OF_AN_ERROR})
+    secrets = [_key_of(upstream.provider)]
+    return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in _SAID_OF_AN_ERROR})
 
 
 def retry_after(headers: dict[str, str], now: float | None = None) -> float:
     """Read how many seconds a server wants to be left alone; 0 where it does not say."""
-    said = headers.get("retry-after-ms")
+    milliseconds = headers.get("retry-after-ms")
     try:
-        if said is not None:
-            return max(0.0, float(said) / 1000)
-        said = headers.get("retry-after", "0").strip()
-        if said.replace(".", "", 1).isdigit():
-            return float(said)
-        return max(0.0, parsedate_to_datetime(said).timestamp() - (time.time() if now is None else now))
+        if milliseconds is not None:
+            return max(0.0, float(milliseconds) / 1000)
+        wait = headers.get("retry-after", "0").strip()
+        if wait.replace(".", "", 1).isdigit():
+            return float(wait)
+        return max(0.0, parsedate_to_datetime(wait).timestamp() - (time.time() if now is None else now))
     except (ValueError, TypeError, OverflowError):
         return 0.0
 
@@ -380,7 +357,7 @@ class _Reading:
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
-        self.told = Accumulator()
+        self.accumulator = Accumulator()
         self.held: list[Any] = []
         self.begun = False
         self.complete = False
@@ -401,7 +378,7 @@ class _Reading:
         """Give up an answer that has used all tokens that were left, by its own count or by its length."""
         if sent.tokens is None:
             return
-        usage = self.told.response.usage if self.counts else None
+        usage = self.accumulator.response.usage if self.counts else None
         used = max(usage.total_tokens if usage is not None else 0, self.characters // _CHARACTERS_OF_A_TOKEN)
         if used > sent.tokens and not self.complete:
             sent.over = f"the answer has used more than the {max(0, sent.tokens)} tokens that were left"
@@ -420,12 +397,12 @@ class _Reading:
             elif kind in _WORDS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1
-            self.told.feed(event)
+            self.accumulator.feed(event)
             if self.begun:
                 yield Emit(event)
                 continue
             self.held.append(event)
-            if kind not in AROUND:
+            if kind not in _AROUND:
                 self.begun = True
                 yield from self.give()
 
@@ -436,16 +413,16 @@ class _Reading:
 
     def broken(self) -> Error | None:
         """Say what is wrong with the answer, if it is not whole."""
-        response = self.told.response
+        response = self.accumulator.response
         if self.error is not None or self.complete or response.finish_reason not in (None, "incomplete"):
             return self.error
         return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
-def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[Once]:
+def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[_Once]:
     """Read a stream, and emit its events as they come."""
     decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream)
-    sent.told = reading.told
+    sent.heard = reading.accumulator
     try:
         piece = b"-"
         while piece and not decoder.over:
@@ -462,9 +439,6 @@ def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline:
     error = reading.broken()
     if error is None:
         yield from reading.give()
-        return reading.told.response, None
-    return replace(error, request_id=error.request_id or sent.request_id), _again(error, reading)
-
-
-def _again(error: Error, reading: _Reading) -> float | None:
-    return 0.0 if _may_pass(error) and not reading.begun else None
+        return reading.accumulator.response, None
+    again = 0.0 if _may_pass(error) and not reading.begun else None
+    return replace(error, request_id=error.request_id or sent.request_id), again

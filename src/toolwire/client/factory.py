@@ -22,8 +22,8 @@ SERVED_BY = {"ollama": "ollama-v1"}
 class _AnyResponse(type(Response)):  # type: ignore[misc]
     """Makes every `Response` an instance, and a `Response` of the few fields that others have."""
 
-    def __instancecheck__(cls, given: object) -> bool:
-        return isinstance(given, Response)
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, Response)
 
     def __call__(
         cls,
@@ -64,21 +64,20 @@ class LLMFactory:
     @staticmethod
     def create_with_fallback(names: Sequence[str], **options: Any) -> Client:
         """Make a client that asks the next of these models where one fails before it has said anything."""
-        found = [_meant(name) for name in names]
-        return Client([f"{provider}/{model}" for provider, model in found], **options)
+        return Client(["{}/{}".format(*_meant(name)) for name in names], **options)
 
 
 def _meant(name: str | None) -> tuple[str, str | None]:
     """Say which provider and model a name means."""
-    said = name or next(filter(None, map(os.environ.get, ENVIRONMENT)), None) or catalogue.providers()[0].name
-    provider, slash, model = said.partition("/")
-    if named(said) is not None:
-        traits = catalogue.provider(said)
-        return SERVED_BY.get(said, said), traits.default_model if traits is not None else None
+    name = name or next(filter(None, map(os.environ.get, ENVIRONMENT)), None) or catalogue.providers()[0].name
+    provider, slash, model = name.partition("/")
+    if named(name) is not None:
+        traits = catalogue.provider(name)
+        return SERVED_BY.get(name, name), traits.default_model if traits is not None else None
     if slash and named(provider) is not None:
         return SERVED_BY.get(provider, provider), model
-    known = catalogue.model(said)
+    known = catalogue.model(name)
     owner = next((one for one in known.providers if one in PROVIDERS), None) if known is not None else None
     if owner is None:
-        raise UnknownProvider(said)
-    return SERVED_BY.get(owner, owner), said
+        raise UnknownProvider(name)
+    return SERVED_BY.get(owner, owner), name

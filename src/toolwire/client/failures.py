@@ -16,12 +16,9 @@ class ProviderError(ToolwireError):
         self.status = error.status
         self.request_id = error.request_id
         self.retryable = error.retryable
-        beside = [
-            f"status {error.status}" if error.status else "",
-            f"request {error.request_id}" if error.request_id else "",
-        ]
-        said = ", ".join(filter(None, beside))
-        super().__init__(f"{error.message}{f' ({said})' if said else ''}", path=provider)
+        details = [f"status {error.status}"] if error.status else []
+        details += [f"request {error.request_id}"] if error.request_id else []
+        super().__init__(error.message + (f" ({', '.join(details)})" if details else ""), path=provider)
 
 
 class AuthenticationFailed(ProviderError):

@@ -24,6 +24,7 @@ import httpcore2
 import httpx2
 
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
+from toolwire.work.waiting import stop_future
 
 T = TypeVar("T")
 KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
@@ -42,7 +43,7 @@ LATE = "it took too long"
 MOMENT = 0.05
 
 
-class Guard:
+class _Guard:
     """What the blocking calls of one exchange keep to: a time, and somebody who may say stop."""
 
     def __init__(self, stop: Stop | None) -> None:
@@ -80,16 +81,14 @@ class Guard:
     def _give_up(self) -> None:
         """Wake who waits: what they read is over."""
         self.stopped = True
-        held = self._stream.get_extra_info("socket") if self._stream is not None else None
-        if held is not None:
-            try:
-                socket.socket.shutdown(held, socket.SHUT_RDWR)
-            except OSError:
-                return  # it is closed already
+        connection = self._stream.get_extra_info("socket") if self._stream is not None else None
+        if connection is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _Present(threading.local):
-    guard: Guard | None = None
+    guard: _Guard | None = None
 
 
 _present = _Present()
@@ -129,7 +128,7 @@ class _GuardedStream(httpcore2.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
-class Backend(httpcore2.SyncBackend):
+class _Backend(httpcore2.SyncBackend):
     """Connects guarded."""
 
     def connect_tcp(
@@ -147,7 +146,7 @@ def trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-class Pool(httpx2.HTTPTransport):
+class _Pool(httpx2.HTTPTransport):
     """Connections of sync code, guarded."""
 
     def __init__(self) -> None:
@@ -156,20 +155,20 @@ class Pool(httpx2.HTTPTransport):
             max_connections=KEPT.max_connections,
             max_keepalive_connections=KEPT.max_keepalive_connections,
             keepalive_expiry=KEPT.keepalive_expiry,
-            network_backend=Backend(),
+            network_backend=_Backend(),
         )
 
 
-def _told(problem: Exception, what: str) -> TransportError:
+def _transport_error(problem: Exception, where: str) -> TransportError:
     kind: FailureKind = next((kind for base, kind in KINDS if isinstance(problem, base)), "protocol")
-    said = type(problem).__name__ if kind == "protocol" else f"{type(problem).__name__}: {problem}"
-    return TransportError(kind, f"{what}: {said}")
+    reason = type(problem).__name__ if kind == "protocol" else f"{type(problem).__name__}: {problem}"
+    return TransportError(kind, f"{where}: {reason}")
 
 
 class _HttpxResponse:
     """An answer of httpx2."""
 
-    def __init__(self, response: httpx2.Response, guard: Guard, between: float | None) -> None:
+    def __init__(self, response: httpx2.Response, guard: _Guard, between: float | None) -> None:
         self.status: int = response.status_code
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self._response, self._guard = response, guard
@@ -186,21 +185,18 @@ class _HttpxResponse:
                     self._pieces = self._response.iter_bytes()
                 return next(self._pieces, b"")
         except FAILURES as problem:
-            told = _told(problem, "the answer broke off")
-        raise TransportError("cancelled", STOPPED) if self._guard.stopped else told
+            failure = _transport_error(problem, "the answer broke off")
+        raise TransportError("cancelled", STOPPED) if self._guard.stopped else failure
 
     async def aread(self) -> bytes:
         """Give the next piece."""
         if self._apieces is None:
             self._apieces = self._response.aiter_bytes()
         try:
-            return await _guarded(self._next(self._apieces), self._guard)
+            return await _guarded(anext(self._apieces, b""), self._guard)
         except FAILURES as problem:
-            told = _told(problem, "the answer broke off")
-        raise told
-
-    async def _next(self, pieces: AsyncIterator[bytes]) -> bytes:
-        return await anext(pieces, b"")
+            failure = _transport_error(problem, "the answer broke off")
+        raise failure
 
     def finish(self) -> None:
         """Read what is on its way, for a moment; then let go of the connection."""
@@ -231,7 +227,7 @@ class HttpxTransport:
     """httpx2, with pools of its own for sync code and for each event loop, or with a caller's own clients."""
 
     def __init__(self, client: httpx2.Client | None = None, async_client: httpx2.AsyncClient | None = None) -> None:
-        self._client, self._given = client, async_client
+        self._client, self._async_given = client, async_client
         self._parents: list[object] = []
         self._begin()
         _transports.add(self)
@@ -251,13 +247,13 @@ class HttpxTransport:
             return self._client
         with self._lock:
             if self._own is None:
-                self._own = httpx2.Client(transport=Pool(), trust_env=False)
+                self._own = httpx2.Client(transport=_Pool(), trust_env=False)
             return self._own
 
     def _async_client(self) -> httpx2.AsyncClient:
         """Give the client of the running event loop: a connection belongs to one loop."""
-        if self._given is not None:
-            return self._given
+        if self._async_given is not None:
+            return self._async_given
         loop = asyncio.get_running_loop()
         with self._lock:
             for old in [one for one in self._async if one.is_closed()]:
@@ -268,7 +264,7 @@ class HttpxTransport:
 
     def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
-        client, guard = self._sync_client(), Guard(stop)
+        client, guard = self._sync_client(), _Guard(stop)
         over = _deadlines(guard, timeouts)
         try:
             with guard:
@@ -276,12 +272,12 @@ class HttpxTransport:
                 guard.deadline = over
                 return _HttpxResponse(response, guard, timeouts.between)
         except FAILURES as problem:
-            told = _told(problem, _where(request))
-        raise TransportError("cancelled", STOPPED) if guard.stopped else told
+            failure = _transport_error(problem, _where(request))
+        raise TransportError("cancelled", STOPPED) if guard.stopped else failure
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
-        client, guard = self._async_client(), Guard(stop)
+        client, guard = self._async_client(), _Guard(stop)
         over = _deadlines(guard, timeouts)
 
         async def sending() -> _HttpxResponse:
@@ -292,11 +288,11 @@ class HttpxTransport:
         try:
             answer = await _guarded(sending(), guard)
         except FAILURES as problem:
-            told = _told(problem, _where(request))
+            failure = _transport_error(problem, _where(request))
         else:
             guard.deadline = over
             return answer
-        raise told
+        raise failure
 
     def close(self) -> None:
         """Close the connections of sync code."""
@@ -325,17 +321,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def _deadlines(guard: Guard, timeouts: Timeouts) -> float | None:
+def _deadlines(guard: _Guard, timeouts: Timeouts) -> float | None:
     """Set the time until the answer begins, and give the one for all of it."""
     now = time.monotonic()
     over = None if timeouts.total is None else now + timeouts.total
     begin = None if timeouts.first is None else now + timeouts.first + (timeouts.connect or 0.0)
-    given = [one for one in (over, begin) if one is not None]
-    guard.deadline = min(given) if given else None
+    guard.deadline = min((moment for moment in (over, begin) if moment is not None), default=None)
     return over
 
 
-async def _guarded(work: Awaitable[T], guard: Guard) -> T:
+async def _guarded(work: Awaitable[T], guard: _Guard) -> T:
     """Await something for as long as the guard lets it."""
     left = None if guard.deadline is None else max(0.0, guard.deadline - time.monotonic())
     try:
@@ -348,21 +343,15 @@ async def _guarded(work: Awaitable[T], guard: Guard) -> T:
 
 async def _unless(stop: Stop, work: Awaitable[T]) -> T:
     """Await something, unless somebody says stop."""
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[Any] = loop.create_future()
-
-    def tell() -> None:
-        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
-
     task: asyncio.Future[Any] = asyncio.ensure_future(work)
     try:
-        with stop.telling(tell):
+        with stop_future(stop) as stopped:
             await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+            is_stopped = stopped.done()
     except BaseException:
         await _drop(task)
         raise
-    if not stopped.done():
-        stopped.cancel()
+    if not is_stopped:
         return task.result()  # type: ignore[no-any-return]
     await _drop(task)
     raise TransportError("cancelled", STOPPED)

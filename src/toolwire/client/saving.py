@@ -30,15 +30,15 @@ class Saved(Struct, frozen=True, kw_only=True):
 
     def at(self, provider: Any = None, model: str | None = None) -> tuple[Context, tuple[Loss, ...]]:
         """Give the conversation as another provider can go on with it, and what it cannot be told."""
-        found, _ = provider_of(provider, model)
+        target, _ = provider_of(provider, model)
         context, losses = self.context, tuple[Loss, ...]()
-        if context.provider_state is not None and found.name != self.provider:
+        if context.provider_state is not None and target.name != self.provider:
             context = replace(context, provider_state=None)
             losses = tuple(
                 Loss(f"provider_state.{key}", "provider_state", "dropped", f"{self.provider} keeps it")
                 for key in self.context.provider_state or ()
             )
-        return context, losses + found.speaks().encode_request(Request(context=context, model="")).losses
+        return context, losses + target.speaks().encode_request(Request(context=context, model="")).losses
 
 
 def save(context: Context, provider: str | None = None, model: str | None = None) -> str:
@@ -46,9 +46,9 @@ def save(context: Context, provider: str | None = None, model: str | None = None
     context = replace(context, messages=list(context.messages), tools=list(context.tools))
     saved = Saved(provider=provider, model=model, context=context)
     text = write_json(saved).decode()
-    found = load(text)
-    if found != saved:
-        raise InvalidField(_difference(saved, found), "cannot be written as JSON and read again", path="save")
+    read = load(text)
+    if read != saved:
+        raise InvalidField(_difference(saved, read), "cannot be written as JSON and read again", path="save")
     return text
 
 
@@ -62,12 +62,11 @@ def load(text: str | bytes) -> Saved:
         raise InvalidBody(f"is no JSON: {problem}", path="load") from None
 
 
-def _difference(one: Any, other: Any, path: str = "context") -> str:
+def _difference(one: Saved, other: Saved) -> str:
     """Say where two conversations differ, first."""
-    pairs = [(f"messages[{n}]", *pair) for n, pair in enumerate(_pairs(one, other, "messages"))]
-    pairs += [(f"tools[{n}]", *pair) for n, pair in enumerate(_pairs(one, other, "tools"))]
-    return next((f"{path}.{place}" for place, this, that in pairs if this != that), path)
-
-
-def _pairs(one: Saved, other: Saved, name: str) -> Any:
-    return zip(getattr(one.context, name), getattr(other.context, name), strict=True)
+    for name in ("messages", "tools"):
+        pairs = zip(getattr(one.context, name), getattr(other.context, name), strict=True)
+        for index, (this, that) in enumerate(pairs):
+            if this != that:
+                return f"context.{name}[{index}]"
+    return "context"

@@ -14,7 +14,7 @@ from typing import Any
 
 from toolwire.errors import MissingExtra
 from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, RunTools
-from toolwire.resolvers import Secrecy
+from toolwire.resolvers import RunSecrets
 from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
 from toolwire.streams.accumulation import Accumulator
 from toolwire.types import (
@@ -30,7 +30,6 @@ from toolwire.types import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import Ran
@@ -44,6 +43,7 @@ PROVIDERS = {
     "xai": "x_ai",
 }
 SETTINGS = {
+    "model": "gen_ai.request.model",
     "max_tokens": "gen_ai.request.max_tokens",
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -89,18 +89,16 @@ class Spans:
         self._tracer = tracer or self._api.get_tracer("toolwire")
         self._content = content
         self._fields = fields
-        self._given = tuple(secrets)
-        self._secrecy: Secrecy | None = None
+        self._known_secrets = tuple(secrets)
+        self._run_secrets: RunSecrets | None = None
         self._secrets = Known(secrets)
-        self._common = _known(
-            {
-                "gen_ai.provider.name": None if provider is None else PROVIDERS.get(provider, provider),
-                "gen_ai.conversation.id": conversation_id,
-            }
-        )
-        self._whole: Any = None
+        self._common = {
+            "gen_ai.provider.name": None if provider is None else PROVIDERS.get(provider, provider),
+            "gen_ai.conversation.id": conversation_id,
+        }
+        self._conversation: Any = None
         self._exchange: Any = None
-        self._told: Accumulator | None = None
+        self._heard: Accumulator | None = None
         self._error: Error | None = None
         self._calls: list[tuple[ToolCall, Any]] = []
 
@@ -111,8 +109,12 @@ class Spans:
                 self._ask(event)
             case RunTools():
                 self._run(event)
-            case Response() | Error() | Broken() | Cancelled():
-                self._answered(event)
+            case Response():
+                self._end_exchange(event)
+            case Error():
+                self._end_exchange(None, event)
+            case Broken() | Cancelled():
+                self._end_exchange(event.response, event.error if isinstance(event, Broken) else "cancelled")
             case Ran():
                 self._ran(event)
             case ToolResult():
@@ -122,66 +124,54 @@ class Spans:
             case _ if isinstance(event, Event):
                 self._hear(event)
 
-    def know(self, secrecy: Secrecy) -> None:
+    def know(self, secrets: RunSecrets) -> None:
         """Take what the client of the next conversation knows to be sensitive."""
-        self._secrecy = secrecy
+        self._run_secrets = secrets
 
     def close(self) -> None:
         """End what is still open, of a conversation whose end nobody told."""
         self._close("abandoned")
 
     def _ask(self, step: AskModel) -> None:
-        if step.turn == 0 and self._whole is not None:
+        if step.turn == 0 and self._conversation is not None:
             self.close()
         self._settle("cancelled")
         request = step.request
-        if self._whole is None:
-            self._secrets = Known([*self._given, *(self._secrecy.given if self._secrecy is not None else ())])
-            self._whole = self._start("invoke_agent", "", {"gen_ai.request.model": request.model}, parent=None)
-        said = {"gen_ai.request.model": request.model} | {
-            name: getattr(request, field) for field, name in SETTINGS.items()
-        }
-        self._exchange = self._start("chat", request.model or "", said, kind="CLIENT")
+        if self._conversation is None:
+            of_the_run = () if self._run_secrets is None else self._run_secrets.given
+            self._secrets = Known([*self._known_secrets, *of_the_run])
+            self._conversation = self._start("invoke_agent", "", {"gen_ai.request.model": request.model})
+        settings = _named(request, SETTINGS)
+        self._exchange = self._start("chat", request.model or "", settings, kind="CLIENT")
         if self._content:
-            self._tell(self._exchange, self._content_of(request))
+            self._set(self._exchange, self._content_of(request))
 
     def _hear(self, event: Event) -> None:
         """Follow a stream: it may be begun again, after an error."""
         if self._exchange is None:
             return
-        if self._told is None or isinstance(event, MessageStart):
-            self._told, self._error = Accumulator(), None
+        if self._heard is None or isinstance(event, MessageStart):
+            self._heard, self._error = Accumulator(), None
         if isinstance(event, ErrorEnd):
             self._error = event.error
-        self._told.feed(event)
+        self._heard.feed(event)
 
-    def _answered(self, outcome: Response | Error | Broken | Cancelled) -> None:
-        match outcome:
-            case Response():
-                self._end_exchange(outcome, None)
-            case Error():
-                self._end_exchange(None, outcome)
-            case Broken():
-                self._end_exchange(outcome.response, outcome.error)
-            case Cancelled():
-                self._end_exchange(outcome.response, "cancelled")
-
-    def _end_exchange(self, response: Response | None, error: Error | str | None) -> None:
+    def _end_exchange(self, response: Response | None = None, error: Error | str | None = None) -> None:
+        """End the span of an exchange, if one is open; without an answer, by what was heard of its stream."""
         span, self._exchange = self._exchange, None
-        told, self._told = self._told, None
+        heard, self._heard = self._heard, None
         if span is None:
             return
-        if response is None and told is not None:
-            response = told.response
+        if response is None and heard is not None:
+            response = heard.response
         if response is not None:
-            self._tell(span, _said_of(response))
+            self._set(span, _attributes_of(response))
             self._learn(part for choice in response.choices for part in choice.message.parts)
             if self._content:
-                messages = [
-                    {**self._message(choice.message), "finish_reason": choice.finish_reason}
-                    for choice in response.choices
+                choices = [
+                    {**self._message(one.message), "finish_reason": one.finish_reason} for one in response.choices
                 ]
-                self._tell(span, {"gen_ai.output.messages": messages})
+                self._set(span, {"gen_ai.output.messages": choices})
         self._end(span, self._error if error is None else error)
         self._error = None
 
@@ -191,88 +181,73 @@ class Spans:
         self._calls = [(call, self._tool(call)) for call in step.calls]
 
     def _tool(self, call: ToolCall) -> Any:
-        said = {
-            "gen_ai.tool.name": call.name,
-            "gen_ai.tool.call.id": call.id,
-            "gen_ai.tool.type": "function",
-        }
+        attributes = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"}
         if self._content:
-            said["gen_ai.tool.call.arguments"] = scrub(call.arguments, self._fields_of(call.name), self._secrets)
-        return self._start("execute_tool", call.name, said)
+            attributes["gen_ai.tool.call.arguments"] = self._scrubbed(call.arguments, call)
+        return self._start("execute_tool", call.name, attributes)
 
     def _ran(self, ran: Ran) -> None:
         """End the span of a call when it ended, which may be long before the others of its turn."""
-        for place, (call, span) in enumerate(self._calls):
+        for index, (call, span) in enumerate(self._calls):
             if call is ran.call:
-                del self._calls[place]
+                del self._calls[index]
                 error = None if ran.ending == "ok" else ran.ending
                 ended = None if ran.started is None else ran.started + ran.seconds
-                self._finish(span, call, ran.result, error, ended)
+                self._end_call(span, call, ran.result, error, ended)
                 return
 
     def _result(self, result: ToolResult) -> None:
         ids = [call.id for call, _ in self._calls]
-        place = ids.index(result.tool_call_id) if result.tool_call_id in ids else 0
-        if self._calls and result.tool_call_id in (ids[place], None):
-            call, span = self._calls.pop(place)
-            self._finish(span, call, result, "tool_error" if result.is_error else None)
+        index = ids.index(result.tool_call_id) if result.tool_call_id in ids else 0
+        if self._calls and result.tool_call_id in (ids[index], None):
+            call, span = self._calls.pop(index)
+            self._end_call(span, call, result, "tool_error" if result.is_error else None)
 
-    def _finish(
+    def _end_call(
         self, span: Any, call: ToolCall, result: ToolResult, error: str | None, ended: float | None = None
     ) -> None:
         if self._content:
             content = result.content if isinstance(result.content, str) else [_part(one) for one in result.content]
-            said = scrub({"result": content}, self._fields_of(call.name), self._secrets)
-            self._tell(span, {"gen_ai.tool.call.result": said})
+            self._set(span, {"gen_ai.tool.call.result": self._scrubbed({"result": content}, call)})
         self._end(span, error, ended)
 
     def _settle(self, why: str) -> None:
         """End what the next step shows to be over."""
-        self._end_exchange(None, None)
+        self._end_exchange()
         calls, self._calls = self._calls, []
         for _, span in calls:
             self._end(span, why)
 
     def _done(self, done: Done) -> None:
-        if self._exchange is not None:
-            broken = None if done.ending in GOOD_ENDINGS else done.error or done.ending
-            self._end_exchange(done.response if done.error is None else None, broken)
-        if self._whole is None:
-            return
-        self._tell(self._whole, _tokens(done.usage))
-        if done.response is not None:
-            self._tell(self._whole, {"gen_ai.response.model": done.response.model})
-        self._close(None if done.ending in GOOD_ENDINGS else done.error or done.ending)
+        error = None if done.ending in GOOD_ENDINGS else done.error or done.ending
+        self._end_exchange(done.response if done.error is None else None, error)
+        if self._conversation is not None:
+            self._set(self._conversation, _named(done.usage, TOKENS))
+            self._set(self._conversation, {"gen_ai.response.model": done.model})
+            self._close(error)
 
     def _close(self, error: Error | str | None) -> None:
-        if self._exchange is not None:
-            self._end_exchange(None, error)
+        self._end_exchange(None, error)
         self._settle("cancelled")
-        span, self._whole = self._whole, None
+        span, self._conversation = self._conversation, None
         if span is not None:
             self._end(span, error)
 
-    def _start(
-        self,
-        operation: str,
-        of: str,
-        said: Mapping[str, Any],
-        *,
-        kind: str = "INTERNAL",
-        parent: Any = ...,
-    ) -> Any:
-        above = self._whole if parent is ... else parent
+    def _start(self, operation: str, of: str, attributes: Mapping[str, Any], *, kind: str = "INTERNAL") -> Any:
+        """Begin a span in that of the conversation, or that one itself."""
+        above = self._conversation
         span = self._tracer.start_span(
             self._clean(f"{operation} {of}".strip()),
             context=None if above is None else self._api.set_span_in_context(above),
             kind=self._api.SpanKind[kind],
         )
-        self._tell(span, {"gen_ai.operation.name": operation, **self._common, **said})
+        self._set(span, {"gen_ai.operation.name": operation, **self._common, **attributes})
         return span
 
-    def _tell(self, span: Any, said: Mapping[str, Any]) -> None:
-        for name, value in _known(said).items():
-            span.set_attribute(name, self._attribute(value))
+    def _set(self, span: Any, attributes: Mapping[str, Any]) -> None:
+        for name, value in attributes.items():
+            if value is not None:
+                span.set_attribute(name, self._attribute(value))
 
     def _attribute(self, value: Any) -> Any:
         match value:
@@ -296,7 +271,7 @@ class Spans:
 
     def _fields_of(self, tool: str) -> Collection[str]:
         own = self._fields(tool) if callable(self._fields) else self._fields
-        return own if self._secrecy is None else [*own, *self._secrecy.fields_of(tool)]
+        return own if self._run_secrets is None else [*own, *self._run_secrets.fields_of(tool)]
 
     def _learn(self, parts: Iterable[Any]) -> None:
         for call in parts:
@@ -306,9 +281,8 @@ class Spans:
     def _content_of(self, request: Request) -> dict[str, Any]:
         for message in request.messages:
             self._learn(message.parts)
-        system = request.system
         return {
-            "gen_ai.system_instructions": None if system is None else _parts(system),
+            "gen_ai.system_instructions": None if request.system is None else _parts(request.system),
             "gen_ai.input.messages": [self._message(message) for message in request.messages],
         }
 
@@ -317,7 +291,10 @@ class Spans:
         return {"role": message.role, "parts": parts}
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
-        return {**_part(call), "arguments": scrub(call.arguments, self._fields_of(call.name), self._secrets)}
+        return {**_part(call), "arguments": self._scrubbed(call.arguments, call)}
+
+    def _scrubbed(self, value: Any, call: ToolCall) -> Any:
+        return scrub(value, self._fields_of(call.name), self._secrets)
 
 
 def _opentelemetry() -> Any:
@@ -328,21 +305,18 @@ def _opentelemetry() -> Any:
     return trace
 
 
-def _known(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if value is not None}
+def _named(value: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """Give the fields of a value by their names in the conventions; nothing where there is no value."""
+    return {} if value is None else {name: getattr(value, field) for field, name in names.items()}
 
 
-def _tokens(usage: Usage | None) -> dict[str, Any]:
-    return {} if usage is None else {name: getattr(usage, field) for field, name in TOKENS.items()}
-
-
-def _said_of(response: Response) -> dict[str, Any]:
+def _attributes_of(response: Response) -> dict[str, Any]:
     reasons = [choice.finish_reason for choice in response.choices if choice.finish_reason is not None]
     return {
         "gen_ai.response.id": response.id,
         "gen_ai.response.model": response.model,
         "gen_ai.response.finish_reasons": reasons or None,
-        **_tokens(response.usage),
+        **_named(response.usage, TOKENS),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Self
 
-from toolwire.client.dialogue import Dialogue, Following, OnEvent, Shown
+from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
 from toolwire.loop import Done
 from toolwire.types import Response
 from toolwire.work.waiting import flow, run
@@ -18,7 +18,8 @@ class Client(Dialogue):
 
     def run(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> Done:
         """Lead a conversation with tools to its end."""
-        return run(self.leading(prompt, settings, on_event, stream=False))
+        done: Done = run(self.leading(prompt, settings, on_event))
+        return done
 
     def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
         """Lead a conversation, and show it while it happens."""
@@ -39,7 +40,7 @@ class Client(Dialogue):
         self.close()
 
 
-class Stream(Following):
+class Stream(ConversationStream):
     """A conversation while it happens: iterate over it, or `next()`; `collect()` reads the rest.
 
     `done` is its end, once there is one; after an interruption it holds the history as far as it came.
@@ -94,7 +95,7 @@ def generate(
     raised where there is none.
     """
     with Client(provider, model, **(options or {})) as client:
-        return run(client.giving(prompt, settings, on_event))
+        return run(client.leading(prompt, settings, on_event, value=True))
 
 
 def stream(

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolwire.client.exchange import Sent, Upstream
 from toolwire.loop import AskModel, Done, LoopStep
-from toolwire.resolvers import Secrecy
+from toolwire.resolvers import RunSecrets
 from toolwire.resolvers.functions.json_types import copied
 from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.traces.trace import Scope, Trace
@@ -49,7 +49,7 @@ class Recording:
     def __init__(self, scope: Scope, upstream: Upstream, resolve: Any, unrun: str | None = None) -> None:
         self._scope = scope
         self._upstream = upstream
-        self._secrecy = Secrecy(resolve, [upstream.provider.key])
+        self._secrecy = RunSecrets(resolve, [upstream.provider.key])
         self._known: Known | None = None
         self._unrun = unrun
         self._ran: dict[int, Ran] = {}

@@ -1,17 +1,7 @@
 """The tool loop without I/O: its steps, its limits and its endings."""
 
 from toolwire.loop.run import Accept, Loop, Price, add_usage, tool_loop
-from toolwire.loop.steps import (
-    AskModel,
-    Broken,
-    Cancelled,
-    Done,
-    Ending,
-    LoopLimits,
-    LoopStep,
-    Outcome,
-    RunTools,
-)
+from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, Outcome, RunTools
 
 __all__ = [
     "Accept",

@@ -7,28 +7,23 @@ Rules of this file:
 - The history is valid at every step: each call has exactly one result, in the order of the calls.
 - A call that came broken is answered with what to mend, and never run. A forced choice is released once the
   model has called.
+- A run that goes around in a circle is ended: the same calls with the same results, one turn after the other. A turn is
+  told by its names, arguments and results; ids do not count.
 - A run always ends, and `Done` says why.
 """
 
+import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.loop.repeats import circle, fingerprint
-from toolwire.loop.steps import (
-    AskModel,
-    Broken,
-    Cancelled,
-    Done,
-    Ending,
-    LoopLimits,
-    LoopStep,
-    RunTools,
-)
+from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, RunTools
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.work.results import failure, invalid
 
+SILENT = frozenset({"Thinking", "Text"})
 REFUSALS = frozenset({"content_filter", "refusal"})
 CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
@@ -62,33 +57,24 @@ def tool_loop(
     return done
 
 
-class _Run:
+class _Run(Struct):
     """One run: what was added to the history, and what it cost."""
 
-    def __init__(
-        self,
-        request: Request,
-        limits: LoopLimits,
-        price: Price | None,
-        elapsed: Callable[[], float] | None,
-        accept: Accept | None,
-        beside: Beside | None,
-    ) -> None:
-        self.request = request
-        self.limits = limits
-        self.price = price
-        self.elapsed = elapsed
-        self.accept = accept
-        self.beside = beside
-        self.repairs = 0
-        self.added: list[Message] = []
-        self.response: Response | None = None
-        self.usage: Usage | None = None
-        self.uncounted = False
-        self.cost: float | None = None
-        self.turns = 0
-        self.blanks = 0
-        self.seen: list[str] = []
+    request: Request
+    limits: LoopLimits
+    price: Price | None
+    elapsed: Callable[[], float] | None
+    accept: Accept | None
+    beside: Beside | None
+    repairs: int = 0
+    added: list[Message] = []
+    response: Response | None = None
+    usage: Usage | None = None
+    uncounted: bool = False
+    cost: float | None = None
+    turns: int = 0
+    blanks: int = 0
+    seen: list[str] = []
 
     def steps(self, *, auto_tools: bool, terminal_tool: str | None) -> Generator[LoopStep, Any, Done]:
         while True:
@@ -97,11 +83,10 @@ class _Run:
                 ended = self._take((yield AskModel(self._present(), self.turns, self._left())))
             if ended is None:
                 calls = self._calls()
-                ended = (
-                    (yield from self._with_calls(calls, auto_tools=auto_tools, terminal_tool=terminal_tool))
-                    if calls
-                    else self._without_calls()
-                )
+                if calls:
+                    ended = yield from self._with_calls(calls, auto_tools=auto_tools, terminal_tool=terminal_tool)
+                else:
+                    ended = self._without_calls()
             if ended is not None:
                 return ended
 
@@ -163,10 +148,10 @@ class _Run:
         called = {call.name for message in self.added for call in message.tool_calls}
         return None if called.intersection(names) or not names else names
 
-    def _state(self, given: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _state(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
         """Give what the provider keeps by now, if the run is led with that at all."""
         state = self.response.provider_state if self.response is not None else None
-        return given if given is None or state is None else state
+        return before if before is None or state is None else state
 
     def _over_budget(self) -> Done | None:
         limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
@@ -197,14 +182,12 @@ class _Run:
         match answer:
             case Cancelled(response=partial):
                 if partial is not None:
-                    self._keep(partial)
-                    self._answer(self._calls(), [], "not run: the answer broke off")
+                    self._keep_broken(partial)
                 return self._done(answer.ending, reason=answer.reason)
             case Error():
                 return self._done("error", reason=answer.message, error=answer)
             case Broken(response=partial, error=error):
-                self._keep(partial)
-                self._answer(self._calls(), [], "not run: the answer broke off")
+                self._keep_broken(partial)
                 return self._done("error", reason=error.message, error=error)
             case Response():
                 self._keep(answer)
@@ -215,13 +198,17 @@ class _Run:
         self.turns += 1
         self.response = answer
         self.usage = add_usage(self.usage, answer.usage)
-        self.uncounted = self.uncounted or not counted(answer.usage)
+        self.uncounted = self.uncounted or not _counted(answer.usage)
         if self.price is not None:
             prices = (self.price(answer.usage, name) for name in (answer.model, self.request.model) if name)
             cost = next((price for price in prices if price is not None), None)
             self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
         if _says_something(answer.message) or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
+
+    def _keep_broken(self, answer: Response) -> None:
+        self._keep(answer)
+        self._answer(self._calls(), [], "not run: the answer broke off")
 
     def _without_answer(self, answer: Response) -> Done | None:
         """End with an answer that is none."""
@@ -267,9 +254,9 @@ class _Run:
         settled = settled or {}
         cancelled = results if isinstance(results, Cancelled) else None
         ran = [call for call in calls if call.runs and id(call) not in settled]
-        given = _by_call(cancelled.results if cancelled else results, ran) | settled
+        known = _by_call(cancelled.results if cancelled else results, ran) | settled
         reason = missing if cancelled is None else f"{cancelled.reason} before there was a result; it may have run"
-        ordered = [_result_of(call, given, reason) for call in calls]
+        ordered = [_result_of(call, known, reason) for call in calls]
         self.added += [Message("tool", [result]) for result in ordered]
         if cancelled is not None:
             return self._done(cancelled.ending, reason=cancelled.reason)
@@ -284,25 +271,52 @@ class _Run:
 
     def _progress(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Done | None:
         """End a run that goes around in a circle: the same calls have had the same results too often."""
-        self.seen.append(fingerprint(calls, results))
-        reason = circle(self.seen, self.limits.repeats, calls, results)
+        self.seen.append(_fingerprint(calls, results))
+        reason = _circle(self.seen, self.limits.repeats, calls, results)
         return None if reason is None else self._done("no_progress", reason=reason)
 
-    def _done(self, ending: Ending, **said: Any) -> Done:
-        return Done(
-            ending,
-            self.added,
-            self.response,
-            self.usage,
-            self.turns,
-            said.get("reason", ""),
-            said.get("error"),
-            said.get("calls", []),
-            self.cost,
-        )
+    def _done(self, ending: Ending, **fields: Any) -> Done:
+        return Done(ending, self.added, self.response, self.usage, self.turns, cost=self.cost, **fields)
 
 
-SILENT = frozenset({"Thinking", "Text"})
+def _circle(seen: Sequence[str], limit: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str | None:
+    """Say what repeats itself, if the last turns did so `limit` times: alone, in pairs, or as errors."""
+    if limit < 2:
+        return None
+    for length in (1, 2):
+        last = seen[-limit * length :]
+        rounds = [last[n : n + length] for n in range(0, len(last), length)]
+        if len(rounds) == limit and len(set(rounds[0])) == length and all(one == rounds[0] for one in rounds):
+            return _repetition(calls, results, limit)
+    errors = [_errors_of(one) for one in seen[-limit:]]
+    if len(errors) == limit and errors[0] and len(set(errors)) == 1:
+        return f"tool error repeated {limit}+ times: {_words(results)}"
+    return None
+
+
+def _fingerprint(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
+    """Say in a text what was called and what came of it; ids do not count."""
+    turn = []
+    for call, result in zip(calls, results, strict=True):
+        raw = call.raw if call.error or call.custom else None
+        turn.append([call.name, call.arguments, raw, repr(result.content), result.is_error])
+    return json.dumps(turn, sort_keys=True, default=repr)
+
+
+def _errors_of(fingerprint: str) -> str:
+    """Give the errors of a turn, if there were nothing but errors."""
+    turn = json.loads(fingerprint)
+    return json.dumps([[one[0], one[3]] for one in turn]) if turn and all(one[4] for one in turn) else ""
+
+
+def _words(results: Sequence[ToolResult]) -> str:
+    return "; ".join(str(result.content)[:200] for result in results if result.is_error)
+
+
+def _repetition(calls: Sequence[ToolCall], results: Sequence[ToolResult], limit: int) -> str:
+    names = ", ".join(dict.fromkeys(call.name for call in calls))
+    errors = _words(results)
+    return f"{names} had the same result {limit} times{f': {errors}' if errors else ''}"
 
 
 def _says_something(message: Message) -> bool:
@@ -312,19 +326,19 @@ def _says_something(message: Message) -> bool:
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:
     """Give each result to its call: by id where ids tell them apart, else by its place."""
-    given = list(results)
+    results = list(results)
     ids = [call.id for call in calls]
     if None not in ids and len(set(ids)) == len(ids):
-        known = {result.tool_call_id: result for result in reversed(given)}
+        known = {result.tool_call_id: result for result in reversed(results)}
         return {id(call): known[call.id] for call in calls if call.id in known}
-    return {id(call): result for call, result in zip(calls, given, strict=False)}
+    return {id(call): result for call, result in zip(calls, results, strict=False)}
 
 
-def _result_of(call: ToolCall, given: dict[int, ToolResult], missing: str) -> ToolResult:
+def _result_of(call: ToolCall, known: dict[int, ToolResult], missing: str) -> ToolResult:
     if not call.runs:
         return invalid(call, [call.error or "they were cut off; call again, with less at once"])
-    found = given.get(id(call))
-    return failure(call, missing) if found is None else replace(found, tool_call_id=call.id, name=call.name)
+    result = known.get(id(call))
+    return failure(call, missing) if result is None else replace(result, tool_call_id=call.id, name=call.name)
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -345,7 +359,7 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     return only if others == 0 and (one is None or other is None) else Usage(**sums)
 
 
-def counted(usage: Usage | None) -> bool:
+def _counted(usage: Usage | None) -> bool:
     """Whether a server has reported how many tokens there were."""
     counts = () if usage is None else (usage.input_tokens, usage.output_tokens)
     return any(type(count) is int and count > 0 for count in counts)

@@ -11,26 +11,11 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.types import (
-    Error,
-    FinishReason,
-    Loss,
-    Message,
-    Request,
-    Response,
-    Text,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
+from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
-MAX_TURNS = 25
 # The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
 ANSWER = "__structured_output__"
-REPEATS = 3
-BLANKS = 2
-REPAIRS = 2
 
 
 class LoopLimits(Struct, frozen=True):
@@ -42,13 +27,13 @@ class LoopLimits(Struct, frozen=True):
     often an answer may say nothing at all; `repairs` how often one that will not do is asked for again.
     """
 
-    turns: int | None = MAX_TURNS
+    turns: int | None = 25
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = None
-    repeats: int = REPEATS
-    blanks: int = BLANKS
-    repairs: int = REPAIRS
+    repeats: int = 3
+    blanks: int = 2
+    repairs: int = 2
 
 
 class AskModel(Struct, frozen=True):

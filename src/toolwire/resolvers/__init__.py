@@ -1,11 +1,10 @@
 """Resolvers: what offers tools and resolves calls, alone, merged, renamed, filtered or approved."""
 
-from toolwire.resolvers.agent import AgentResolver
 from toolwire.resolvers.composition import Composition
-from toolwire.resolvers.handler import Handler
+from toolwire.resolvers.handler import AgentResolver, Handler
 from toolwire.resolvers.protocol import Resolver, ToolResolver, fields_of, recipe_of, resolving, tools_of
 from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
-from toolwire.resolvers.secrecy import Secrecy
+from toolwire.resolvers.secrecy import RunSecrets
 from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
 
 __all__ = [
@@ -14,7 +13,7 @@ __all__ = [
     "Handler",
     "Plan",
     "Resolver",
-    "Secrecy",
+    "RunSecrets",
     "Step",
     "StepError",
     "StepResult",

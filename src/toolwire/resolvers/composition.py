@@ -22,8 +22,8 @@ class Composition(Resolver):
     """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
 
     def __init__(self, resolvers: Iterable[Any] = ()) -> None:
-        pairs = [given if type(given) is tuple else (given, HERE) for given in resolvers]
-        self.resolvers = [(bound_to(resolver, cwd, place), cwd) for place, (resolver, cwd) in enumerate(pairs)]
+        pairs = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
+        self.resolvers = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
 
     @classmethod
     def new(cls, resolvers: Iterable[Any]) -> "Composition":
@@ -46,13 +46,13 @@ class Composition(Resolver):
 
     def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
         """Give the recipe of the first resolver that has one for this tool."""
-        found = (recipe_of(resolver, name) for resolver, _ in self.resolvers)
-        return next((recipe for recipe in found if recipe is not None), None)
+        recipes = (recipe_of(resolver, name) for resolver, _ in self.resolvers)
+        return next((recipe for recipe in recipes if recipe is not None), None)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
         """List the sensitive fields that any of the resolvers has for a tool of this name."""
-        found = (field for resolver, _ in self.resolvers for field in fields_of(resolver, name))
-        return list(dict.fromkeys(found))
+        fields = (field for resolver, _ in self.resolvers for field in fields_of(resolver, name))
+        return list(dict.fromkeys(fields))
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Say what a call would do, by the resolver that would run it."""
@@ -63,9 +63,9 @@ class Composition(Resolver):
         return None
 
 
-def bound_to(resolver: Any, cwd: str, place: int) -> Any:
+def bound_to(resolver: Any, cwd: str, index: int) -> Any:
     """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
-    path = f"Composition[{place}]"
+    path = f"Composition[{index}]"
     if cwd == HERE and not inspect.isclass(resolver):
         return check_resolver(resolver, path)
     if inspect.isclass(resolver) and "cwd" in inspect.signature(resolver).parameters:

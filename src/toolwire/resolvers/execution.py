@@ -14,23 +14,19 @@ import contextlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.failures import rescuing
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid
-from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, wait
+from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
+from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 
-OUTPUT_LIMIT = 100_000
-MAX_CALLS = 128
-MAX_PARALLEL = 16
 STOPPED = "cancelled before it was done; it may have run"
 UNBEGUN = "not run: everything was cancelled before"
 UNAPPROVED = "not run: nobody had approved it when everything was stopped"
@@ -77,39 +73,42 @@ class Limits(Struct, frozen=True):
     """How calls are run, where their tools say nothing else: `timeout` in seconds, `output` in characters."""
 
     timeout: float | None = None
-    output: int = OUTPUT_LIMIT
-    calls: int = MAX_CALLS
-    parallel: int = MAX_PARALLEL
+    output: int = 100_000
+    calls: int = 128
+    parallel: int = 16
 
 
 USUAL = Limits()
 logger = logging.getLogger("toolwire")
 
 
-class Job(Struct, frozen=True):
+class _Job(Struct, frozen=True):
     """One call, how it is run, and its result if it is known without running it."""
 
     call: ToolCall
-    parallel: bool = False
-    timeout: float | None = None
-    output: int = OUTPUT_LIMIT
-    result: ToolResult | None = None
+    parallel: bool
+    timeout: float | None
+    output: int
+    result: ToolResult | None
 
 
-def plan_jobs(calls: Sequence[ToolCall], tools: Iterable[Tool], limits: Limits) -> list[Job]:
-    """Say how each call is run."""
+def _jobs_of(calls: list[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits) -> list[_Job]:
+    """Say how each call is run; tools that nobody gave are those of what resolves the calls."""
+    if tools is None:
+        listed = getattr(resolve, "available_tools", None)
+        tools = listed() if callable(listed) else ()
     known: dict[str, Tool] = {}
     for tool in tools:
         known.setdefault(tool.name, tool)
     ids = Counter(call.id for call in calls if call.id is not None) if len(calls) > 1 else {}
     return [
-        _job_of(call, known.get(call.name), limits, refusal=_refusal(call, place, ids, limits))
-        for place, call in enumerate(calls)
+        _job_of(call, known.get(call.name), limits, refusal=_refusal(call, index, ids, limits))
+        for index, call in enumerate(calls)
     ]
 
 
-def _refusal(call: ToolCall, place: int, ids: dict[str, int], limits: Limits) -> ToolResult | None:
-    if place >= limits.calls:
+def _refusal(call: ToolCall, index: int, ids: dict[str, int], limits: Limits) -> ToolResult | None:
+    if index >= limits.calls:
         return failure(call, f"not run: a turn may have {limits.calls} calls")
     if call.id is not None and ids.get(call.id, 1) > 1:
         return failure(call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it")
@@ -118,12 +117,12 @@ def _refusal(call: ToolCall, place: int, ids: dict[str, int], limits: Limits) ->
     return None
 
 
-def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolResult | None) -> Job:
-    said = tool.metadata if tool is not None else {}
-    timeout, output = said.get("timeout"), said.get("output_limit")
-    return Job(
+def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolResult | None) -> _Job:
+    metadata = tool.metadata if tool is not None else {}
+    timeout, output = metadata.get("timeout"), metadata.get("output_limit")
+    return _Job(
         call,
-        said.get("parallel") is True,
+        metadata.get("parallel") is True,
         limits.timeout if _is_no_amount(timeout) else timeout,
         limits.output if output is None or _is_no_amount(output) else int(output),
         refusal,
@@ -134,9 +133,9 @@ def _is_no_amount(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, int | float) or value <= 0
 
 
-def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
+def _groups_of(jobs: Sequence[_Job]) -> list[list[_Job]]:
     """Cut jobs into what runs at the same time, in order."""
-    groups: list[list[Job]] = []
+    groups: list[list[_Job]] = []
     for job in jobs:
         if job.parallel and groups and groups[-1][-1].parallel:
             groups[-1].append(job)
@@ -145,13 +144,13 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
     return groups
 
 
-def working(job: Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
+def _working(job: _Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
     """Run one job to its result, as steps; only what stops the program is raised."""
-    steps = _working(job, resolve, context)
+    steps = _resolved(job, resolve, context)
     return (yield from steps if record is None else record.keeping(job.call, steps))
 
 
-def _working(job: Job, resolve: Any, context: Any) -> Work[ToolResult]:
+def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
     if job.result is not None:
         yield Emit(CallNote("invalid"))
         return job.result
@@ -164,7 +163,7 @@ def _working(job: Job, resolve: Any, context: Any) -> Work[ToolResult]:
         return failure(call, f"unknown tool {call.name!r}. Available: {known}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
         return (yield from rescuing(problem, call, fields_of(resolve, call.name)))
-    return cut_to(result, job.output)
+    return _cut_to(result, job.output)
 
 
 def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
@@ -178,7 +177,7 @@ def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
     return answer_of((yield Ask(resolve, (call,))), call)
 
 
-def cut_to(result: ToolResult, limit: int) -> ToolResult:
+def _cut_to(result: ToolResult, limit: int) -> ToolResult:
     """Cut what is longer than the limit, and say so."""
     content = result.content
     if isinstance(content, str):
@@ -207,37 +206,28 @@ def execute(
     limits: Limits | None = None,
     cancel: Cancel | None = None,
     record: CallRecord | None = None,
-    **said: Any,
+    **options: Any,
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
 
     `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), or a function of a call. What
     else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
     """
-    limits = limits_of(limits, said)
-    jobs = prepare_jobs(calls, resolve, tools, limits)
-    groups = groups_of(jobs)
+    limits = _limits_of(limits, options)
+    groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
     if plain:
-        return [run(working(job, resolve, context, record)) for job in jobs]
+        return [run(_working(job, resolve, context, record)) for [job] in groups]
     return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
 
 
-def limits_of(limits: Limits | None, said: dict[str, Any]) -> Limits:
+def _limits_of(limits: Limits | None, options: dict[str, Any]) -> Limits:
     """Read the limits that were given."""
-    unknown = sorted(said.keys() - set(Limits.__struct_fields__))
+    unknown = sorted(options.keys() - set(Limits.__struct_fields__))
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
         raise InvalidField(unknown[0], f"is no limit; there are: {known}", path="execute")
-    return replace(limits or USUAL, **said) if said else limits or USUAL
-
-
-def prepare_jobs(calls: Iterable[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits) -> list[Job]:
-    """Say how each call is run; tools that nobody gave are those of what resolves the calls."""
-    if tools is None:
-        listed = getattr(resolve, "available_tools", None)
-        tools = listed() if callable(listed) else ()
-    return plan_jobs(list(calls), tools, limits)
+    return replace(limits or USUAL, **options) if options else limits or USUAL
 
 
 async def aexecute(
@@ -250,11 +240,11 @@ async def aexecute(
     limits: Limits | None = None,
     cancel: Cancel | None = None,
     record: CallRecord | None = None,
-    **said: Any,
+    **options: Any,
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
-    limits = limits_of(limits, said)
-    groups = groups_of(prepare_jobs(calls, resolve, tools, limits))
+    limits = _limits_of(limits, options)
+    groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody)))
 
 
@@ -271,25 +261,25 @@ class _Running(Struct, frozen=True):
     cancel: Cancel | None
     record: CallRecord
 
-    def steps(self, job: Job) -> Work[ToolResult]:
-        return working(job, self.resolve, self.context, self.record)
+    def steps(self, job: _Job) -> Work[ToolResult]:
+        return _working(job, self.resolve, self.context, self.record)
 
-    def ended(self, job: Job, reason: str, ending: CallEnding) -> ToolResult:
+    def ended(self, job: _Job, reason: str, ending: CallEnding) -> ToolResult:
         """Give the result of a call that was stopped."""
         result = failure(job.call, UNAPPROVED if self.record.is_unapproved(job.call) else reason)
         self.record.end(job.call, result, ending)
         return result
 
 
-async def _run_groups(groups: list[list[Job]], running: _Running) -> list[ToolResult]:
+async def _run_groups(groups: list[list[_Job]], running: _Running) -> list[ToolResult]:
     results: list[ToolResult] = []
     slots = asyncio.Semaphore(running.limits.parallel)
 
-    async def one(job: Job) -> ToolResult | _Stopped:
+    async def one(job: _Job) -> ToolResult | _Stopped:
         async with slots:
             return await _run_job(job, running)
 
-    async with _stopping(running.cancel) as stopped:
+    with stop_future(running.cancel) as stopped:
         for group in groups:
             if running.cancel is not None and running.cancel.is_set():
                 results += [job.result or running.ended(job, UNBEGUN, "cancelled") for job in group]
@@ -314,7 +304,7 @@ async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[No
                 raise result.problem
 
 
-def _result_of(task: "asyncio.Future[Any]", job: Job, running: _Running) -> ToolResult:
+def _result_of(task: "asyncio.Future[Any]", job: _Job, running: _Running) -> ToolResult:
     if task.done() and not task.cancelled():
         return task.result()  # type: ignore[no-any-return]
     return job.result or running.ended(job, STOPPED, "cancelled")
@@ -329,37 +319,20 @@ async def _drop(tasks: list[asyncio.Future[Any]]) -> None:
         await asyncio.wait(left, timeout=2 * GRACE)
 
 
-@contextlib.asynccontextmanager
-async def _stopping(cancel: Cancel | None) -> AsyncIterator["asyncio.Future[None]"]:
-    """Give a future that is done when everything is to stop."""
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[None] = loop.create_future()
-
-    def tell() -> None:
-        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
-
-    if cancel is None:
-        yield stopped
-    else:
-        with cancel.telling(tell):
-            yield stopped
-    stopped.cancel()
-
-
 class _Stopped(Struct, frozen=True):
     """What stops the program, on its way out of a task: an event loop would raise it past everybody."""
 
     problem: BaseException
 
 
-async def _run_job(job: Job, running: _Running) -> ToolResult | _Stopped:
+async def _run_job(job: _Job, running: _Running) -> ToolResult | _Stopped:
     try:
         return await _run_in_time(job, running)
     except (KeyboardInterrupt, SystemExit) as problem:
         return _Stopped(problem)
 
 
-async def _run_in_time(job: Job, running: _Running) -> ToolResult:
+async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
     """Run a job for as long as it may take; what does not end when it is cancelled is left behind."""
     task = asyncio.ensure_future(arun(running.steps(job)))
     try:
@@ -373,7 +346,7 @@ async def _run_in_time(job: Job, running: _Running) -> ToolResult:
     return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s{goes_on}", "timed_out")
 
 
-async def _end(task: "asyncio.Future[Any]", job: Job) -> bool:
+async def _end(task: "asyncio.Future[Any]", job: _Job) -> bool:
     """Cancel what runs, and whether it has ended."""
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE)

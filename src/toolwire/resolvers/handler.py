@@ -1,4 +1,4 @@
-"""One tool with what runs it: whatever may declare a tool, read once, and run the same way.
+"""Tools with what runs them, and the resolver of such tools: whatever may declare one, read once, and run the same way.
 
 Rules of this file:
 - A call that came broken, or whose arguments do not fit, is not run: its result says what to mend.
@@ -7,16 +7,16 @@ Rules of this file:
 """
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from toolwire.errors import InvalidField, ToolError
-from toolwire.resolvers.failures import rescuing, text_of
+from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
+from toolwire.resolvers.protocol import Resolver
 from toolwire.schema.validator import Validator
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import CallNote, answer_of, failure, invalid, result_of
+from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
 Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
@@ -92,61 +92,105 @@ def _bind_whole(function: Callable[..., Any]) -> Bind:
     return lambda arguments, context: ((copied(arguments), context), {})
 
 
-def handlers_of(given: Any) -> list[Handler]:
+def handlers_of(source: Any) -> list[Handler]:
     """Read whatever may declare tools: a `@tool`, a function, a class, an object, or one that has several."""
-    if isinstance(given, Handler):
-        return [given]
-    if isinstance(given, FunctionTool):
-        return [_of_function(given)]
-    if getattr(given, "execute", None) is not None and getattr(given, "definition", None) is not None:
-        return [_of_object(given() if inspect.isclass(given) else given)]
-    several = _tools_inside(given)
+    if isinstance(source, Handler):
+        return [source]
+    if isinstance(source, FunctionTool):
+        return [_of_function(source)]
+    if getattr(source, "execute", None) is not None and getattr(source, "definition", None) is not None:
+        return [_of_object(source() if inspect.isclass(source) else source)]
+    several = _tools_inside(source)
     if several:
         return [_of_function(one) for one in several]
-    if callable(given) and not inspect.isclass(given):
-        return [_of_function(tool(given))]
+    if callable(source) and not inspect.isclass(source):
+        return [_of_function(tool(source))]
     raise InvalidField(
         "tools",
-        f"must be functions, `@tool`s, or classes and objects with `definition` and `execute`, not {given!r}",
+        f"must be functions, `@tool`s, or classes and objects with `definition` and `execute`, not {source!r}",
         path="AgentResolver",
     )
 
 
-def _tools_inside(given: Any) -> list[FunctionTool]:
+def _tools_inside(source: Any) -> list[FunctionTool]:
     """List the `@tool` methods of an object, or of a module, in the order of their definition."""
-    if inspect.isclass(given):
-        given = given() if any(isinstance(one, FunctionTool) for one in vars(given).values()) else None
+    if inspect.isclass(source):
+        source = source() if any(isinstance(one, FunctionTool) for one in vars(source).values()) else None
     names = dict.fromkeys(
         name
-        for owner in (*reversed(type(given).__mro__), given)
+        for owner in (*reversed(type(source).__mro__), source)
         for name in getattr(owner, "__dict__", {})
         if isinstance(getattr(owner, "__dict__", {})[name], FunctionTool)
     )
-    return [getattr(given, name) for name in names]
+    return [getattr(source, name) for name in names]
 
 
-def _of_function(given: FunctionTool) -> Handler:
-    function, signature = given.function, given.signature
-    if not given.bound:
+def _of_function(source: FunctionTool) -> Handler:
+    function, signature = source.function, source.signature
+    if not source.bound:
         raise InvalidField(
-            "tools",
-            f"has the method {given.tool.name!r} of no object: give the object's",
-            path="AgentResolver",
+            "tools", f"has the method {source.tool.name!r} of no object: give the object's", path="AgentResolver"
         )
-    if given.tool.custom:
+    if source.tool.custom:
         bind: Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
     else:
         bind = signature.bind
-    return Handler(given.tool, function, bind, sensitive=given.sensitive, preview=given.preview, read=result_of)
+    return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
 
 
-def _of_object(given: Any) -> Handler:
-    declared = given.definition() if callable(given.definition) else given.definition
+def _of_object(source: Any) -> Handler:
+    declared = source.definition() if callable(source.definition) else source.definition
     tool_of = declared if isinstance(declared, Tool) else Tool.from_map(declared)
-    sensitive = getattr(given, "sensitive_fields", ())
+    sensitive = getattr(source, "sensitive_fields", ())
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
-    signature = getattr(given, "__signature_of_tool__", None)
+    signature = getattr(source, "__signature_of_tool__", None)
     bind = None if signature is None else signature.bind
     read = answer_of if signature is None else result_of
-    preview = getattr(given, "preview", None)
-    return Handler(tool_of, given.execute, bind, sensitive=fields, preview=preview, read=read)
+    preview = getattr(source, "preview", None)
+    return Handler(tool_of, source.execute, bind, sensitive=fields, preview=preview, read=read)
+
+
+class AgentResolver(Resolver):
+    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`."""
+
+    def __init__(
+        self, tools: Iterable[Any] = (), *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
+    ) -> None:
+        self._handlers: dict[str, Handler] = {}
+        for declared in tools:
+            for handler in handlers_of(declared):
+                if handler.tool.name in self._handlers:
+                    raise InvalidField("tools", f"has {handler.tool.name!r} twice", path="AgentResolver")
+                self._handlers[handler.tool.name] = handler
+        self._recipes = dict(recipes or {})
+
+    def available_tools(self) -> list[Tool]:
+        """List the tools, in the order in which they were given."""
+        return [handler.tool for handler in self._handlers.values()]
+
+    def handler(self, name: str) -> Handler:
+        """Give the tool of a name with what runs it."""
+        if name not in self._handlers:
+            raise UnknownTool(name, self._handlers)
+        return self._handlers[name]
+
+    def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
+        """Run a call, as steps."""
+        return (yield from self.handler(call.name).resolving(call, context))
+
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+        """Give the recipe of a tool, if it has one."""
+        return self._recipes.get(name)
+
+    def sensitive_fields_for(self, name: str) -> list[str]:
+        """List the fields that a tool declared as sensitive; none for a tool that is not here."""
+        handler = self._handlers.get(name)
+        return list(handler.sensitive) if handler is not None else []
+
+    def preview(self, call: ToolCall, context: Any = None) -> str | None:
+        """Say what a call would do, if its tool says so."""
+        handler = self._handlers.get(call.name)
+        if handler is None or handler.preview is None:
+            return None
+        arguments, keywords = handler.bind(call.arguments, context)
+        return str(handler.preview(*arguments, **keywords))

@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.failures import rescuing
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, answer_of, failure
+from toolwire.work.results import FAILED, answer_of, failure, rescuing
 from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
 UNKNOWN = "Unknown tool: "
@@ -66,19 +65,19 @@ class Resolver:
         return None
 
 
-def check_resolver(given: Any, path: str) -> Any:
+def check_resolver(resolver: Any, path: str) -> Any:
     """Give what can be asked; a class that is one is made, if it can be without arguments."""
-    if inspect.isclass(given) and not _is_static(given):
-        given = given()
+    if inspect.isclass(resolver) and not _is_static(resolver):
+        resolver = resolver()
     for name in ("resolve", "available_tools"):
-        if not callable(getattr(given, name, None)):
-            raise InvalidField("resolver", f"must have `{name}`: {given!r} has not", path=path)
-    return given
+        if not callable(getattr(resolver, name, None)):
+            raise InvalidField("resolver", f"must have `{name}`: {resolver!r} has not", path=path)
+    return resolver
 
 
-def _is_static(given: type) -> bool:
-    found = inspect.getattr_static(given, "resolve", None)
-    return isinstance(found, staticmethod | classmethod)
+def _is_static(resolver: type) -> bool:
+    method = inspect.getattr_static(resolver, "resolve", None)
+    return isinstance(method, staticmethod | classmethod)
 
 
 def tools_of(resolver: Any) -> list[Tool]:

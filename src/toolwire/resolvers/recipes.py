@@ -15,10 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.resolvers.failures import text_of
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
-from toolwire.work.results import failure, result_of
+from toolwire.work.results import failure, result_of, text_of
 from toolwire.work.waiting import Ask, Together, Work, places_of
 
 BROKEN = "Recipe evaluation error: "
@@ -78,29 +77,29 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     return result_of(composed, call)
 
 
-def plan_of(given: Any) -> Plan:
+def plan_of(plan: Any) -> Plan:
     """Read a plan; a map is one as well."""
-    if isinstance(given, Plan):
-        return given
-    if not isinstance(given, Mapping):
-        raise InvalidField("plan", f"must be a map or a Plan, not {type(given).__name__}")
-    unknown = sorted(set(given) - {"serial", "parallel", "compose"})
+    if isinstance(plan, Plan):
+        return plan
+    if not isinstance(plan, Mapping):
+        raise InvalidField("plan", f"must be a map or a Plan, not {type(plan).__name__}")
+    unknown = sorted(set(plan) - {"serial", "parallel", "compose"})
     if unknown:
         raise InvalidField(str(unknown[0]), "must be one of serial, parallel, compose", path="plan")
-    compose = given.get("compose")
+    compose = plan.get("compose")
     if compose is not None and not callable(compose):
         raise InvalidField("compose", "must be a function", path="plan")
-    return Plan(_steps_of(given, "serial"), _steps_of(given, "parallel"), compose)
+    return Plan(_steps_of(plan, "serial"), _steps_of(plan, "parallel"), compose)
 
 
 def _steps_of(plan: Mapping[str, Any], phase: str) -> list[Step]:
-    return [_step_of(step, f"plan.{phase}[{place}]") for place, step in enumerate(plan.get(phase) or ())]
+    return [_step_of(step, f"plan.{phase}[{index}]") for index, step in enumerate(plan.get(phase) or ())]
 
 
-def _step_of(given: Any, path: str) -> Step:
-    match given:
+def _step_of(step: Any, path: str) -> Step:
+    match step:
         case Step():
-            return given
+            return step
         case {"tool": str(tool), **rest} if rest.keys() <= {"arguments", "label"}:
             arguments = rest.get("arguments") or {}
             if isinstance(arguments, dict) or callable(arguments):
@@ -115,23 +114,23 @@ def _follow(plan: Plan, resolver: Any, context: Any) -> Work[Any]:
     errors: list[StepError] = []
     known: dict[str, Any] = {}
     for number, step in enumerate(plan.serial, 1):
-        given = yield from _do(step, f"dispatch_serial_{number}", known, resolver, context)
-        if type(given) is StepResult:
-            known[step.tool] = given.content
-            serial.append(given)
+        outcome = yield from _do(step, f"dispatch_serial_{number}", known, resolver, context)
+        if type(outcome) is StepResult:
+            known[step.tool] = outcome.content
+            serial.append(outcome)
         else:
-            errors.append(given)
+            errors.append(outcome)
     works = [
         _do(step, f"dispatch_parallel_{number}", known, resolver, context)
         for number, step in enumerate(plan.parallel, 1)
     ]
-    for given in (yield Together(works)) if works else ():
-        (parallel if type(given) is StepResult else errors).append(given)
+    for outcome in (yield Together(works)) if works else ():
+        (parallel if type(outcome) is StepResult else errors).append(outcome)
     if plan.compose is None:
         return report(serial, parallel, errors)
-    found = {"serial_results": serial, "parallel_results": parallel, "errors": errors}
+    outcomes = {"serial_results": serial, "parallel_results": parallel, "errors": errors}
     whole = places_of(plan.compose) == 1
-    return (yield Ask(plan.compose, (found,) if whole else tuple(found.values())))
+    return (yield Ask(plan.compose, (outcomes,) if whole else tuple(outcomes.values())))
 
 
 def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any) -> Work[Any]:

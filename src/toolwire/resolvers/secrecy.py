@@ -14,7 +14,7 @@ from toolwire.types import CallEnd, Message, Response, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
 
 
-class Secrecy:
+class RunSecrets:
     """Says what is secret in the messages and calls that it heard of last."""
 
     def __init__(self, resolve: Any, given: Iterable[str | None] = ()) -> None:

@@ -62,9 +62,9 @@ def prepare(resolver: Any, names: Collection[str] | None, context: Any = None) -
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")
     check_resolver(resolver, "session_tools.prepare")
-    wanted, found = frozenset(names or ()), dict[str, Tool]()
+    wanted, declared = frozenset(names or ()), dict[str, Tool]()
     for tool in tools_of(resolver) if wanted else ():
         if tool.name in wanted:
-            found.setdefault(tool.name, tool)
-    tools = list(found.values())
+            declared.setdefault(tool.name, tool)
+    tools = list(declared.values())
     return (tools, Session(resolver, list(tools), context)) if tools else ([], None)

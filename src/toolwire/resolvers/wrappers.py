@@ -13,19 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.resolvers.failures import secrets_around, told
-from toolwire.resolvers.protocol import (
-    Resolver,
-    check_resolver,
-    fields_of,
-    recipe_of,
-    resolving,
-    tools_of,
-)
+from toolwire.resolvers.protocol import Resolver, check_resolver, fields_of, recipe_of, resolving, tools_of
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import CallNote, failure
+from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger = logging.getLogger("toolwire")
@@ -82,9 +74,7 @@ class Renamed(Resolver):
 def prefixed(resolver: Any, prefix: str) -> Renamed:
     """Put a prefix before the name of each tool."""
     return Renamed(
-        resolver,
-        lambda name: prefix + name,
-        lambda name: name[len(prefix) :] if name.startswith(prefix) else None,
+        resolver, lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else None
     )
 
 
@@ -100,28 +90,21 @@ def renamed(resolver: Any, names: Mapping[str, str]) -> Renamed:
         raise InvalidField("names", "would give two tools the same name", path="renamed")
     back = {new: old for old, new in names.items()}
     return Renamed(
-        resolver,
-        lambda name: names.get(name, name),
-        lambda name: back.get(name, None if name in names else name),
+        resolver, lambda name: names.get(name, name), lambda name: back.get(name, None if name in names else name)
     )
 
 
 def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> Renamed:
     """Keep the tools of these names, or those for which this says yes; the others are not there."""
     check_resolver(resolver, "resolver")
-    if callable(keep):
-        wanted = keep
+    if isinstance(keep, str):
+        raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
+    names = frozenset(() if callable(keep) else keep)
 
-        def keeps(name: str) -> str | None:
-            return name if any(tool.name == name and wanted(tool) for tool in tools_of(resolver)) else None
-
-    else:
-        if isinstance(keep, str):
-            raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
-        names = frozenset(keep)
-
-        def keeps(name: str) -> str | None:
-            return name if name in names else None
+    def keeps(name: str) -> str | None:
+        if callable(keep):
+            return name if any(tool.name == name and keep(tool) for tool in tools_of(resolver)) else None
+        return name if name in names else None
 
     return Renamed(resolver, keeps, keeps)
 
@@ -168,7 +151,7 @@ class Approved(Renamed):
             answer = yield Ask(self._ask, (call, shown))
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - who is asked may raise anything
             own = secrets_of(input_of(call), self.sensitive_fields_for(call.name))
-            why = told(problem, [*(yield from secrets_around()), *own])
+            why = traceback_of(problem, [*(yield from secrets_around()), *own])
             logger.error("nobody could be asked whether %r may run\n%s", call.name, why)  # noqa: TRY400 - scrubbed
             answer = "nobody could be asked"
         if answer is True:
@@ -178,9 +161,9 @@ class Approved(Renamed):
         return failure(call, f"{DENIED}: {answer}" if isinstance(answer, str) and answer else DENIED)
 
     def _shown(self, call: ToolCall, context: Any) -> str:
-        said = self.preview(call, context)
-        if said is not None:
-            return said
+        preview = self.preview(call, context)
+        if preview is not None:
+            return preview
         arguments = scrub(call.arguments, self.sensitive_fields_for(call.name))
         return f"{call.name}({json.dumps(arguments, ensure_ascii=False)})"
 

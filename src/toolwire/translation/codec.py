@@ -15,18 +15,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import ALIASES, NAMES, Dialect, dialect
 from toolwire.errors import InvalidField, MissingFields, UnknownDialect, UserError
-from toolwire.types import (
-    Context,
-    Message,
-    Opaque,
-    Part,
-    Request,
-    Response,
-    ServerTool,
-    Tool,
-    ToolCall,
-    ToolResult,
-)
+from toolwire.types import Context, Message, Opaque, Part, Request, Response, ServerTool, Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import was_made
 
@@ -68,9 +57,9 @@ def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[st
     """Write results as the messages that bring them to a provider: together in one where it wants them so."""
     target = _dialect(provider)
     link = LINKS.get(target.DIALECT)
-    for place, result in enumerate(results):
+    for index, result in enumerate(results):
         if not isinstance(result, ToolResult):
-            raise InvalidField(f"results[{place}]", f"must be a ToolResult, not {type(result).__name__}")
+            raise InvalidField(f"results[{index}]", f"must be a ToolResult, not {type(result).__name__}")
         if link is not None and getattr(result, link) is None:
             raise MissingFields(f"a result for {provider}", [link])
     if link is None:
@@ -114,9 +103,9 @@ def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
     response = source.decode_response(_first_answer(body))
     calls = [call for part in _parts(response) if (call := _read(part)) is not None]
     if any(call.id is not None and was_made(call.id) for call in calls):
-        given = _texts(body)
-        calls = [call if call.id in given else replace(call, id=None) for call in calls]
-    return [call if call.index == place else replace(call, index=place) for place, call in enumerate(calls)]
+        texts = _texts(body)
+        calls = [call if call.id in texts else replace(call, id=None) for call in calls]
+    return [call if call.index == index else replace(call, index=index) for index, call in enumerate(calls)]
 
 
 def _first_answer(body: dict[str, Any]) -> dict[str, Any]:
@@ -149,11 +138,11 @@ def _settle(call: ToolCall) -> ToolCall:
         return replace(call, name=UNKNOWN, error=call.error or "a call must have a name")
     if call.error is None or call.opaque is None:
         return call
-    given = _arguments_of(_inner(call.opaque.value))
-    if type(given) is not str:
-        return call if call.raw is not None else replace(call, raw=_written(given))
-    arguments, error = parse_arguments(given)
-    return replace(call, arguments=arguments, raw=given, error=error)
+    written = _arguments_of(_inner(call.opaque.value))
+    if type(written) is not str:
+        return call if call.raw is not None else replace(call, raw=_written(written))
+    arguments, error = parse_arguments(written)
+    return replace(call, arguments=arguments, raw=written, error=error)
 
 
 def _is_call(part: Opaque) -> bool:
@@ -206,7 +195,7 @@ def _written(value: Any) -> str:
 
 def _texts(value: Any) -> set[str]:
     """Find every text that stands in a value."""
-    found: set[str] = set()
+    texts: set[str] = set()
     waiting = [value]
     while waiting:
         match waiting.pop():
@@ -215,5 +204,5 @@ def _texts(value: Any) -> set[str]:
             case list(inner):
                 waiting += inner
             case str(text):
-                found.add(text)
-    return found
+                texts.add(text)
+    return texts

@@ -26,10 +26,10 @@ def request(
     body: Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
 ) -> Encoded:
     """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming)."""
-    given, here = read_body(body), dialect(source)
-    encoded = dialect(target).encode_request(here.decode_request(given, path))
+    source_body, here = read_body(body), dialect(source)
+    encoded = dialect(target).encode_request(here.decode_request(source_body, path))
     if encoded.losses:
-        losses = _where_they_stand(encoded.losses, given, here.SETTING_PATHS)
+        losses = _where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
         encoded = Encoded(encoded.path, encoded.body, losses)
         if strict:
             refuse(encoded.losses)

@@ -12,18 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.parts import (
-    Cache,
-    Image,
-    Opaque,
-    Part,
-    Text,
-    ToolCall,
-    ToolResult,
-    build,
-    check_fields,
-    check_kind,
-)
+from toolwire.types.parts import Cache, Image, Opaque, Part, Text, ToolCall, ToolResult, build
 from toolwire.wire.arguments import parse_arguments
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -53,13 +42,8 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
         """Make a tool from a map or from keywords, naming each missing or invalid field."""
-        given = check_fields("Tool", attrs, fields, cls.REQUIRED)
-        check_kind(given, "name", str, "must be a string")
-        check_kind(given, "description", str, "must be a string")
-        check_kind(given, "parameters", dict, "must be a map")
-        check_kind(given, "metadata", dict, "must be a map")
-        check_kind(given, "strict", bool, "must be a boolean")
-        return build(cls, given)
+        kinds = {"name": str, "description": str, "parameters": dict, "metadata": dict, "strict": bool}
+        return build(cls, attrs, fields, cls.REQUIRED, kinds)
 
     @classmethod
     def from_map(cls, attrs: Mapping[str, Any]) -> Self:
@@ -68,29 +52,21 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
             raise InvalidField("attributes", "must be a map", path="Tool")
         inner: Any = attrs.get("function")
         wrapped = isinstance(inner, MAPS)
-        given = {str(key): value for key, value in (inner if wrapped else attrs).items()}
-        schemas = [given.pop(key) for key in SCHEMA_KEYS if given.get(key) is not None]
+        fields = {str(key): value for key, value in (inner if wrapped else attrs).items()}
+        schemas = [fields.pop(key) for key in SCHEMA_KEYS if fields.get(key) is not None]
         if any(schema != schemas[0] for schema in schemas):
             raise InvalidField("parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several")
         if schemas:
-            given["parameters"] = schemas[0]
-        if given.get("description") is None and (wrapped or "inputSchema" in attrs):
+            fields["parameters"] = schemas[0]
+        if fields.get("description") is None and (wrapped or "inputSchema" in attrs):
             # OpenAI's declarations and MCP's listings may leave the description out.
-            return replace(cls.new(given, description=""), description=None)
-        return cls.new(given)
+            return replace(cls.new(fields, description=""), description=None)
+        return cls.new(fields)
 
     def to_openai_format(self) -> dict[str, Any]:
         """Write the tool in the most widely known spelling."""
-        said = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-            "strict": self.strict,
-        }
-        return {
-            "type": "function",
-            "function": {key: value for key, value in said.items() if value is not None},
-        }
+        fields = ((name, getattr(self, name)) for name in ("name", "description", "parameters", "strict"))
+        return {"type": "function", "function": {name: value for name, value in fields if value is not None}}
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
@@ -167,19 +143,16 @@ class Message(Struct, frozen=True, gc=False):
         return cls(*args, **fields)
 
     @classmethod
-    def from_map(cls, given: Mapping[str, Any]) -> Self:
+    def from_map(cls, attrs: Mapping[str, Any]) -> Self:
         """Make a message from an OpenAI-format map; what has no canonical field stays opaque."""
-        rest = dict(given)
+        rest = dict(attrs)
         role, content = rest.pop("role", "user"), rest.pop("content", None)
         calls = rest.pop("tool_calls", None) or []
         name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
         if not isinstance(calls, list):
             raise InvalidField("tool_calls", "must be a list", path="Message")
         if calls or not isinstance(content, str):
-            content = [
-                *_read_content(content),
-                *(_read_call(call, index) for index, call in enumerate(calls)),
-            ]
+            content = [*_read_content(content), *(_read_call(call, index) for index, call in enumerate(calls))]
         return cls(role, content, name, call_id, Opaque("openai-chat", rest) if rest else None)
 
     @classmethod
@@ -281,9 +254,9 @@ def _left_in(call: dict[str, Any]) -> Opaque | None:
     return _left_of({**call, "function": inner}, CALL_KEYS - {"function"} if inner else CALL_KEYS)
 
 
-def _left_of(given: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque | None:
+def _left_of(value: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque | None:
     """Keep what has no canonical field for the wire whose spelling this is."""
-    rest = {key: value for key, value in given.items() if key not in taken}
+    rest = {key: inner for key, inner in value.items() if key not in taken}
     return Opaque("openai-chat", rest) if rest else None
 
 

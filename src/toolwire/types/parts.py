@@ -19,30 +19,32 @@ from toolwire.wire.arguments import parse_arguments
 Made = TypeVar("Made", bound=Struct)
 
 
-def check_fields(
-    kind: str, attrs: Mapping[str, Any] | None, fields: dict[str, Any], required: tuple[str, ...]
-) -> dict[str, Any]:
-    """Merge a map and keywords, and name every required field that is missing."""
+_KINDS = {str: "a string", dict: "a map", bool: "a boolean", (str, list): "a string or a list of parts"}
+
+
+def build(
+    kind: type[Made],
+    attrs: Mapping[str, Any] | None,
+    fields: dict[str, Any],
+    required: tuple[str, ...],
+    kinds: dict[str, Any],
+    *nullable: str,
+) -> Made:
+    """Make a value from a map and keywords, naming each required field that is missing, or one of a wrong kind.
+
+    Other keys are ignored, and absent fields keep their defaults; those of `nullable` are None.
+    """
     if attrs is not None and not isinstance(attrs, dict | Mapping):
-        raise InvalidField("attributes", "must be a map", path=kind)
-    given = {str(key): value for key, value in (attrs or {}).items()} | fields
-    missing = [name for name in required if given.get(name) is None]
+        raise InvalidField("attributes", "must be a map", path=kind.__name__)
+    values = {str(key): value for key, value in (attrs or {}).items()} | fields
+    missing = [name for name in required if values.get(name) is None]
     if missing:
-        raise MissingFields(kind, missing)
-    return given
-
-
-def check_kind(given: dict[str, Any], field: str, kind: type | tuple[type, ...], reason: str) -> None:
-    """Raise InvalidField unless the field is absent or of its kind."""
-    value = given.get(field)
-    if value is not None and not isinstance(value, kind):
-        raise InvalidField(field, reason)
-
-
-def build(kind: type[Made], given: dict[str, Any], *nullable: str) -> Made:
-    """Make the value from the fields that it has; other keys are ignored, absent ones keep their defaults."""
-    said = {name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None}
-    return kind(**{**dict.fromkeys(nullable), **said})
+        raise MissingFields(kind.__name__, missing)
+    for name, wanted in kinds.items():
+        if values.get(name) is not None and not isinstance(values[name], wanted):
+            raise InvalidField(name, f"must be {_KINDS[wanted]}")
+    present = {name: values[name] for name in kind.__struct_fields__ if values.get(name) is not None}
+    return kind(**{**dict.fromkeys(nullable), **present})
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
@@ -173,11 +175,8 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolCall":
         """Make a call from a map or from keywords, naming each missing or invalid field."""
-        given = check_fields("ToolCall", attrs, fields, ("name", "arguments"))
-        check_kind(given, "id", str, "must be a string")
-        check_kind(given, "name", str, "must be a string")
-        check_kind(given, "arguments", dict, "must be a map")
-        return build(cls, given, "id")
+        kinds = {"id": str, "name": str, "arguments": dict}
+        return build(cls, attrs, fields, ("name", "arguments"), kinds, "id")
 
     @classmethod
     def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
@@ -197,11 +196,8 @@ class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolResult":
         """Make a result from a map or from keywords, naming each missing or invalid field."""
-        given = check_fields("ToolResult", attrs, fields, ("name", "content"))
-        check_kind(given, "tool_call_id", str, "must be a string")
-        check_kind(given, "name", str, "must be a string")
-        check_kind(given, "content", (str, list), "must be a string or a list of parts")
-        return build(cls, given, "tool_call_id")
+        kinds = {"tool_call_id": str, "name": str, "content": (str, list)}
+        return build(cls, attrs, fields, ("name", "content"), kinds, "tool_call_id")
 
 
 class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):

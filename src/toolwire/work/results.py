@@ -4,13 +4,18 @@ Rules of this file:
 - A string is itself, a part or a list of parts stays parts; anything else is its JSON.
 - What has no JSON (a generator, a circle, a number that is none) is an error result that says so.
 - The result is linked to its call, whatever the tool said of that.
+- What was raised is its result and in the log, without what is secret: what stands in the sensitive fields of the call
+  itself, and what is secret in the run around it. The run says that where it is asked, and it is asked only where
+  something failed.
 - A call is reported once, when it has ended, whatever ended it: to those who keep a record (traces, telemetry).
 - Why it ended is what was noted while it ran (`CallNote`); else its result says so.
 - Durations are taken from a clock that nobody sets back.
 """
 
+import logging
 import math
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
@@ -18,12 +23,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from toolwire.scrubbing import scrub, scrub_text, secrets_of
 from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolResult
-from toolwire.work.waiting import Work, through
+from toolwire.wire.arguments import input_of
+from toolwire.work.waiting import Emit, Work, through
 
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
-OUTCOMES = frozenset({"ok", "error"})
+LONGEST_ERROR = 4000
+logger = logging.getLogger("toolwire")
 CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
 
 
@@ -128,6 +136,38 @@ def failure(call: ToolCall, reason: str) -> ToolResult:
 def invalid(call: ToolCall, problems: list[str]) -> ToolResult:
     """Give the result of a call that was not run, because of its arguments."""
     return failure(call, f"invalid arguments for {call.name!r}: {'; '.join(problems)}")
+
+
+def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> Work[ToolResult]:
+    """Log what was raised, and give the result that says so."""
+    arguments = input_of(call)
+    secrets = [*(yield from secrets_around()), *secrets_of(arguments, sensitive)]
+    shown = scrub_text(repr(scrub(arguments, sensitive, secrets)), secrets)
+    name = scrub_text(call.name, secrets)
+    logger.error("tool %r failed with arguments %s\n%s", name, shown, traceback_of(problem, secrets))
+    return failure(call, FAILED + scrub_text(text_of(problem), secrets))
+
+
+def secrets_around() -> Work[Collection[str]]:
+    """Ask what is secret in the run, if there is one."""
+    return (yield Emit(SecretsWanted())) or ()
+
+
+def traceback_of(problem: BaseException, secrets: Collection[str]) -> str:
+    """Say what was raised, with its traceback."""
+    return scrub_text("".join(traceback.format_exception(problem)), secrets)
+
+
+def text_of(problem: BaseException) -> str:
+    """Say what an exception says; its kind, where that alone says nothing."""
+    try:
+        text = str(problem)
+    except Exception:  # noqa: BLE001 - an exception that cannot be shown is still told
+        text = ""
+    kind = type(problem).__name__
+    text = f"{kind}: {text}" if isinstance(problem, KeyError) else text or kind
+    over = len(text) - LONGEST_ERROR
+    return text if over <= 0 else f"{text[:LONGEST_ERROR]} [... {over} more characters]"
 
 
 def result_of(value: Any, call: ToolCall) -> ToolResult:

@@ -40,9 +40,9 @@ class _Worker:
 
     def take(self) -> tuple[contextvars.Context, Callable[[], Any], Tell]:
         """Take what was given, and keep nothing of it."""
-        given = self.context, self.call, self.tell
+        work = self.context, self.call, self.tell
         del self.context, self.call, self.tell
-        return given
+        return work
 
 
 class _Pool:
@@ -138,21 +138,21 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 
 def call_together(functions: Sequence[Callable[[], Any]]) -> list[Any]:
     """Call functions at the same time, and wait for all; the first problem is raised when they are done."""
-    found: dict[int, _Settled] = {}
+    settled: dict[int, _Settled] = {}
     done = threading.Semaphore(0)
 
-    def begin(place: int) -> None:
+    def begin(index: int) -> None:
         def tell(outcome: _Settled) -> None:
-            found[place] = outcome
+            settled[index] = outcome
             done.release()
 
-        _pool.begin(functions[place], tell)
+        _pool.begin(functions[index], tell)
 
-    for place in range(len(functions)):
-        begin(place)
+    for index in range(len(functions)):
+        begin(index)
     for _ in functions:
         done.acquire()
-    outcomes = [found[place] for place in range(len(functions))]
+    outcomes = [settled[index] for index in range(len(functions))]
     for _, problem in outcomes:
         if problem is not None:
             raise problem

@@ -17,12 +17,15 @@ import inspect
 import logging
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 from toolwire.work.threads import call_together, in_thread
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 # Seconds for what was cancelled to end, before it is left behind.
@@ -139,16 +142,16 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
 
 def through(steps: "Work[T]", tell: "Callable[[Any], Work[Any]]") -> "Work[T]":
     """Do the steps, and let `tell` say what is done in the place of each thing that they emit."""
-    given: Any = None
+    value: Any = None
     problem: BaseException | None = None
     while True:
         try:
-            step = steps.send(given) if problem is None else steps.throw(problem)
+            step = steps.send(value) if problem is None else steps.throw(problem)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        given = problem = None
+        value = problem = None
         try:
-            given = (yield from tell(step.value)) if type(step) is Emit else (yield step)
+            value = (yield from tell(step.value)) if type(step) is Emit else (yield step)
         except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
             problem = raised
 
@@ -275,6 +278,25 @@ def places_of(function: Callable[..., Any]) -> float:
     if any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return float("inf")
     return sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
+
+
+@contextlib.contextmanager
+def stop_future(stop: Any) -> Iterator["asyncio.Future[None]"]:
+    """Give a future of the running event loop that is done when somebody says stop, from whichever thread.
+
+    `stop` has `telling`, as `toolwire.Cancel` has; where it is None, the future is never done.
+    """
+    import asyncio  # noqa: PLC0415 - it runs already
+
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
+
+    with contextlib.nullcontext() if stop is None else stop.telling(tell):
+        yield stopped
+    stopped.cancel()
 
 
 def is_loop_running() -> bool:

@@ -5,21 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.client.structured.wanting import MODELS, WEATHER, Point
+from tests.client.structured.wanting import MODELS, WEATHER, Point, answer_to, next_messages
 from toolwire.client import sync
-from toolwire.client.structured import (
-    ANSWER,
-    ATTEMPTS,
-    AnswerProblems,
-    ReadValue,
-    WantedForm,
-    answer_to,
-    next_messages,
-    prepare,
-    read,
-    settled_history,
-    way_of,
-)
+from toolwire.client.structured import AnswerProblems, ReadValue, WantedForm, prepare, read, settled_history, way_of
+from toolwire.loop.steps import ANSWER
 from toolwire.providers import PROVIDERS
 from toolwire.testing import simulate
 from toolwire.types import Context, Message, Request, Response, Text, Thinking, ToolCall, ToolResult
@@ -44,7 +33,7 @@ def lead(client: Any, request: Request, kind: Any) -> tuple[Any, Request]:
             return found.value, _longer(request, added)
         assert found.mendable or found.kind == "unfinished", found
         attempts += found.mendable
-        assert attempts <= ATTEMPTS
+        assert attempts <= 2
         added += _results(response, found) if found.kind == "unfinished" else next_messages(response, found)
         request = _longer(request, added)
 

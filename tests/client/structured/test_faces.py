@@ -10,9 +10,9 @@ from tests.client.structured.test_conversations import BAD, GOOD, answers
 from tests.client.structured.wanting import MODELS, Point
 from toolwire import Message, Output, TextDelta, ToolCall, aio, tool
 from toolwire.client import sync
-from toolwire.client.structured import ANSWER
 from toolwire.errors import InvalidField, NoStructuredOutput
 from toolwire.loop import Done
+from toolwire.loop.steps import ANSWER
 from toolwire.testing import Finish, simulate
 
 WITHOUT: dict[str, dict[str, bool]] = {

@@ -12,19 +12,18 @@ from tests.client.structured.wanting import (
     TOOL,
     WEATHER,
     Point,
+    answer_to,
     answering,
     asking,
     by_tool,
+    next_messages,
     sent,
 )
 from toolwire.client.structured import (
-    ANSWER,
     AnswerProblems,
     ReadValue,
     WantedForm,
     Way,
-    answer_to,
-    next_messages,
     prepare,
     read,
     repair,
@@ -32,6 +31,7 @@ from toolwire.client.structured import (
     settled_history,
 )
 from toolwire.errors import NoStructuredOutput
+from toolwire.loop.steps import ANSWER
 from toolwire.types import Context, Message, Request, Response, Text, Thinking, ToolCall, ToolResult
 
 GOOD, BAD = '{"x": 1, "y": 2}', '{"x": "1"}'

@@ -17,8 +17,9 @@ from tests.client.structured.wanting import (
     asking,
     sent,
 )
-from toolwire.client.structured import ANSWER, WantedForm, Way, prepare, way_of
+from toolwire.client.structured import WantedForm, Way, prepare, way_of
 from toolwire.errors import InvalidField
+from toolwire.loop.steps import ANSWER
 from toolwire.providers import PROVIDERS, provider_of
 from toolwire.types import Output, Tool, ToolChoice
 

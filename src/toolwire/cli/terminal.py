@@ -1,17 +1,22 @@
-"""Whether a call may run: what writes, runs or fetches is shown, and asked for on the terminal.
+"""The person at the terminal: who is asked whether a call may run, and who may stop everything with Ctrl-C.
 
 Rules of this file:
 - Only a yes is one. Where nobody can be asked, the answer is no, and the model reads why.
 - Nothing that was typed before the question is taken for an answer to it.
+- The first Ctrl-C stops what runs, and all is put in order; a second one ends the program at once. What runs is stopped
+  by its `Cancel`, from another thread: the interrupted one may hold its lock just now.
+- Where nothing runs that could be stopped, Ctrl-C is a KeyboardInterrupt as ever.
 """
 
 import contextlib
 import os
+import queue
 import select
+import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
 
 from toolwire.cli.screen import Screen
 from toolwire.cli.showing import show_change
@@ -70,10 +75,10 @@ class Approving:
 
 def verdict(answer: str) -> bool | str:
     """Read an answer: yes, or what the model is told."""
-    said = answer.strip()
-    if said.lower() in ("y", "yes", "a", "always"):
+    words = answer.strip()
+    if words.lower() in ("y", "yes", "a", "always"):
         return True
-    return "the user said no" + (f": {said}" if said.lower() not in ("", "n", "no") else "")
+    return "the user said no" + (f": {words}" if words.lower() not in ("", "n", "no") else "")
 
 
 def typed(cancel: Cancel, fd: int | None = None, wait: Callable[..., Any] = select.select) -> str | None:
@@ -94,3 +99,44 @@ def _forget_what_was_typed() -> None:
     import termios  # noqa: PLC0415 - not on every system
 
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+class Interrupts:
+    """Listens for Ctrl-C while it lasts."""
+
+    def __init__(self) -> None:
+        self._cancel: Cancel | None = None
+        self._pressed: queue.SimpleQueue[Cancel | None] = queue.SimpleQueue()
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._press)
+            threading.Thread(target=self._watch, name="interrupts", daemon=True).start()
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._pressed.put(None)
+
+    @contextlib.contextmanager
+    def stopping(self, cancel: Cancel) -> Iterator[None]:
+        """Let Ctrl-C stop this while it lasts."""
+        self._cancel = cancel
+        try:
+            yield
+        finally:
+            self._cancel = None
+            if self._before is not None:
+                signal.signal(signal.SIGINT, self._press)
+
+    def _press(self, *_signal: object) -> None:
+        if self._cancel is None:
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        self._pressed.put(self._cancel)
+
+    def _watch(self) -> None:
+        while (cancel := self._pressed.get()) is not None:
+            cancel()
