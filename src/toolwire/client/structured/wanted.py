@@ -16,6 +16,7 @@ from toolwire.errors import InvalidField, InvalidSchema
 from toolwire.resolvers.functions.annotations import json_type_of
 from toolwire.resolvers.functions.json_types import UnreadableValue, copied
 from toolwire.schema import prune_nulls
+from toolwire.schema.document import measure
 from toolwire.schema.targets import COMBINERS
 from toolwire.schema.validation import Validator
 from toolwire.schema.validation.places import NO_BASE, Subschema, based, places
@@ -38,16 +39,12 @@ class WantedForm(Struct, frozen=True):
     @classmethod
     def of(cls, given: Any, name: str | None = None) -> Self:
         """Read what is wanted: a type, any annotation of a tool's parameter, or a JSON Schema."""
-        convert: Callable[[Any], Any] = copied
-        if isinstance(given, Mapping):
-            schema = copied(dict(given))
-        else:
-            made = json_type_of(given, path=PATH)
-            schema, convert = made.schema, made.read
-        wrapped = not _has_named_fields(schema)
-        if wrapped:
-            schema = _wrap(schema)
+        made = None if isinstance(given, Mapping) else json_type_of(given, path=PATH)
         try:
+            schema, convert = (_own_copy(given), copied) if made is None else (made.schema, made.read)
+            wrapped = not _has_named_fields(schema)
+            if wrapped:
+                schema = _wrap(schema)
             return cls(schema, wrapped, Validator(schema), convert, name)
         except InvalidSchema as problem:
             message = str(problem).removeprefix(f"{problem.path}: ")
@@ -71,6 +68,13 @@ class WantedForm(Struct, frozen=True):
     def pruned(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Take out the nulls by which a strict model says that a field is absent."""
         return prune_nulls(answer, self.schema)
+
+
+def _own_copy(schema: Mapping[Any, Any]) -> dict[str, Any]:
+    """Copy a schema of the caller's; one that is too deep to be walked is refused first."""
+    given = dict(schema)
+    measure(given)
+    return copied(given)  # type: ignore[no-any-return]
 
 
 def _has_named_fields(schema: dict[str, Any]) -> bool:
