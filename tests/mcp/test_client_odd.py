@@ -69,11 +69,37 @@ def test_what_a_server_wants_of_its_client_is_refused() -> None:
         ("null", f"{FAILED}the answer cannot be read"),
         ('{"content": ' + "[" * 500 + "]" * 500 + "}", f"{FAILED}the answer cannot be read"),
         ('{"structuredContent": ' + "1" * 6000 + "}", f"{FAILED}the answer cannot be read"),
+        ('{"content": ' + "[" * 5000 + "]" * 5000 + "}", f"{FAILED}the answer cannot be read"),
+        ('{"content": ' + "[" * 5000, f"{FAILED}the answer cannot be read"),
+        ('{"content": "an id: ", "id": 5', f"{FAILED}the answer cannot be read"),
     ],
-    ids=["surrogate", "list", "null", "deep", "long number"],
+    ids=["surrogate", "list", "null", "deep", "long number", "very deep", "deep and cut off", "cut off"],
 )
 def test_an_answer_that_is_no_message_does_not_hang(raw: str, words: str) -> None:
     """The first call has number 4: three questions were asked before it."""
     with by_hand(timeout=5) as resolver:
         result = do(resolver, "raw", '{"jsonrpc": "2.0", "id": 4, "result": ' + raw + "}\n")
         assert str(result.content).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ('{"code": "E_ROWS", "message": "no such row"}', "no such row"),
+        ('{"code": 1.5, "message": "no such row"}', "no such row"),
+        ('{"code": null, "message": "no such row", "data": [1]}', "no such row"),
+        ('{"code": true, "message": "half \\ud83d"}', "half \ufffd"),
+        ('{"code": "E_ROWS"}', "the answer cannot be read"),
+        ('{"code": {}, "message": 5}', "the answer cannot be read"),
+        ('"no such row"', "the answer cannot be read"),
+        ("null", "the answer cannot be read"),
+        ('{"code": "E_ROWS", "data": ' + "[" * 5000 + "]" * 5000 + "}", "the answer cannot be read"),
+    ],
+)
+def test_an_error_with_an_odd_code_ends_its_call(error: str, words: str) -> None:
+    """The first call has number 4: three questions were asked before it."""
+    with by_hand(timeout=5) as resolver:
+        result = do(resolver, "raw", '{"jsonrpc": "2.0", "id": 4, "error": ' + error + "}\n")
+        assert str(result.content).startswith(f"{FAILED}{words}")
+        assert result.is_error
+        assert do(resolver, "size", 2).content == "xx"

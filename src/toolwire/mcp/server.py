@@ -6,7 +6,8 @@ Rules of this file:
 - The tools are listed anew for each request. One that the protocol does not take as it is says less there, so
   that it does not cost the others.
 - While it serves over standard output, nothing else writes there: what tools print goes to standard error.
-  Standard input is read in a thread that can be left behind, so that an interrupt ends the program.
+  Standard input is read in a thread that can be left behind, so that an interrupt ends the program. A request
+  that cannot be read is answered with an error.
 - HTTP is served to this machine only, to the hosts and origins that belong to it; beyond that, hosts must be
   named. There is no authentication: a host that needs it mounts `server_of` behind its own.
 - An HTTP client has a session, so that it can cancel a call; newer ones need none, and cancel by leaving.
@@ -198,14 +199,42 @@ async def aserve(
 
 
 async def _serve_stdio(server: Any) -> None:
+    import anyio  # noqa: PLC0415 - the extra may be absent
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - the extra may be absent
 
+    nothing: Any = _no_lines()  # the official reader leaves a line that is no message without an answer
     with _own_input() as descriptor:
-        lines: Any = _Lines(descriptor)
-        async with stdio_server(stdin=lines) as (incoming, outgoing):
+        lines = _Lines(descriptor)
+        to_server, incoming = anyio.create_memory_object_stream[Any](0)
+        async with stdio_server(stdin=nothing) as (unread, outgoing), anyio.create_task_group() as tasks:
+            unread.close()
+            tasks.start_soon(_hand_over, lines, to_server, outgoing)
             with contextlib.redirect_stdout(sys.stderr):
                 await server.run(incoming, outgoing, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
             sys.stdout.flush()
+
+
+async def _no_lines() -> AsyncIterator[bytes]:
+    for line in ():
+        yield line
+
+
+async def _hand_over(lines: "_Lines", to_server: Any, outgoing: Any) -> None:
+    """Give the server the messages of lines; what is none is answered with an error."""
+    import anyio  # noqa: PLC0415 - the extra may be absent
+
+    from toolwire.mcp.lines import read_request  # noqa: PLC0415 - the extra may be absent
+
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with to_server:
+            async for line in lines:
+                message, refusal = read_request(line) if line.strip() else (None, None)
+                if message is not None:
+                    await to_server.send(message)
+                elif refusal is not None:
+                    logger.warning("a client wrote a line of %d bytes that is no message", len(line))
+                    await outgoing.send(refusal)
 
 
 @contextlib.contextmanager
