@@ -32,6 +32,7 @@ from toolwire.types import (
     ToolResult,
     Usage,
 )
+from toolwire.types.answer import is_count
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import Ran
 
@@ -333,7 +334,9 @@ def _known(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokens(usage: Usage | None) -> dict[str, Any]:
-    return {} if usage is None else {name: getattr(usage, field) for field, name in TOKENS.items()}
+    if usage is None:
+        return {}
+    return {name: count for field, name in TOKENS.items() if is_count(count := getattr(usage, field))}
 
 
 def _said_of(response: Response) -> dict[str, Any]:

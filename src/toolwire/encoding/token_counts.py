@@ -61,4 +61,4 @@ def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _count(body: dict[str, Any], key: str) -> int | None:
     value = body.get(key)
-    return value if type(value) is int else None
+    return value if type(value) is int and value >= 0 else None

@@ -27,6 +27,7 @@ from toolwire.loop.steps import (
     RunTools,
 )
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
+from toolwire.types.answer import is_count
 from toolwire.work.results import failure, invalid
 
 REFUSALS = frozenset({"content_filter", "refusal"})
@@ -342,8 +343,3 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
 def counted(usage: Usage | None) -> bool:
     """Whether a server has reported how many tokens there were."""
     return usage is not None and any(is_count(count) and count for count in (usage.input_tokens, usage.output_tokens))
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value counts tokens: a whole number, and none below zero."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -202,7 +202,7 @@ def decode_usage(body: dict[str, Any]) -> Usage:
 
 def _count(body: dict[str, Any], key: str) -> int | None:
     count = body.get(key)
-    return count if type(count) is int else None
+    return count if type(count) is int and count >= 0 else None
 
 
 def _sum(count: int | None, other: int | None) -> int | None:
