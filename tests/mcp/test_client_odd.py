@@ -1,15 +1,14 @@
 """Servers that say strange things: all is read as far as it can be, and nothing hangs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from tests.mcp.serving import by_hand, do
-from toolwire import (
-    Text,
-    Tool,
-)
+from tests.mcp.serving import by_hand, do, wait_for
+from toolwire import Text, Tool, ToolCall
+from toolwire.errors import ServerUnavailable, UnknownTool
 from toolwire.work.results import FAILED
 
 
@@ -25,7 +24,7 @@ def test_odd_listings_are_kept_as_they_are() -> None:
 
 def test_a_listing_without_end_is_ended(caplog: pytest.LogCaptureFixture) -> None:
     with by_hand("--endless") as resolver:
-        assert len(resolver.available_tools()) == 8
+        assert len(resolver.available_tools()) == 4  # both pages list the same
     assert "lists tools without end" in caplog.text
 
 
@@ -103,3 +102,44 @@ def test_an_error_with_an_odd_code_ends_its_call(error: str, words: str) -> None
         assert str(result.content).startswith(f"{FAILED}{words}")
         assert result.is_error
         assert do(resolver, "size", 2).content == "xx"
+
+
+STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+def test_what_a_server_says_of_its_failures_steers_no_terminal(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="toolwire.mcp")
+    with pytest.raises(ServerUnavailable, match="cannot be used") as raised:
+        by_hand("--escapes").connect()
+    with by_hand("--twice", timeout=5) as resolver:
+        told = [
+            do(resolver, "error", {"code": -5, "message": "own \x1b[31mwords\x9b\u202e\nand more"}),
+            do(resolver, "error", {"code": "E\x1b", "message": "\x1b]0;mine\x07"}),
+            do(resolver, "die", 3),
+        ]
+    words = [str(raised.value), *(str(result.content) for result in told)]
+    assert not [text for text in (*words, *(record.getMessage() for record in caplog.records)) if STEERS.search(text)]
+    assert r"\x1b[2J\x1b]0;mine\x07 \u202egone" in words[0]
+    assert words[1] == f"{FAILED}own \\x1b[31mwords\\x9b\\u202e\nand more"
+    assert words[2] == f"{FAILED}\\x1b]0;mine\\x07"
+    assert r"last words\x1b[2J" in words[3]
+
+
+def test_names_of_a_server_steer_no_terminal() -> None:
+    with by_hand(timeout=5) as resolver:
+        do(resolver, "grow", "\x1b[2Jname")
+        assert wait_for(lambda: "\x1b[2Jname" in [tool.name for tool in resolver.available_tools()])
+        with pytest.raises(UnknownTool) as raised:
+            resolver.resolve(ToolCall("c1", "nobody"))
+        assert r"\x1b[2Jname" in str(raised.value)
+        assert not STEERS.search(str(raised.value))
+
+
+def test_two_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
+    with by_hand("--twice", timeout=5) as resolver:
+        listed = resolver.available_tools()
+        names = [tool.name for tool in listed]
+        assert sorted(names) == sorted(set(names))
+        assert [tool.description for tool in listed if tool.name == "do"] == [None]
+        assert do(resolver, "size", 2).content == "xx"
+    assert "lists 'do' more than once: the first is taken" in caplog.text

@@ -25,7 +25,7 @@ from mcp_types import INTERNAL_ERROR
 
 from toolwire.mcp.lines import answered_number, error_message, read_message
 from toolwire.mcp.targets import Stdio
-from toolwire.work.results import sayable
+from toolwire.work.results import safe, sayable
 
 logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
@@ -141,7 +141,7 @@ class Child:
         while chunk := await stderr.read(65536):
             text = chunk.decode("utf-8", "replace")
             self.words = (self.words + text)[-WORDS_KEPT:]
-            logger.debug("%s: %s", self.target.label, text.rstrip())
+            logger.debug("%s: %s", self.target.label, safe(text.rstrip()))
 
     async def _watch(self, to_us: Incoming) -> None:
         """End the connection a moment after the process, though others may hold its pipes open."""

@@ -10,6 +10,7 @@ Rules of this file:
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
@@ -23,6 +24,10 @@ from toolwire.work.waiting import Work, through
 
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 OUTCOMES = frozenset({"ok", "error"})
 CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
 
@@ -174,6 +179,16 @@ def _is_broken(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def safe(text: str) -> str:
+    r"""Write what could steer a terminal, hide, or turn the writing around as its number (`\x1b`)."""
+    return _UNSAFE.sub(_number, text)
+
+
+def _number(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def write_json(value: Any) -> str:
