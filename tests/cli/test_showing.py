@@ -6,13 +6,14 @@ import unicodedata
 import pytest
 
 from toolwire.cli.agent import check_key, client_of
-from toolwire.cli.screen import Screen, safe
+from toolwire.cli.screen import Screen
 from toolwire.cli.showing import counted, cut, head_of
 from toolwire.cli.terminal import to_be_asked, verdict
 from toolwire.codetools.definitions import TOOLS
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS
 from toolwire.types import ToolCall, Usage
+from toolwire.work.results import safe
 
 ESCAPED = [
     ("\x1b[31m", r"\x1b[31m"),

@@ -16,7 +16,7 @@ from toolwire import Context, aio
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
 from toolwire.client.saving import save
-from toolwire.errors import ToolwireError
+from toolwire.errors import InvalidField, ToolwireError
 from toolwire.providers import PROVIDERS, Provider, provider_of
 from toolwire.testing import Cut, Raw, Wait, simulate
 from toolwire.wire.transport import HttpRequest, Timeouts
@@ -130,8 +130,9 @@ def test_no_value_shows_the_key() -> None:
     provider, _ = provider_of("openai", "m", api_key=KEY, headers={"x-more": KEY}, query={"key": KEY})
     client = sync.Client("openai", "m", api_key=KEY)
     request = HttpRequest("POST", f"https://u:{KEY}@host/v1?key={KEY}", {"authorization": KEY}, b"")
-    address = provider.with_options(base_url=f"https://user:{KEY}@host/v1")
-    for value in (provider, address, client, client.upstream, client.upstream.provider, request, vars(client)):
+    with pytest.raises(InvalidField) as refused:
+        provider.with_options(base_url=f"https://user:{KEY}@host/v1")
+    for value in (provider, refused.value, client, client.upstream, client.upstream.provider, request, vars(client)):
         assert clean(repr(value), str(value), f"{value!r:}")
         rich = getattr(value, "__rich_repr__", None)
         assert rich is None or clean(repr(list(rich())))

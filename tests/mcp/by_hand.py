@@ -22,6 +22,8 @@ TOOLS: list[Any] = [
     {"nameless": True},
     7,
 ]
+if "--twice" in sys.argv:
+    TOOLS += [{"name": "do", "inputSchema": {"type": "object"}, "description": "the second"}, *TOOLS]
 
 
 def send(message: dict[str, Any]) -> None:
@@ -34,7 +36,7 @@ def text(number: Any, words: str) -> None:
 
 
 def die(_number: Any, code: int) -> None:
-    sys.stderr.write("last words\n")
+    sys.stderr.write("last words\x1b[2J\n" if "--twice" in sys.argv else "last words\n")
     sys.stderr.flush()
     os._exit(code)
 
@@ -99,6 +101,10 @@ def answer(message: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    if "--escapes" in sys.argv:
+        sys.stderr.write("\x1b[2J\x1b]0;mine\x07 \u202egone\n")
+        sys.stderr.flush()
+        os._exit(3)
     if "--deaf" in sys.argv:
         time.sleep(60)
     if "--child" in sys.argv and os.fork() == 0:

@@ -159,6 +159,13 @@ class ByHand(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "zipped":
                 self.reply(gzip.compress(body), content_encoding="gzip")
+            case "odd code" | "odd code in a stream":
+                failed = {"jsonrpc": "2.0", "id": number, "error": {"code": "E1", "message": "own words"}}
+                body = json.dumps(failed).encode()
+                if how.endswith("stream"):
+                    self.reply(b"event: message\ndata: " + body + b"\n\n", content_type="text/event-stream")
+                else:
+                    self.reply(body)
             case "forgotten" if self.headers["mcp-session-id"] == "s1":
                 self.reply(b"", 404)
             case status if status.isdigit():
@@ -190,6 +197,8 @@ def strange() -> Iterator[McpResolver]:
         ("503", f"{FAILED}answered 503 Service Unavailable", 1),
         ("200", f"{FAILED}Unexpected content type: text/html", 1),
         ("302", f"{FAILED}Unexpected content type: text/html", 1),
+        ("odd code", f"{FAILED}Failed to parse JSON response: ", 1),
+        ("odd code in a stream", f"{FAILED}Failed to parse SSE message: ", 1),
         ("forgotten", "done", 2),
         ("well", "done", 1),
     ],

@@ -1,15 +1,14 @@
 """Servers that say strange things: all is read as far as it can be, and nothing hangs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from tests.mcp.serving import by_hand, do
-from toolwire import (
-    Text,
-    Tool,
-)
+from tests.mcp.serving import by_hand, do, wait_for
+from toolwire import Text, Tool, ToolCall
+from toolwire.errors import ServerUnavailable, UnknownTool
 from toolwire.work.results import FAILED
 
 
@@ -25,7 +24,7 @@ def test_odd_listings_are_kept_as_they_are() -> None:
 
 def test_a_listing_without_end_is_ended(caplog: pytest.LogCaptureFixture) -> None:
     with by_hand("--endless") as resolver:
-        assert len(resolver.available_tools()) == 8
+        assert len(resolver.available_tools()) == 4  # both pages list the same
     assert "lists tools without end" in caplog.text
 
 
@@ -69,11 +68,78 @@ def test_what_a_server_wants_of_its_client_is_refused() -> None:
         ("null", f"{FAILED}the answer cannot be read"),
         ('{"content": ' + "[" * 500 + "]" * 500 + "}", f"{FAILED}the answer cannot be read"),
         ('{"structuredContent": ' + "1" * 6000 + "}", f"{FAILED}the answer cannot be read"),
+        ('{"content": ' + "[" * 5000 + "]" * 5000 + "}", f"{FAILED}the answer cannot be read"),
+        ('{"content": ' + "[" * 5000, f"{FAILED}the answer cannot be read"),
+        ('{"content": "an id: ", "id": 5', f"{FAILED}the answer cannot be read"),
     ],
-    ids=["surrogate", "list", "null", "deep", "long number"],
+    ids=["surrogate", "list", "null", "deep", "long number", "very deep", "deep and cut off", "cut off"],
 )
 def test_an_answer_that_is_no_message_does_not_hang(raw: str, words: str) -> None:
     """The first call has number 4: three questions were asked before it."""
     with by_hand(timeout=5) as resolver:
         result = do(resolver, "raw", '{"jsonrpc": "2.0", "id": 4, "result": ' + raw + "}\n")
         assert str(result.content).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ('{"code": "E_ROWS", "message": "no such row"}', "no such row"),
+        ('{"code": 1.5, "message": "no such row"}', "no such row"),
+        ('{"code": null, "message": "no such row", "data": [1]}', "no such row"),
+        ('{"code": true, "message": "half \\ud83d"}', "half \ufffd"),
+        ('{"code": "E_ROWS"}', "the answer cannot be read"),
+        ('{"code": {}, "message": 5}', "the answer cannot be read"),
+        ('"no such row"', "the answer cannot be read"),
+        ("null", "the answer cannot be read"),
+        ('{"code": "E_ROWS", "data": ' + "[" * 5000 + "]" * 5000 + "}", "the answer cannot be read"),
+    ],
+)
+def test_an_error_with_an_odd_code_ends_its_call(error: str, words: str) -> None:
+    """The first call has number 4: three questions were asked before it."""
+    with by_hand(timeout=5) as resolver:
+        result = do(resolver, "raw", '{"jsonrpc": "2.0", "id": 4, "error": ' + error + "}\n")
+        assert str(result.content).startswith(f"{FAILED}{words}")
+        assert result.is_error
+        assert do(resolver, "size", 2).content == "xx"
+
+
+STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+def test_what_a_server_says_of_its_failures_steers_no_terminal(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="toolwire.mcp")
+    with pytest.raises(ServerUnavailable, match="cannot be used") as raised:
+        by_hand("--escapes").connect()
+    with by_hand("--twice", timeout=5) as resolver:
+        told = [
+            do(resolver, "error", {"code": -5, "message": "own \x1b[31mwords\x9b\u202e\nand more"}),
+            do(resolver, "error", {"code": "E\x1b", "message": "\x1b]0;mine\x07"}),
+            do(resolver, "die", 3),
+        ]
+    words = [str(raised.value), *(str(result.content) for result in told)]
+    assert not [text for text in (*words, *(record.getMessage() for record in caplog.records)) if STEERS.search(text)]
+    assert r"\x1b[2J\x1b]0;mine\x07 \u202egone" in words[0]
+    assert words[1] == f"{FAILED}own \\x1b[31mwords\\x9b\\u202e\nand more"
+    assert words[2] == f"{FAILED}\\x1b]0;mine\\x07"
+    assert r"last words\x1b[2J" in words[3]
+
+
+def test_names_of_a_server_steer_no_terminal() -> None:
+    with by_hand(timeout=5) as resolver:
+        do(resolver, "grow", "\x1b[2Jname")
+        assert wait_for(lambda: "\x1b[2Jname" in [tool.name for tool in resolver.available_tools()])
+        with pytest.raises(UnknownTool) as raised:
+            resolver.resolve(ToolCall("c1", "nobody"))
+        assert r"\x1b[2Jname" in str(raised.value)
+        assert not STEERS.search(str(raised.value))
+
+
+def test_two_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
+    with by_hand("--twice", timeout=5) as resolver:
+        listed = resolver.available_tools()
+        names = [tool.name for tool in listed]
+        assert sorted(names) == sorted(set(names))
+        assert [tool.description for tool in listed if tool.name == "do"] == [None]
+        assert do(resolver, "size", 2).content == "xx"
+    assert "lists 'do' more than once: the first is taken" in caplog.text

@@ -14,6 +14,7 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolwire
 from tests.mcp.served import BESIDE, SCHEMA, resolver
@@ -299,6 +300,66 @@ def test_stdio_carries_nothing_but_the_protocol(tmp_path: Path) -> None:
     assert rest == "" or json.loads(rest)["id"] == 3
     assert (served.returncode, note.read_text()) == (0, "stopped")
     assert errors.count("noise") == 4
+
+
+# Lines that cannot be read, and the number and the code of the error that answers each.
+UNREADABLE: list[tuple[bytes, Any, int]] = [
+    (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":"\\ud800"}}}', 1, -32700),
+    (b'{"jsonrpc":"2.0","id":"two","method":"tools/call","params":{"arguments":{"\\udc00":1}}}', "two", -32700),
+    (b'{"method":"tools/call","params":{"arguments":{"id":7,"a":"\xed\xa0\x80"}},"jsonrpc":"2.0","id":3}', 3, -32700),
+    (b'{"method":"tools/call","params":{"a":' + b"[" * 3000 + b"]" * 3000 + b'},"jsonrpc":"2.0","id":4}', 4, -32700),
+    (b'{"method":"tools/call","params":{"a":' + b'{"id":' * 3000 + b"5" + b"}" * 3000 + b'},"id":5}', 5, -32700),
+    (b'{"jsonrpc":"2.0","id":6,"method":"tools/call","params":' + b"[" * 3000, 6, -32700),
+    (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":"\\"id\\":9, \\\\', 7, -32700),
+    (b'{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"a":' + b"9" * 5000 + b"}}", 8, -32700),
+    (b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":[1]}', 9, -32600),
+    (b'{"jsonrpc":"2.0","id":10,"method":5}', 10, -32600),
+    (b'{"id":11,"method":"ping"}', 11, -32600),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}', None, -32600),
+    (b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}', None, -32600),
+    (b'{"jsonrpc":"2.0","id":[1],"method":"tools/list"}', None, -32600),
+    (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None, -32700),
+]
+# Lines that nobody waits for.
+UNASKED = [
+    b"no message",
+    b"[]",
+    b'"id": 1',
+    b'{"jsonrpc":"2.0","method":"notifications/x","params":{"id":1,"a":"\\ud800"}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{"a":"\\ud800"}}',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}',
+]
+
+
+def test_a_request_that_cannot_be_read_is_answered_over_stdio() -> None:
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}}
+    first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}).encode()
+    last = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
+    with subprocess.Popen(
+        [sys.executable, SERVED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **PATHS}
+    ) as served:
+        assert served.stdin is not None
+        assert served.stdout is not None
+        served.stdin.write(b"\n".join([first, *UNASKED, *(line for line, _, _ in UNREADABLE), last, b""]))
+        served.stdin.flush()
+        answers = [json.loads(served.stdout.readline()) for _ in range(len(UNREADABLE) + 2)]
+    assert served.returncode == 0
+    errors = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
+    assert errors == [(number, code) for _, number, code in UNREADABLE]
+    assert {one["id"] for one in answers if "result" in one} == {0, 99}
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"\\udc00": 1}', "[" * 3000 + "]" * 3000, "[" * 3000, "9" * 5000])
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_request_that_cannot_be_read_is_answered_over_http(url: str, text: str, modern: bool) -> None:
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    if modern:
+        named = {"mcp-method": "tools/call", "mcp-name": "echo", "mcp-protocol-version": MODERN_PROTOCOL_VERSIONS[0]}
+        headers |= named
+    body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":' + text + "}}}"
+    answer = httpx2.post(url, content=body.encode(), headers=headers, timeout=5)
+    assert answer.status_code == 400
+    assert "error" in answer.json()
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """Providers as data: how one is named, where its key comes from, and what it never says."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from toolwire import Context, Message, Request, catalogue, dialect
+from toolwire import Client, Context, Message, Request, aio, catalogue, dialect
 from toolwire.client.exchange import http_request_of
 from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import PLAIN, tuned
@@ -191,3 +193,61 @@ def test_a_key_may_be_put_for_the_process() -> None:  # row I-32
     assert provider_of("gemini")[0].key is None
     with pytest.raises(UnknownProvider):
         put_key("nobody", "k")
+
+
+# What is wrong with an address, and the words that say what would be right.
+BAD_BASES = {
+    "a user and a password": ("http://u:SENTINEL@host", "a key goes into `api_key`"),
+    "a user": ("https://SENTINEL@host/v1", "a key goes into `api_key`"),
+    "an empty user": ("http://@host", "a key goes into `api_key`"),
+    "a user with an @ in the password": ("http://u:p@SENTINEL@host:1", "a key goes into `api_key`"),
+    "a fragment": ("http://host/v1#SENTINEL", "write only https://host/path"),
+    "an empty fragment": ("http://host#", "write only https://host/path"),
+    "a query": ("http://host/?x=SENTINEL", "`query`, a map"),
+    "an empty query": ("http://host/v1?", "`query`, a map"),
+    "a query before the path": ("http://host?key=SENTINEL", "`query`, a map"),
+    "no host": ("http://[::1/SENTINEL", "one looks like"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BASES)
+def test_a_base_url_that_says_more_is_refused(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, advice = BAD_BASES[case]
+    ways: dict[str, Callable[[], object]] = {
+        "openai": lambda: provider_of("openai", base_url=url),
+        "azure": lambda: provider_of({"name": "azure", "base_url": url}),
+        "custom": lambda: provider_of({"dialect": "ollama", "base_url": url}),
+        "own": lambda: Provider(name="own", dialect="ollama", base_url=url),
+        "ollama": lambda: PROVIDERS["ollama"].with_options(base_url=url),
+        "groq": lambda: Client("groq", "m", base_url=url),
+        "mistral": lambda: aio.Client(("mistral", {"base_url": url}), "m"),
+    }
+    for name, made in ways.items():
+        with pytest.raises(InvalidField, match=f"^{re.escape(name)}: base_url .*{re.escape(advice)}") as raised:
+            made()
+        assert raised.value.field == "base_url"
+        assert "SENTINEL" not in str(raised.value)
+    for variable, name in (("OPENAI_BASE_URL", "openai"), ("OLLAMA_HOST", "ollama")):
+        monkeypatch.setenv(variable, url)
+        for given in (name, {"name": name}, f"{name}/m"):
+            with pytest.raises(InvalidField, match=f"^{variable}: base_url ") as raised:
+                provider_of(given)
+            assert "SENTINEL" not in str(raised.value)
+        assert provider_of(name, base_url="http://y")[0].base_url == "http://y"
+
+
+def test_a_user_in_an_address_of_the_environment_without_a_scheme_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "u:p@gpu:1")
+    with pytest.raises(InvalidField, match="OLLAMA_HOST: base_url has a user"):
+        provider_of("ollama")
+    assert provider_of("ollama", base_url="http://y")[0].base_url == "http://y"
+
+
+def test_a_query_has_its_own_place_and_a_path_may_have_an_at_sign() -> None:
+    given = provider_of("openai", base_url="http://host/a@b/v1", query={"x": "1"})[0]
+    sent = http_request_of(
+        given, given.speaks().encode_request(Request(context=Context(None, [Message("Hi")]), model="m"))
+    )
+    assert sent.url == "http://host/a@b/v1/chat/completions?x=1"
+    with pytest.raises(InvalidField, match="openai: base_url must be a string, not NoneType"):
+        provider_of("openai", base_url=None)

@@ -299,7 +299,7 @@ VISIBLE: dict[str, tuple[Case, set[str]]] = {
         {"spans"},
     ),
     "a result in a form that nobody knows": (
-        Case([use(pin=WORD)], lambda arguments: arguments["pin"].replace("Zq", "zq")),
+        Case([use(pin=WORD)], lambda arguments: arguments["pin"].replace("Zq", "Z.q")),
         EVERYWHERE,
     ),
 }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolwire import codec
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import InvalidField, MissingFields, UnknownDialect, UserError
+from toolwire.errors import InvalidField, InvalidSchema, MissingFields, UnknownDialect, UserError
 from toolwire.types import Image, Opaque, ServerTool, Text, Tool, ToolCall, ToolResult
 
 PROVIDERS = (*NAMES, *ALIASES)
@@ -209,3 +209,17 @@ def test_an_unknown_provider(provider: Any) -> None:
         with pytest.raises(UnknownDialect, match="known: openai-chat, openai-responses, anthropic") as caught:
             operation(value, provider)
         assert set(caught.value.known) == set(PROVIDERS)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_definition_that_nobody_can_write_is_refused(provider: str) -> None:
+    deep: Any = {"type": "string"}
+    for _ in range(5000):
+        deep = {"type": "object", "properties": {"a": deep}}
+    endless: dict[str, Any] = {"type": "object"}
+    endless["default"] = [endless]
+    for schema in (deep, endless):
+        declared = {"type": "function", "function": {"name": "look", "parameters": schema}}
+        for look in (Tool("look", None, schema), Tool("look", None, schema, strict=True), declared):
+            with pytest.raises(InvalidSchema, match=r"^tools\[1\]: is nested too deeply"):
+                codec.encode_definitions([PING, look], provider)

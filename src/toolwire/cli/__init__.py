@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from toolwire.cli import agents, auditing, simulating, tools, translation
-from toolwire.cli.screen import safe
 from toolwire.errors import ToolwireError
+from toolwire.work.results import safe
 
 INTERRUPTED = 130
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from toolwire import traces
-from toolwire.cli.screen import safe
 from toolwire.errors import InvalidField
+from toolwire.work.results import safe
 
 URL = "TOOLWIRE_TRACES"
 KEY = "TOOLWIRE_TRACES_KEY"

@@ -9,9 +9,10 @@ Rules of this file:
 
 import contextlib
 import io
-import re
 import sys
 from typing import Any, TextIO
+
+from toolwire.work.results import safe
 
 LOOKS = {
     "thinking": "dim italic",
@@ -22,20 +23,6 @@ LOOKS = {
     "note": "dim",
     "question": "bold yellow",
 }
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def safe(text: str) -> str:
-    """Write what is not meant to be read as its number."""
-    return _UNSAFE.sub(_number, text)
-
-
-def _number(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class Screen:

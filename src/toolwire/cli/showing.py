@@ -26,6 +26,7 @@ from toolwire.types import (
     ToolResult,
     Usage,
 )
+from toolwire.types.answer import is_count
 
 VALUE, CALL, AGAIN = 60, 200, 60
 LINES, CHARACTERS = 12, 2000
@@ -67,10 +68,11 @@ def _cut_line(line: str, longest: int) -> str:
 def counted(usage: Usage | None, money: float | None) -> str:
     """Write tokens and cost, as far as they are known."""
     counts = []
-    if usage is not None and usage.input_tokens is not None:
-        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+    if usage is not None and is_count(usage.input_tokens):
+        read = usage.cache_read_tokens
+        cached = f" ({read:,} cached)" if read and is_count(read) else ""
         counts.append(f"{usage.input_tokens:,} tokens in{cached}")
-    if usage is not None and usage.output_tokens is not None:
+    if usage is not None and is_count(usage.output_tokens):
         counts.append(f"{usage.output_tokens:,} tokens out")
     if money is not None:
         counts.append(f"${money:.4f}" if money else "free")

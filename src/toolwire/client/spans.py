@@ -30,7 +30,9 @@ from toolwire.types import (
     Thinking,
     ToolCall,
     ToolResult,
+    Usage,
 )
+from toolwire.types.answer import is_count
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import Ran
 
@@ -222,7 +224,7 @@ class Spans:
         error = None if done.ending in GOOD_ENDINGS else done.error or done.ending
         self._end_exchange(done.response if done.error is None else None, error)
         if self._conversation is not None:
-            self._set(self._conversation, _named(done.usage, TOKENS))
+            self._set(self._conversation, _tokens(done.usage))
             self._set(self._conversation, {"gen_ai.response.model": done.model})
             self._close(error)
 
@@ -310,13 +312,18 @@ def _named(value: Any, names: Mapping[str, str]) -> dict[str, Any]:
     return {} if value is None else {name: getattr(value, field) for field, name in names.items()}
 
 
+def _tokens(usage: Usage | None) -> dict[str, Any]:
+    """Give the counts of a usage, as far as they count anything."""
+    return {name: count for name, count in _named(usage, TOKENS).items() if is_count(count)}
+
+
 def _attributes_of(response: Response) -> dict[str, Any]:
     reasons = [choice.finish_reason for choice in response.choices if choice.finish_reason is not None]
     return {
         "gen_ai.response.id": response.id,
         "gen_ai.response.model": response.model,
         "gen_ai.response.finish_reasons": reasons or None,
-        **_named(response.usage, TOKENS),
+        **_tokens(response.usage),
     }
 
 

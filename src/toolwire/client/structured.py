@@ -36,6 +36,7 @@ from toolwire.providers import Provider
 from toolwire.resolvers.functions.annotations import json_type_of
 from toolwire.resolvers.functions.json_types import UnreadableValue, copied
 from toolwire.schema import prune_nulls
+from toolwire.schema.document import measure
 from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
 from toolwire.schema.targets import COMBINERS
 from toolwire.schema.validator import Validator
@@ -97,16 +98,12 @@ class WantedForm(Struct, frozen=True):
     @classmethod
     def of(cls, output: Any, name: str | None = None) -> Self:
         """Read what is wanted: a type, any annotation of a tool's parameter, or a JSON Schema."""
-        convert: Callable[[Any], Any] = copied
-        if isinstance(output, Mapping):
-            schema = copied(dict(output))
-        else:
-            made = json_type_of(output, path=PATH)
-            schema, convert = made.schema, made.read
-        wrapped = not _has_named_fields(schema)
-        if wrapped:
-            schema = _wrap(schema)
+        made = None if isinstance(output, Mapping) else json_type_of(output, path=PATH)
         try:
+            schema, convert = (_own_copy(output), copied) if made is None else (made.schema, made.read)
+            wrapped = not _has_named_fields(schema)
+            if wrapped:
+                schema = _wrap(schema)
             return cls(schema, wrapped, Validator(schema), convert, name)
         except InvalidSchema as problem:
             message = str(problem).removeprefix(f"{problem.path}: ")
@@ -130,6 +127,13 @@ class WantedForm(Struct, frozen=True):
     def pruned(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Take out the nulls by which a strict model says that a field is absent."""
         return prune_nulls(answer, self.schema)
+
+
+def _own_copy(schema: Mapping[Any, Any]) -> dict[str, Any]:
+    """Copy a schema of the caller's; one that is too deep to be walked is refused first."""
+    given = dict(schema)
+    measure(given)
+    return copied(given)  # type: ignore[no-any-return]
 
 
 def _has_named_fields(schema: dict[str, Any]) -> bool:

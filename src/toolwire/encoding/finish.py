@@ -123,7 +123,7 @@ def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
 def count_in(body: dict[str, Any], key: str) -> int | None:
     """Read a count; what is no whole number is none."""
     value = body.get(key)
-    return value if type(value) is int else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def lose_counts(usage: Usage, ledger: Ledger) -> None:

@@ -2,6 +2,6 @@
 
 from toolwire.mcp.client import McpResolver, http, stdio
 from toolwire.mcp.server import aserve, serve, server_of
-from toolwire.mcp.targets import Http, Stdio, Terms
+from toolwire.mcp.targets import Http, HttpLimits, Stdio, Terms
 
-__all__ = ["Http", "McpResolver", "Stdio", "Terms", "aserve", "http", "serve", "server_of", "stdio"]
+__all__ = ["Http", "HttpLimits", "McpResolver", "Stdio", "Terms", "aserve", "http", "serve", "server_of", "stdio"]

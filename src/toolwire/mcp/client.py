@@ -23,7 +23,7 @@ from toolwire.errors import InvalidField, ServerUnavailable, UnknownTool
 from toolwire.mcp.targets import Http, Stdio, Terms, need_official
 from toolwire.resolvers.protocol import Resolver
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, failure, invalid
+from toolwire.work.results import FAILED, failure, invalid, safe
 from toolwire.work.waiting import Ask, Work, is_loop_running
 
 T = TypeVar("T")
@@ -166,7 +166,7 @@ class McpResolver(Resolver):
         del context
         tools = self._tools()
         if tools is not None and all(tool.name != call.name for tool in tools):
-            raise UnknownTool(call.name, [tool.name for tool in tools])
+            raise UnknownTool(call.name, [safe(tool.name) for tool in tools])
         problems = _problems(call)
         if problems:
             return invalid(call, problems)

@@ -9,6 +9,7 @@ Rules of this file:
 - What the server says of tools and results is read by this package, from the answer as it came: the official
   session refuses a whole listing for one odd schema, and a whole result for one odd block.
 - The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
+- What a server says of its failures could steer a terminal: it is written so that it does not.
 - A server that asks its client for something (sampling, elicitation, roots) is told that nobody gives it.
 """
 
@@ -46,7 +47,7 @@ from toolwire.mcp.process import Child
 from toolwire.mcp.targets import Http, Stdio, Terms, own_version
 from toolwire.mcp.web import http_streams
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, failure
+from toolwire.work.results import FAILED, failure, safe
 
 logger = logging.getLogger("toolwire.mcp")
 ANSWER = "toolwire/answer"
@@ -161,7 +162,7 @@ class _Connection:
         if self.alive or self._task is None:
             return None
         await asyncio.wait([self._task], timeout=1)
-        return "; ".join(filter(None, (self._child.fate if self._child else "", self._problem)))
+        return safe("; ".join(filter(None, (self._child.fate if self._child else "", self._problem))))
 
     async def _live(self) -> None:
         try:
@@ -187,7 +188,9 @@ class _Connection:
             if not self._ready.done():
                 reason = "; ".join(filter(None, (self._problem, self._child.fate if self._child else "")))
                 label = self._target.label
-                self._ready.set_exception(ServerUnavailable(f"{label} cannot be used: {reason or 'it ended at once'}"))
+                self._ready.set_exception(
+                    ServerUnavailable(f"{label} cannot be used: {safe(reason) or 'it ended at once'}")
+                )
 
     @property
     def _http(self) -> Http:
@@ -219,12 +222,20 @@ class _Connection:
             tools += self._read_page(answer, {tool.name for tool in page.tools})
             cursor = answer.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                return tuple(tools)
+                return self._first_of_each_name(tools)
             if cursor in seen:
                 break
             seen.add(cursor)
         logger.warning("%s lists tools without end: %d are taken", self._target.label, len(tools))
-        return tuple(tools[:MAX_TOOLS])
+        return self._first_of_each_name(tools[:MAX_TOOLS])
+
+    def _first_of_each_name(self, tools: list[Tool]) -> tuple[Tool, ...]:
+        """Leave out what nobody could call: a second tool of a name."""
+        first: dict[str, Tool] = {}
+        for tool in tools:
+            if first.setdefault(tool.name, tool) is not tool:
+                logger.warning("%s lists %r more than once: the first is taken", self._target.label, tool.name)
+        return tuple(first.values())
 
     def _read_page(self, answer: dict[str, Any], taken: set[str]) -> list[Tool]:
         """Read the tools of a page; those that the session dropped by the protocol's rules are dropped."""
@@ -262,7 +273,7 @@ class _Connection:
             try:
                 await self.refresh()
             except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
-                logger.warning("%s could not list its new tools: %s", self._target.label, problem)
+                logger.warning("%s could not list its new tools: %s", self._target.label, safe(str(problem)))
             await anyio.sleep(LIST_AGAIN)
 
     async def _listen(self) -> None:
@@ -354,7 +365,7 @@ class Line:
         try:
             await connection.refresh()
         except (MCPError, TimeoutError) as problem:
-            words = str(problem) or "it took too long"
+            words = safe(str(problem)) or "it took too long"
             raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}") from problem
 
     async def close(self) -> None:
@@ -382,7 +393,7 @@ class Line:
         except ServerUnavailable as problem:
             return failure(call, f"{FAILED}{problem}")
         if call.name not in self._names():
-            raise UnknownTool(call.name, self._names())
+            raise UnknownTool(call.name, map(safe, self._names()))
         try:
             async with asyncio.timeout(self._terms.timeout):
                 return decode_result(await self._ask(connection, call), call)
@@ -392,7 +403,7 @@ class Line:
             return await self._failed(problem, connection, call)
         except Exception as problem:
             logger.exception("a call of %s failed", self._target.label)
-            return failure(call, f"{FAILED}{problem or type(problem).__name__}")
+            return failure(call, f"{FAILED}{safe(str(problem)) or type(problem).__name__}")
 
     async def _ask(self, connection: _Connection, call: ToolCall) -> dict[str, Any]:
         try:
@@ -415,8 +426,8 @@ class Line:
             return failure(call, f"{FAILED}{ended}{f' ({fate})' if fate else ''}")
         self._starts, self._not_before = 0, 0.0
         if problem.code == INVALID_PARAMS and problem.message.lower().startswith(UNKNOWN):
-            raise UnknownTool(call.name, [name for name in self._names() if name != call.name])
-        return failure(call, f"{FAILED}{problem.message}")
+            raise UnknownTool(call.name, [safe(name) for name in self._names() if name != call.name])
+        return failure(call, f"{FAILED}{safe(problem.message)}")
 
     @property
     def _has_sessions(self) -> bool:

@@ -18,14 +18,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import INTERNAL_ERROR
 
+from toolwire.mcp.lines import answered_number, error_message, read_message
 from toolwire.mcp.targets import Stdio
-from toolwire.work.results import sayable
+from toolwire.work.results import safe, sayable
 
 logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
@@ -141,7 +141,7 @@ class Child:
         while chunk := await stderr.read(65536):
             text = chunk.decode("utf-8", "replace")
             self.words = (self.words + text)[-WORDS_KEPT:]
-            logger.debug("%s: %s", self.target.label, text.rstrip())
+            logger.debug("%s: %s", self.target.label, safe(text.rstrip()))
 
     async def _watch(self, to_us: Incoming) -> None:
         """End the connection a moment after the process, though others may hold its pipes open."""
@@ -185,35 +185,25 @@ def _message_of(line: bytes) -> SessionMessage | None:
     if not line.strip():
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return read_message(line)
     except ValueError:
         return _mended(line)
 
 
 def _mended(line: bytes) -> SessionMessage | None:
-    """Read what is almost a message: half of a surrogate pair is mended, another answer becomes an error."""
+    """Read what is almost a message: half of a surrogate pair and an odd code of an error are mended.
+
+    Any other answer that cannot be read becomes an error.
+    """
     try:
         message = json.loads(line)
-        text = sayable(json.dumps(message, ensure_ascii=False))
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        match message:
+            case {"error": {"code": code, "message": str()} as error} if type(code) is not int:
+                error["code"] = INTERNAL_ERROR
+        return read_message(sayable(json.dumps(message, ensure_ascii=False)))
     except (ValueError, RecursionError) as problem:
-        number = _number_of(line)
+        number = answered_number(line)
         if number is None:
             logger.warning("a server wrote what is no message to its standard output: %r", line[:200])
             return None
-        reason = ErrorData(code=PARSE_ERROR, message=f"the answer cannot be read: {str(problem)[:200]}")
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=reason))
-
-
-def _number_of(line: bytes) -> int | str | None:
-    """Give the number of the request that a line answers, if it is an answer."""
-    try:
-        answer = msgspec.json.decode(line, type=_Answer)
-    except (ValueError, RecursionError):
-        return None
-    return answer.id if bytes(answer.result) else None
-
-
-class _Answer(msgspec.Struct):
-    id: int | str
-    result: msgspec.Raw = msgspec.Raw()
+        return error_message(number, f"the answer cannot be read: {str(problem)[:200]}")

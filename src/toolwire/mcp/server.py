@@ -6,10 +6,9 @@ Rules of this file:
 - The tools are listed anew for each request. One that the protocol does not take as it is says less there, so
   that it does not cost the others.
 - While it serves over standard output, nothing else writes there: what tools print goes to standard error.
-  Standard input is read in a thread that can be left behind, so that an interrupt ends the program.
-- HTTP is served to this machine only, to the hosts and origins that belong to it; beyond that, hosts must be
-  named. There is no authentication: a host that needs it mounts `server_of` behind its own.
-- An HTTP client has a session, so that it can cancel a call; newer ones need none, and cancel by leaving.
+  Standard input is read in a thread that can be left behind, so that an interrupt ends the program. A request
+  that cannot be read is answered with an error.
+- There is no authentication: a host that needs it mounts `server_of` behind its own.
 """
 
 import asyncio
@@ -18,7 +17,6 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -26,7 +24,7 @@ from typing import Any, Literal
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool, without_opaque
-from toolwire.mcp.targets import MAX_MESSAGE, need_official, own_version
+from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
 from toolwire.resolvers.execution import Limits, aexecute
 from toolwire.resolvers.protocol import check_resolver, tools_of
 from toolwire.resolvers.session import prepare
@@ -35,10 +33,6 @@ from toolwire.types import Tool, ToolCall, ToolResult
 logger = logging.getLogger("toolwire.mcp")
 FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
 Transport = Literal["stdio", "http"]
-PATH = "/mcp"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-PARTING = 2
-BACKLOG = 512
 AHEAD = 64
 
 
@@ -180,32 +174,64 @@ async def aserve(
     port: int = 8000,
     hosts: Collection[str] | None = None,
     ready: Callable[[str], None] | None = None,
+    http_limits: HttpLimits | None = None,
     **options: Any,
 ) -> None:
     """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`; all other options are for `server_of`.
 
     Port 0 is any that is free; `ready` is told the URL. Beyond this machine, `hosts` are the names by which
-    clients reach it: `HOST:PORT`, or `HOST:*`.
+    clients reach it: `HOST:PORT`, or `HOST:*`. `http_limits` bounds what clients can hold.
     """
     server = server_of(resolver, **options)
     match transport:
         case "stdio":
             await _serve_stdio(server)
         case "http":
-            await _serve_http(server, host, port, hosts, ready)
+            from toolwire.mcp.listening import serve_http  # noqa: PLC0415 - the extra may be absent
+
+            await serve_http(server, (host, port), hosts, ready, http_limits or HttpLimits())
         case _:
             raise InvalidField("transport", f"must be 'stdio' or 'http', not {transport!r}", path="mcp.serve")
 
 
 async def _serve_stdio(server: Any) -> None:
+    import anyio  # noqa: PLC0415 - the extra may be absent
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - the extra may be absent
 
+    nothing: Any = _no_lines()  # the official reader leaves a line that is no message without an answer
     with _own_input() as descriptor:
-        lines: Any = _Lines(descriptor)
-        async with stdio_server(stdin=lines) as (incoming, outgoing):
+        lines = _Lines(descriptor)
+        to_server, incoming = anyio.create_memory_object_stream[Any](0)
+        async with stdio_server(stdin=nothing) as (unread, outgoing), anyio.create_task_group() as tasks:
+            unread.close()
+            tasks.start_soon(_hand_over, lines, to_server, outgoing)
             with contextlib.redirect_stdout(sys.stderr):
                 await server.run(incoming, outgoing, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
             sys.stdout.flush()
+
+
+async def _no_lines() -> AsyncIterator[bytes]:
+    nothing: tuple[bytes, ...] = ()
+    for line in nothing:
+        yield line
+
+
+async def _hand_over(lines: "_Lines", to_server: Any, outgoing: Any) -> None:
+    """Give the server the messages of lines; what is none is answered with an error."""
+    import anyio  # noqa: PLC0415 - the extra may be absent
+
+    from toolwire.mcp.lines import read_request  # noqa: PLC0415 - the extra may be absent
+
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with to_server:
+            async for line in lines:
+                message, refusal = read_request(line) if line.strip() else (None, None)
+                if message is not None:
+                    await to_server.send(message)
+                elif refusal is not None:
+                    logger.warning("a client wrote a line of %d bytes that is no message", len(line))
+                    await outgoing.send(refusal)
 
 
 @contextlib.contextmanager
@@ -259,54 +285,3 @@ def _lines_of(descriptor: int) -> Iterator[bytes]:
         for other in others:
             yield b"".join(pieces)
             pieces = [other]
-
-
-async def _serve_http(
-    server: Any, host: str, port: int, hosts: Collection[str] | None, ready: Callable[[str], None] | None
-) -> None:
-    import uvicorn  # noqa: PLC0415 - the extra may be absent
-
-    security = _security_of(host, hosts)
-    app = server.streamable_http_app(streamable_http_path=PATH, host=host, transport_security=security)
-    options: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": PARTING}
-    with contextlib.closing(_listen(host, port)) as listener:
-        web: Any = uvicorn.Server(uvicorn.Config(app, lifespan="on", **options))
-        web.capture_signals = contextlib.nullcontext
-        serving = asyncio.create_task(web.serve(sockets=[listener]))
-        try:
-            if ready is not None:
-                ready(_url_of(listener))
-            await asyncio.shield(serving)
-        finally:
-            web.should_exit = True
-            await asyncio.wait([serving])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Listen; that the protocol is named lets answers leave without a delay."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
-    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
-
-
-def _url_of(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
-
-
-def _security_of(host: str, hosts: Collection[str] | None) -> Any:
-    """Say which hosts and origins are answered: a page that a browser shows must not reach the tools."""
-    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - the extra may be absent
-
-    if isinstance(hosts, str) or (hosts is None and host not in LOOPBACK):
-        raise InvalidField("hosts", "must list the names by which clients reach it, as HOST:PORT", path="mcp.serve")
-    names = [name for own in LOOPBACK for name in _with_ports(own)] if host in LOOPBACK else []
-    names += hosts or ()
-    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
-    return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
-
-
-def _with_ports(host: str) -> tuple[str, str]:
-    name = f"[{host}]" if ":" in host else host
-    return name, f"{name}:*"

@@ -1,4 +1,4 @@
-"""Where an MCP server is: a command to start, or a URL."""
+"""Where an MCP server is, how it is dealt with, and how one deals with its clients: plain values."""
 
 import importlib.util
 from importlib.metadata import PackageNotFoundError, version
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from toolwire.errors import MissingExtra
+from toolwire.errors import InvalidField, MissingExtra
 
 MAX_MESSAGE = 16 * 1024 * 1024
 
@@ -74,3 +74,21 @@ class Terms(Struct, frozen=True):
     connect_timeout: float = 30.0
     max_message: int = MAX_MESSAGE
     parallel: bool = False
+
+
+class HttpLimits(Struct, frozen=True):
+    """What the clients of a server over HTTP can hold of it, and for how long.
+
+    A connection over `connections` is closed at once, and so is one on which a request is not whole after
+    `request_seconds`. A session over `sessions` is refused (503); one without a request for `idle_seconds` ends.
+    """
+
+    connections: int = 500
+    request_seconds: float = 30.0
+    sessions: int = 1000
+    idle_seconds: float = 1800.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not getattr(self, name) > 0:
+                raise InvalidField(name, "must be more than 0", path="mcp.HttpLimits")

@@ -22,6 +22,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from toolwire.errors import InvalidField
+from toolwire.types.answer import is_count
 
 if TYPE_CHECKING:
     from toolwire.types import Usage
@@ -296,8 +297,10 @@ def _charge(usage: "Usage | None", price: Price | None) -> float | None:
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    if not all(map(is_count, (usage.input_tokens, usage.output_tokens, read, write))):
+        return None
     fresh = usage.input_tokens - read - write
-    if min(fresh, read, write, usage.output_tokens) < 0:
+    if fresh < 0:
         return None
     apart = [(read, price.cache_read), (write, price.cache_write)]
     fresh += sum(tokens for tokens, rate in apart if rate is None)

@@ -5,6 +5,8 @@ Rules of this file:
 - A provider is a value: nothing here opens a connection, asks on standard input, or fetches a model.
 - A key is what was given, else what `put_key` was told, else what the environment holds under the provider's
   names; it is in no repr and in no message. An address that the environment says is taken for a preset's own.
+- A base URL is a scheme, a host and a path. One with a user, a query or a fragment is refused where the provider
+  is made: the client would drop the key, or lose the path.
 - A name is a provider (`ollama`), a model with one (`anthropic/claude-sonnet-4-5`), or both apart. A `/` that
   follows no known provider belongs to the model.
 """
@@ -70,6 +72,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     local: bool = False
     default_model: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_base_url(self.base_url, self.name)
+
     def __repr__(self) -> str:
         return f"Provider({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
@@ -103,6 +108,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         own = urlsplit(self.base_url)
         if "://" not in url:
             url = f"{own.scheme}://{url if ':' in url or own.port is None else f'{url}:{own.port}'}"
+        _check_base_url(url, str(self.base_url_env))
         path = urlsplit(url).path.rstrip("/")
         return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
 
@@ -112,6 +118,25 @@ class Provider(Struct, frozen=True, kw_only=True):
         if not self.capabilities.developer_role:
             quirks.setdefault("developer_role", False)
         return dialect(self.dialect, **quirks)
+
+
+def _check_base_url(url: Any, path: str) -> None:
+    """Refuse an address that says more than where the server is; the message does not repeat it."""
+    if not isinstance(url, str):
+        raise InvalidField("base_url", f"must be a string, not {type(url).__name__}", path=path)
+    try:
+        host = urlsplit(url).netloc
+    except ValueError:
+        raise InvalidField("base_url", "is no URL; one looks like https://host/path", path=path) from None
+    if "@" in host:
+        extra, instead = "a user or a password", "a key goes into `api_key`, any other login into `headers`"
+    elif "#" in url:
+        extra, instead = "a fragment (`#`)", "write only https://host/path"
+    elif "?" in url:
+        extra, instead = "a query (`?`)", "it goes into `query`, a map of names and values"
+    else:
+        return
+    raise InvalidField("base_url", f"has {extra}, which has no place there: {instead}", path=path)
 
 
 class UnknownProvider(UserError, LookupError):
@@ -176,11 +201,11 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
             prefix, slash, rest = (model or "").partition("/")
             if not slash:
                 raise UnknownProvider(model)
-            provider, model = _preset(prefix), rest
+            provider, model = _preset(prefix, options), rest
         case Provider():
             provider = given
         case str():
-            provider = _preset(given)
+            provider = _preset(given, options)
         case Mapping():
             provider = _of_map(given)
         case (first, Mapping() as fields):
@@ -192,11 +217,12 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
     return provider, name or provider.default_model
 
 
-def _preset(name: str) -> Provider:
+def _preset(name: str, options: Mapping[str, Any]) -> Provider:
+    """Give a preset; where the environment says that it is, unless the options say where."""
     preset = named(name)
     if preset is None:
         raise UnknownProvider(name)
-    return preset.placed()
+    return preset if "base_url" in options else preset.placed()
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:
@@ -204,9 +230,8 @@ def _of_map(given: Mapping[str, Any]) -> Provider:
     if "adapter" in fields:
         fields.setdefault("name", fields.pop("adapter"))
     name = str(fields.pop("name", "custom"))
-    preset = named(name)
-    if preset is not None:
-        return preset.placed().with_options(**fields)
+    if named(name) is not None:
+        return _preset(name, fields).with_options(**fields)
     for field in ("dialect", "base_url"):
         if field not in fields:
             raise InvalidField(field, "must be said of a provider that is not among the known ones", path="provider")

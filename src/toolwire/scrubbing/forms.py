@@ -1,7 +1,9 @@
-"""What is known as a secret, the forms in which it reappears, and the mask that stands in its place.
+r"""What is known as a secret, the forms in which it reappears, and the mask that stands in its place.
 
 Rules of this file:
-- A secret reappears as it is, escaped, encoded, or turned around.
+- A secret reappears as it is, escaped, encoded, or turned around: that is searched for exactly.
+- One that is long reappears in other cases too, broken by white space, or character by character as `%41`, `\u0041`,
+  `\x41` or `&#65;`: text and secret are folded to be compared, so that each text is read once, however it is written.
 - A mask is a fixed text, with a name where there is one, and never a part of the secret.
 """
 
@@ -19,6 +21,14 @@ LONG = 8
 SHORTEST = 3
 MASK = re.compile(r"\[hidden(?::[^\]\n]{0,40})?\]")
 UNFIT = re.compile(r"[^\w -]+")
+# From here on a secret is known whatever its case, its white space and the spelling of its characters.
+LOOSE = 16
+_SPELLED = re.compile(
+    r"%[0-9A-Fa-f]{2}|(?<!\\)\\++(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|&#(?:[0-9]{1,6}|[xX][0-9A-Fa-f]{1,5});"
+)
+_PIECE = re.compile(f"{_SPELLED.pattern}|.", re.DOTALL)
+# What base32 says of the bytes before a secret, in characters, for as many bytes of them.
+_BASE32_BEFORE = (0, 2, 4, 5, 7)
 MOST = 1000
 MOST_LEARNT, MOST_CHARACTERS = 256, 100_000
 
@@ -46,6 +56,49 @@ def _longest_first(forms: set[str]) -> list[str]:
     return sorted(forms, key=lambda form: (-len(form), form))
 
 
+def loose_forms_of(secrets: Collection[str]) -> list[str]:
+    """List what is searched for in folded texts."""
+    if isinstance(secrets, Known):
+        return secrets.loose_forms
+    return _longest_first({form for secret in secrets for form in _loose_forms(secret)})
+
+
+def fold(text: str) -> str:
+    """Give a text without white space and case, and its characters as they are, however they are spelled."""
+    if "%" in text or "\\" in text or "&#" in text:
+        text = _SPELLED.sub(_character, text)
+    return "".join(text.split()).casefold()
+
+
+def folded_places(text: str) -> tuple[list[int], list[int]]:
+    """Say where each character of the folded text begins and ends in the text."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for piece in _PIECE.finditer(text):
+        folded = (_character(piece) if piece.end() - piece.start() > 1 else piece[0]).casefold()
+        if not folded.isspace():
+            starts += [piece.start()] * len(folded)
+            ends += [piece.end()] * len(folded)
+    return starts, ends
+
+
+def _character(spelled: re.Match[str]) -> str:
+    text = spelled[0].rstrip(";").lstrip("\\%&#uUxX")
+    return chr(int(text, 10 if spelled[0][:2] == "&#" and spelled[0][2] not in "xX" else 16))
+
+
+def _loose_forms(secret: str) -> Iterator[str]:
+    folded = fold(secret)
+    if len(folded) >= LOOSE:
+        yield folded
+    if len(secret) < LONG:
+        return
+    data = secret.encode(errors="surrogatepass")
+    for before, start in enumerate(_BASE32_BEFORE):
+        text = base64.b32encode(bytes(before) + data).decode()
+        yield text[start : 8 * (before + len(data)) // 5].lower()
+
+
 class Known(Collection[str]):
     """The secrets of a conversation: those that were given, and those that are learnt on the way.
 
@@ -57,6 +110,7 @@ class Known(Collection[str]):
         self._learnt: dict[str, list[str]] = {}
         self._characters = 0
         self._forms: list[str] | None = None
+        self._loose: list[str] | None = None
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Take secrets in."""
@@ -67,12 +121,12 @@ class Known(Collection[str]):
             self._learnt[secret] = list(_forms(secret)) if known is None else known
             if known is None:
                 self._characters += len(secret)
-                self._forms = None
+                self._forms = self._loose = None
         while len(self._learnt) > MOST_LEARNT or self._characters > MOST_CHARACTERS:
             oldest = next(iter(self._learnt))
             del self._learnt[oldest]
             self._characters -= len(oldest)
-            self._forms = None
+            self._forms = self._loose = None
 
     @property
     def forms(self) -> list[str]:
@@ -81,6 +135,13 @@ class Known(Collection[str]):
             learnt = {form for forms in self._learnt.values() for form in forms}
             self._forms = _longest_first({*forms_of(self._given), *learnt})
         return self._forms
+
+    @property
+    def loose_forms(self) -> list[str]:
+        """List what is searched for in folded texts."""
+        if self._loose is None:
+            self._loose = _longest_first({form for secret in self for form in _loose_forms(secret)})
+        return self._loose
 
     def __contains__(self, secret: object) -> bool:
         return secret in self._learnt or secret in self._given

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, plain, usual
-from toolwire.scrubbing.forms import HIDDEN, MASK, mask
+from toolwire.scrubbing.forms import HIDDEN, MASK, fold, folded_places, mask
 
 Span = tuple[int, int, str]
 
@@ -72,9 +72,11 @@ SHORTEST_KEY, _PLAIN_KEY = 15, 20
 _SIGNS = re.compile(r"[-_:. ]")
 
 
-def spans(text: str, fields: Fields, forms: Sequence[str]) -> list[Span]:
-    """Find what has to be hidden, in order; what overlaps is one."""
+def spans(text: str, fields: Fields, forms: Sequence[str], loose: Sequence[str] = ()) -> list[Span]:
+    """Find what has to be hidden, in order; what overlaps is one. `loose` are forms of folded texts."""
     found = [*keys_in(text), *_known(text, forms)] if forms else list(keys_in(text))
+    if loose and len(text) >= len(loose[-1]):
+        found += _known_loosely(text, loose)
     if fields.hinted(text):
         found += _named(text, fields)
     if len(found) < 2:
@@ -116,6 +118,16 @@ def _known(text: str, forms: Sequence[str]) -> Iterator[Span]:
             if form not in HIDDEN:
                 yield place, place + len(form), ""
             place = text.find(form, place + len(form))
+
+
+def _known_loosely(text: str, forms: Sequence[str]) -> Iterator[Span]:
+    """Find forms in a text whatever its case, its white space and the spelling of its characters."""
+    folded = fold(text)
+    present = [form for form in forms if form in folded]
+    if present:
+        starts, ends = folded_places(text)
+        for start, end, name in _known(folded, present):
+            yield starts[start], ends[end - 1], name
 
 
 def _named(text: str, fields: Fields) -> Iterator[Span]:

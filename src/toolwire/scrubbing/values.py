@@ -8,13 +8,13 @@ Rules of this file:
 
 import contextlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from toolwire.scrubbing.fields import NOWHERE, Fields, States, declared_as, plain, usual
-from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, mask
+from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, loose_forms_of, mask
 from toolwire.scrubbing.texts import SHORTEST_KEY, keys_in, spans, without
 
 DEEPEST = 64
@@ -49,12 +49,12 @@ def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str]
 
 def _clean(value: Any, fields: Collection[str], secrets: Collection[str], learning: Known | None = None) -> Any:
     """Hide what is sensitive, then what stood in sensitive fields wherever else it stands."""
-    walk = _ValueWalk(declared_as(*fields), forms_of(secrets))
+    walk = _ValueWalk(declared_as(*fields), forms_of(secrets), loose_forms_of(secrets))
     clean = walk.value(value)
     more = [secret for secret in walk.found if len(secret) >= LONG]
     if more and learning is not None:
         learning.learn(more)
-    return _ValueWalk(walk.fields, forms_of(more)).value(clean) if more else clean
+    return _ValueWalk(walk.fields, forms_of(more), loose_forms_of(more)).value(clean) if more else clean
 
 
 def _replaced(value: Any, secrets: Collection[str]) -> Any:
@@ -68,7 +68,7 @@ def _replaced(value: Any, secrets: Collection[str]) -> Any:
 
 def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
     """List the texts and numbers that stand in sensitive fields, the longest first."""
-    walk = _ValueWalk(declared_as(*fields), [])
+    walk = _ValueWalk(declared_as(*fields))
     with contextlib.suppress(Exception):  # what was found until then is told
         walk.value(value)
     return sorted((one for one in walk.found if len(one) >= SHORTEST), key=lambda one: (-len(one), one))
@@ -77,9 +77,10 @@ def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
 class _ValueWalk:
     """One walk through a value; what it hides by a field's name is in `found`."""
 
-    def __init__(self, fields: Fields, forms: list[str]) -> None:
+    def __init__(self, fields: Fields, forms: Sequence[str] = (), loose: Sequence[str] = ()) -> None:
         self.fields = fields
         self.forms = forms
+        self.loose = loose
         self.found: set[str] = set()
         self._nodes = 0
         self._text = 0
@@ -224,7 +225,7 @@ class _ValueWalk:
                 clean = self.value(read, depth + 1)
                 if clean is not read or doubled:
                     return json.dumps(clean, ensure_ascii=False)
-        hidden = spans(text, self.fields, self.forms)
+        hidden = spans(text, self.fields, self.forms, self.loose)
         for start, end, name in hidden:
             if name in self.fields.labels:
                 self._keep(text[start:end])

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.dialects import ALIASES, NAMES, Dialect, dialect
-from toolwire.errors import InvalidField, MissingFields, UnknownDialect, UserError
+from toolwire.errors import InvalidField, InvalidSchema, MissingFields, UnknownDialect, UserError
 from toolwire.types import Context, Message, Opaque, Part, Request, Response, ServerTool, Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import was_made
@@ -38,9 +38,21 @@ def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], p
     """Write declarations as they stand under `tools` of a provider's request."""
     target = _dialect(provider)
     declared = Context(tools=list(tools)).tools  # type: ignore[arg-type]
+    for place, tool in enumerate(declared):
+        _check_depth(tool, f"tools[{place}]")
     if target.DIALECT == "ollama":
         declared = [_as_it_is(tool, target) for tool in declared]
     return _fragment(Context(tools=declared), target).get("tools", [])  # type: ignore[no-any-return]
+
+
+def _check_depth(tool: Tool | ServerTool, path: str) -> None:
+    """Refuse a declaration that is too deep for anybody to write as JSON."""
+    try:
+        msgspec.json.encode(tool)
+    except RecursionError:
+        raise InvalidSchema("is nested too deeply to be written as JSON", path=path) from None
+    except (TypeError, ValueError, OverflowError):
+        return  # what else is no JSON stays as it is, for the caller to write
 
 
 def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:

@@ -53,6 +53,11 @@ COUNTS = {
 }
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value counts tokens: a whole number, and none below zero."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 class Usage(Struct, frozen=True):
     """Tokens of one exchange: `input_tokens` includes what was cached, `output_tokens` what was thought."""
 
@@ -65,15 +70,16 @@ class Usage(Struct, frozen=True):
 
     @property
     def total_tokens(self) -> int:
-        """Everything that was read and written."""
-        return (self.input_tokens or 0) + (self.output_tokens or 0)
+        """Everything that was read and written; what is no count is left out."""
+        return sum(count for count in (self.input_tokens, self.output_tokens) if is_count(count))  # type: ignore[misc]
 
     def keys(self) -> tuple[str, ...]:
         """List the names under which counts can be read like those of a map, in both common spellings."""
         return tuple(COUNTS)
 
     def __getitem__(self, name: str) -> int:
-        return getattr(self, COUNTS[name]) or 0
+        count = getattr(self, COUNTS[name])
+        return count if is_count(count) else 0
 
 
 class Choice(Struct, frozen=True):

@@ -14,6 +14,7 @@ Rules of this file:
 
 import logging
 import math
+import re
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -32,6 +33,10 @@ PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
 LONGEST_ERROR = 4000
 logger = logging.getLogger("toolwire")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
 
 
@@ -214,6 +219,16 @@ def _is_broken(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def safe(text: str) -> str:
+    r"""Write what could steer a terminal, hide, or turn the writing around as its number (`\x1b`)."""
+    return _UNSAFE.sub(_number, text)
+
+
+def _number(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def write_json(value: Any) -> str:

@@ -1,12 +1,16 @@
 """What an answer shall be: the schema of a type, and the value that is made of JSON."""
 
+import asyncio
 import datetime as dt
+from collections.abc import Callable
+from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
 
 from tests.client.structured.wanting import Colour, Film, Person, Point, Size, Tree
+from toolwire import AgentResolver, Tool, aio, generate, tool
 from toolwire.client.structured import WantedForm
 from toolwire.errors import InvalidField, InvalidSchema
 
@@ -131,3 +135,55 @@ def test_the_kinds_of_a_union_are_told_apart() -> None:
     wanted = WantedForm.of(Literal[1, "1"])
     assert [wanted.value({"value": value}) for value in (1, "1")] == [1, "1"]
     assert wanted.problems({"value": True}) != []
+
+
+def nested(around: Callable[[Any], Any], levels: int = 5000) -> Any:
+    """Give a schema of as many levels."""
+    schema: Any = {"type": "string"}
+    for _ in range(levels):
+        schema = around(schema)
+    return schema
+
+
+def endless() -> dict[str, Any]:
+    """Give a schema that holds itself."""
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    schema["properties"]["again"] = schema
+    return schema
+
+
+DEEP: dict[str, Any] = {
+    "properties": nested(lambda inner: {"type": "object", "properties": {"a": inner}}),
+    "alternatives": nested(lambda inner: {"anyOf": [inner]}),
+    "items": nested(lambda inner: {"type": "array", "items": inner}),
+    "definitions": nested(lambda inner: {"type": "object", "$defs": {"a": inner}}),
+    "a constant": {"type": "object", "properties": {"a": {"const": nested(lambda inner: [inner])}}},
+    "a keyword of nobody": {"type": "object", "x": nested(lambda inner: {"a": inner})},
+    "just too deep": nested(lambda inner: {"anyOf": [inner]}, 130),
+    "endless": endless(),
+}
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_a_schema_that_is_too_deep_is_refused(case: str) -> None:
+    deep = DEEP[case]
+    ways: dict[str, Callable[[], object]] = {
+        "form": lambda: WantedForm.of(deep),
+        "view": lambda: WantedForm.of(MappingProxyType(deep)),
+        "sync": lambda: generate("Hi", "ollama", "m", output=deep),
+        "async": lambda: asyncio.run(aio.generate("Hi", "ollama", "m", output=deep)),
+    }
+    for asked in ways.values():
+        with pytest.raises(InvalidSchema, match=r"^output: the schema is nested too deeply"):
+            asked()
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_so_are_the_parameters_of_a_tool(case: str) -> None:
+    deep = DEEP[case]
+    declared = {"type": "function", "function": {"name": "look", "parameters": deep}}
+    for definition in (declared, Tool.from_map(declared), Tool("look", None, deep)):
+        with pytest.raises(InvalidSchema, match="the schema is nested too deeply"):
+            AgentResolver([SimpleNamespace(definition=definition, execute=print)])
+    with pytest.raises(InvalidSchema, match="the schema is nested too deeply"):
+        AgentResolver([tool(name="look", parameters=deep)(lambda: None)])

@@ -114,7 +114,7 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire's input excludes what was cached; ours includes it."""
-    counts = {key: value for key, value in body.items() if type(value) is int}
+    counts = {key: value for key, value in body.items() if type(value) is int and value >= 0}
     fresh = counts.get("input_tokens")
     details = body.get("output_tokens_details")
     thought = details.get("thinking_tokens") if type(details) is dict else None
@@ -123,7 +123,7 @@ def decode_usage(body: dict[str, Any]) -> Usage:
         counts.get("output_tokens"),
         counts.get("cache_read_input_tokens"),
         counts.get("cache_creation_input_tokens"),
-        thought if type(thought) is int else None,
+        thought if type(thought) is int and thought >= 0 else None,
         Opaque(DIALECT, body),
     )
 
