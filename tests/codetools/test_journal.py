@@ -18,7 +18,7 @@ NEW = {name: text.replace("old", "new") for name, text in OLD.items()}
 EDITS = [{"path": name, "oldText": "old", "newText": "new"} for name in OLD]
 
 
-class Killed(BaseException):
+class Killed(KeyboardInterrupt):
     """Stands for kill -9: nothing of ours may run after it."""
 
 
