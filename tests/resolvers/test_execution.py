@@ -201,6 +201,20 @@ def test_parallel_calls_are_bounded(run: Face) -> None:
 
 
 @FACES
+def test_a_call_that_came_broken_is_not_run(run: Face) -> None:
+    ran: list[str] = []
+
+    def look(given: ToolCall) -> str:
+        ran.append(given.name)
+        return "looked"
+
+    broken_call = ToolCall("c1", "look", {}, raw='{"city": ', error="not JSON", complete=False)
+    [result] = run([broken_call], look)
+    assert (result.is_error, ran) == (True, [])
+    assert "not JSON" in str(result.content)
+
+
+@FACES
 def test_calls_of_one_id_are_not_run(run: Face) -> None:  # row J12
     ran: list[str] = []
 
