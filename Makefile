@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench torture torture-short packages fix docs rooms walks lock clean
+.PHONY: help demo test check planted bench torture torture-short packages fix docs rooms walks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,9 @@ check: .venv/.check ## run all that a pull request must pass: format, lint, type
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
+
+planted: .venv/.test ## plant bugs one at a time in a copy, and say which the tests notice; ARGS="-k approval"
+	@$(BIN)/python scripts/planted.py $(ARGS)
 
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)

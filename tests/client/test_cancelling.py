@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, legal, options_at
+from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, legal, options_at, tasks_left
 from toolwire import Cancel, Context, Message, TextDelta, ToolCall, aio
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
@@ -92,7 +92,7 @@ def run_until(name: str, url: str, point: int, *, shown: bool) -> tuple[int | No
         count: int | None = None
         with contextlib.suppress(asyncio.CancelledError):
             count = await cancelled_at(work, point)
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        left = await tasks_left()
         assert left == [], left
         assert idle(client.transport)
         ends = [event for event in told if isinstance(event, Done)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, get_weather, legal, options_at
+from tests.client.faces import DIALECTS, get_weather, legal, options_at, tasks_left
 from tests.client.test_cancelling import cancelled_at, idle, plays, waiting
 from toolwire import Cancel, Message, ToolCall, ToolResult, aio, traces
 from toolwire.client import sync
@@ -81,7 +81,7 @@ async def stopped(name: str, url: str, point: int, given: Any, *, shown: bool) -
     count: int | None = None
     with contextlib.suppress(asyncio.CancelledError):
         count = await cancelled_at(work, point)
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    left = await tasks_left()
     assert left == []
     assert idle(client.transport)
     await client.close()

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -119,10 +118,12 @@ def test_one_client_in_several_loops_at_once() -> None:
 def test_the_event_loop_goes_on_while_a_sync_tool_runs() -> None:
     """Row J18."""
 
+    enough = threading.Event()
+
     @tool
     def slow() -> str:
-        """Take a while."""
-        time.sleep(0.15)
+        """Take as long as the loop needs to count."""
+        enough.wait(5)
         return "done"
 
     async def main(url: str) -> int:
@@ -132,6 +133,8 @@ def test_the_event_loop_goes_on_while_a_sync_tool_runs() -> None:
         while not work.done():
             await asyncio.sleep(0.005)
             ticks += 1
+            if ticks >= 10:
+                enough.set()
         assert (await work).content == "Done."
         return ticks
 

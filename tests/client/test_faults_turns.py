@@ -5,7 +5,6 @@ Rule: every case is led over real sockets, on every wire that can say it. The fa
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -228,12 +227,10 @@ def test_a_question_that_fails_is_a_no(face: str) -> None:
 
 def test_a_listener_that_blocks_holds_up_nobody_else() -> None:
     """Row J16: in async code it waits in a thread of its own, if it is no coroutine."""
-    waited = threading.Event()
+    enough = threading.Event()
 
     def block(_event: Any) -> None:
-        if not waited.is_set():
-            waited.set()
-            time.sleep(0.2)
+        enough.wait(5)
 
     async def main(url: str) -> int:
         ticks = 0
@@ -243,6 +240,8 @@ def test_a_listener_that_blocks_holds_up_nobody_else() -> None:
         while not work.done():
             await asyncio.sleep(0.01)
             ticks += 1
+            if ticks >= 10:
+                enough.set()
         assert (await work).content == "Hi."
         return ticks
 

@@ -1,5 +1,6 @@
 """How long a client waits, and what it takes for an answer: the rules that every request rests on."""
 
+import json
 from email.utils import formatdate
 from typing import Any
 
@@ -64,6 +65,33 @@ def test_a_key_in_the_name_of_a_request_is_hidden(header: str) -> None:
         chat("sync", "openai", model.url, "?")
     assert KEY not in str(found.value)
     assert KEY not in repr(found.value.error)
+
+
+def test_a_key_that_looks_like_none_is_hidden_in_an_error_that_repeats_it() -> None:
+    key = "open sesame if you please"
+    told = Raw(json.dumps({"error": {"message": f"Wrong: {key}", "code": key}}).encode(), 401)
+    with simulate([told], strict=False) as model, pytest.raises(AuthenticationFailed, match="Wrong: ") as found:
+        lead("sync", "openai", model.url, "?", options={"api_key": key})
+    assert key not in str(found.value)
+    assert key not in repr(found.value.error)
+
+
+HALF: dict[str, tuple[str, list[str], int]] = {
+    "before its first word": ("", ["Here."], 2),
+    "after a word": ("Half", ["Half"], 1),
+}
+
+
+@pytest.mark.parametrize("case", HALF)
+def test_a_stream_that_ends_before_its_answer_does_is_an_error(case: str) -> None:
+    words, texts, requests = HALF[case]
+    chunk = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": words}, "finish_reason": None}]}
+    half = Raw(f"data: {json.dumps(chunk)}\n\n".encode(), 200, "text/event-stream")
+    with simulate([[half], ["Here."]][:requests]) as model:
+        done = lead("sync", "openai", model.url, "?", shown=True, options={"retries": QUICK}).done
+        assert len(model.requests) == requests
+    assert [message.text for message in done.messages] == texts
+    assert (None if done.error is None else done.error.code) == ("incomplete" if requests == 1 else None)
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,9 @@ def test_the_lines_of_all_places_are_said() -> None:  # B1
 @pytest.mark.parametrize("old", [b"x" * 5_000_000, b"x" * 10_000_000, b"xy", b"y" * 100_000, b"x" * 100 + b"y"])
 def test_a_long_line_and_a_long_text_take_linear_time(old: bytes) -> None:  # B30
     data = b"x" * 10_000_000
-    begin = time.perf_counter()
+    begin = time.process_time()
     try:
         edit(data, old, b"z")
     except Unmatched as problem:
         assert problem.code in {"ambiguous", "no_match"}  # noqa: PT017 - the time is what is tested
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2

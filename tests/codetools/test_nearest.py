@@ -75,7 +75,7 @@ def test_any_text_gets_a_hint_or_none(text: str, old: str) -> None:
 @pytest.mark.slow
 def test_a_hint_for_a_large_file_takes_bounded_time() -> None:
     text = "".join(f"  call_{number * 7919 % 1_000_003}(item, {number})\n" for number in range(250_000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     hint(text, "  call_x(item, 5)\n" * 1000)
     hint("x" * 10_000_000, "y" * 5_000_000)
-    assert time.perf_counter() - begin < 8
+    assert time.process_time() - begin < 8

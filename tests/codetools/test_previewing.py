@@ -130,7 +130,7 @@ def test_what_is_large_is_shown_fast(tools: CodeTools, tmp_path: Path) -> None:
     """Lines that are all alike, or all different, cost no more than their number."""
     lines = 50_000
     (tmp_path / "large").write_text("same\n" * lines)
-    begun = time.monotonic()
+    begun = time.process_time()
     assert shown(tools, "write_file", path="large", content="other\n" * lines)[1] == "-     1 same"  # type: ignore[index]
     assert shown(tools, "append_to_file", path="large", content="end\n")[-1] == f"+ {lines + 1} end"  # type: ignore[index]
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2

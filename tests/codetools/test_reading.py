@@ -249,7 +249,7 @@ def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytes
     monkeypatch.setattr(reading, "SEARCHED", 8 << 20)
     file = project.file("f", numbered(5000))
     os.truncate(file, 10 << 30)
-    begin = time.perf_counter()
+    begin = time.process_time()
     said = project.ok("read_file", path="f")
     assert re.search(r"\[Showing lines 1-2000 of about \d+ \(10 GB\)\. Use offset=2001 to continue\.\]$", said)
     assert "binary" in project.refused("read_file", path="f", offset=5001)
@@ -258,16 +258,16 @@ def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytes
     assert "binary (it has NUL bytes) of 10 GB" in project.refused("read_file", path="g")
     assert "10 GB" in project.refused("edit_file", path="g", oldText="a", newText="b")
     assert "10 GB" in project.refused("append_to_file", path="g", content="b")
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.slow
 def test_a_line_far_into_a_huge_file_is_not_searched_for_ever(project: Project) -> None:  # A20
     os.truncate(project.file("f", numbered(5000)), 10 << 30)
-    begin = time.perf_counter()
+    begin = time.process_time()
     said = project.refused("read_file", path="f", offset=99_999_999)
     assert "line 99999999 is not in its first 256 MB" in said
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 MEMORY = 1 << 20

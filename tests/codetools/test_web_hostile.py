@@ -96,7 +96,8 @@ def _leading(url: str) -> str:
 
 @contextmanager
 def canary() -> Iterator[Server]:
-    with serving(answer(b"sung")) as server:
+    # It says that it closes, so that no client takes the connection of one request for the next.
+    with serving(answer(b"sung", 200, "text/plain", ("Connection", "close"))) as server:
         yield server
 
 

@@ -122,6 +122,7 @@ def test_five_calls_of_which_some_fail_have_five_results(run: Face) -> None:  # 
 def overlap(parallel: bool, run: Face) -> int:
     """Say how many of four calls of one tool ran at the same time, at most."""
     lock, now, most = threading.Lock(), 0, 0
+    all_here = threading.Barrier(4 if parallel else 1)
 
     @tool(parallel=parallel)
     def work() -> str:
@@ -130,6 +131,7 @@ def overlap(parallel: bool, run: Face) -> int:
         with lock:
             now += 1
             most = max(most, now)
+        all_here.wait(5)
         time.sleep(0.02)
         with lock:
             now -= 1
@@ -180,6 +182,7 @@ def test_a_call_that_is_not_parallel_runs_alone_in_its_place(run: Face) -> None:
 @FACES
 def test_parallel_calls_are_bounded(run: Face) -> None:
     lock, now, most = threading.Lock(), 0, 0
+    three_here = threading.Barrier(3)
 
     @tool(parallel=True)
     def work() -> str:
@@ -187,6 +190,7 @@ def test_parallel_calls_are_bounded(run: Face) -> None:
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
+        three_here.wait(5)
         time.sleep(0.005)
         with lock:
             now -= 1
@@ -194,6 +198,20 @@ def test_parallel_calls_are_bounded(run: Face) -> None:
 
     run([call(number, "work") for number in range(12)], AgentResolver([work]), parallel=3)
     assert most == 3
+
+
+@FACES
+def test_a_call_that_came_broken_is_not_run(run: Face) -> None:
+    ran: list[str] = []
+
+    def look(given: ToolCall) -> str:
+        ran.append(given.name)
+        return "looked"
+
+    broken_call = ToolCall("c1", "look", {}, raw='{"city": ', error="not JSON", complete=False)
+    [result] = run([broken_call], look)
+    assert (result.is_error, ran) == (True, [])
+    assert "not JSON" in str(result.content)
 
 
 @FACES
@@ -354,12 +372,21 @@ def test_a_tool_that_swallows_its_cancellation_is_left_behind(
 
 
 def test_a_sync_tool_does_not_block_the_event_loop() -> None:
+    enough = threading.Event()
+
+    @tool
+    def work() -> bool:
+        """Work for as long as the loop needs to count."""
+        return enough.wait(5)
+
     async def main() -> int:
         ticks = 0
-        working = asyncio.ensure_future(aio.execute([call(1, "slow_echo", text="a", wait=0.1)], TOOLS))
+        working = asyncio.ensure_future(aio.execute([call(1, "work")], AgentResolver([work])))
         while not working.done():
             await asyncio.sleep(0.005)
             ticks += 1
+            if ticks > 5:
+                enough.set()
         return ticks
 
     assert asyncio.run(main()) > 5

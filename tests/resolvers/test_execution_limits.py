@@ -17,10 +17,12 @@ from toolwire.work.threads import MAX_THREADS, TooManyThreads, in_thread
 
 def test_a_cancelled_task_cancels_its_tools() -> None:  # row J5
     ended: list[str] = []
+    begun = asyncio.Semaphore(0)
 
     @tool(parallel=True)
     async def work(name: str) -> str:
         """Work."""
+        begun.release()
         try:
             await asyncio.sleep(30)
         finally:
@@ -30,7 +32,8 @@ def test_a_cancelled_task_cancels_its_tools() -> None:  # row J5
     async def main() -> None:
         calls = [call(1, "work", name="a"), call(2, "work", name="b")]
         running = asyncio.ensure_future(aio.execute(calls, AgentResolver([work])))
-        await asyncio.sleep(0.01)
+        for _ in calls:
+            await begun.acquire()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

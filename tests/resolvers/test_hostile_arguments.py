@@ -62,10 +62,10 @@ def test_a_key_given_twice_is_refused(raw: str) -> None:  # row G2
 @pytest.mark.parametrize("depth", [100, 1_000, 100_000])
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
 def test_deep_nesting_is_bounded(depth: int, begin: str, end: str) -> None:  # row G3
-    begun = time.perf_counter()
+    begun = time.process_time()
     result = run('{"x":' + begin * depth + "1" + end * depth + "}")
     assert result.is_error == (depth * len(begin.replace('"a":', "")) > 127)
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(

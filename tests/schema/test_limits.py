@@ -151,10 +151,10 @@ HUGE: dict[str, Schema] = {
     [pytest.param(name, marks=pytest.mark.slow if name in {"alternatives", "members"} else ()) for name in HUGE],
 )
 def test_what_would_grow_without_bound_is_refused_in_time(name: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(InvalidSchema, match=f"the schema is too large: more than {MAX_SIZE:,} JSON values"):
         fit(HUGE[name], "ollama")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_what_holds_twice_is_written_out_once() -> None:

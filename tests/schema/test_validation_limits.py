@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow  # what is given is large
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    started = time.perf_counter()
+    started = time.process_time()
     yield
-    assert time.perf_counter() - started < seconds
+    assert time.process_time() - started < seconds
 
 
 def of_p(schema: Any, value: Any, **more: Any) -> list[str]:
@@ -353,7 +353,7 @@ def test_what_a_small_call_costs() -> None:
 def best(run: Callable[[], Any]) -> float:
     times = []
     for _ in range(200):
-        started = time.perf_counter()
+        started = time.process_time()
         run()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return min(times)

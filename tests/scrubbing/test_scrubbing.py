@@ -205,6 +205,10 @@ def test_a_known_secret_is_found_in_every_form(form: str, secret: str) -> None:
         assert HIDDEN in clean
 
 
+def test_a_known_secret_is_hidden_as_often_as_it_stands_there() -> None:
+    assert scrub_text("plain-value-1, plain-value-1 plain-value-1", ["plain-value-1"]) == f"{HIDDEN}, {HIDDEN} {HIDDEN}"
+
+
 def test_a_short_value_is_hidden_by_its_name_only() -> None:
     """Row L4."""
     assert scrub({"pin": "1234", "text": "in 1234 days"}, ["pin"]) == {

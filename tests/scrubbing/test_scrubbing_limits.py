@@ -172,9 +172,9 @@ def test_the_time_is_linear_in_the_text(piece: str, tally: Counter[str]) -> None
 
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size] + " password=x"
-        begun = time.perf_counter()
+        begun = time.process_time()
         scrub(text, ["card"], [LONG])
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     least = min(seconds(1 << 16) for _ in range(3))
     assert min(seconds(1 << 19) for _ in range(3)) < 20 * least + 0.02

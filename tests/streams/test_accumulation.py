@@ -311,9 +311,9 @@ def seconds(count: int) -> float:
     told += [TextDelta(0, "word "), CallDelta(1, "word ")] * count
     spent = []
     for _ in range(3):
-        begin = time.perf_counter()
+        begin = time.process_time()
         response = accumulate(told)
-        spent.append(time.perf_counter() - begin)
+        spent.append(time.process_time() - begin)
         assert len(response.message.text) == 5 * count
     return min(spent)
 

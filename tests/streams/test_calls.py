@@ -305,12 +305,12 @@ def seconds(pieces: int) -> float:
     spent = []
     for _ in range(3):
         found = ArrivingCalls()
-        begin = time.perf_counter()
+        begin = time.process_time()
         for piece in ['{"a":"', *("}" * pieces)]:
             call = found.find("a", 0, "f", piece)
             if not call.repeats(piece):
                 call.add(piece)
-        spent.append(time.perf_counter() - begin)
+        spent.append(time.process_time() - begin)
         assert len(found.calls) == 1
     return min(spent)
 

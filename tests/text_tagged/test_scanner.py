@@ -144,9 +144,9 @@ HUGE = {
 @pytest.mark.parametrize("name", HUGE)
 def test_no_text_takes_more_than_its_share_of_time(name: str) -> None:  # row I11
     text = HUGE[name][: len(HUGE[name]) // 5]
-    started = time.perf_counter()
+    started = time.process_time()
     parse(text, readers=READERS)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.slow
@@ -154,18 +154,18 @@ def test_time_grows_as_the_text_does() -> None:  # row I11
     for name in HUGE:
         spent = []
         for share in (4, 1):
-            started = time.perf_counter()
+            started = time.process_time()
             parse(HUGE[name][: len(HUGE[name]) // share], readers=READERS)
-            spent.append(time.perf_counter() - started)
+            spent.append(time.process_time() - started)
         assert spent[1] < 12 * spent[0] + 0.1, name
 
 
 def test_fifty_mebibytes_in_pieces_are_shown_at_once() -> None:  # row I11
     scanner, piece = Scanner(), "~" * 65_536
-    started = time.perf_counter()
+    started = time.process_time()
     shown = sum(len(item) for _ in range(800) for item in scanner.feed(piece) if isinstance(item, str))
     assert shown == 800 * len(piece)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_words_that_were_made_harmless_hold_no_block() -> None:

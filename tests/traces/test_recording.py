@@ -36,6 +36,12 @@ async def wait() -> str:
     return "never"
 
 
+@tool(timeout=0.05)
+async def hang() -> str:
+    """Take longer than it may."""
+    return await asyncio.sleep(30, "never")
+
+
 @tool(sensitive=["password"])
 def log_in(user: str, password: str) -> str:
     """Log in."""
@@ -55,7 +61,7 @@ ENDINGS: dict[str, tuple[ToolCall, str, str]] = {
     "a tool that broke": (ToolCall(None, "crash", {}), "error", "the tool broke"),
     "unknown": (ToolCall(None, "get_moon", {}), "unknown_tool", "unknown tool 'get_moon'"),
     "invalid": (ToolCall(None, "get_weather", {"town": "Oz"}), "invalid", "city"),
-    "timed out": (ToolCall(None, "wait", {}), "timed_out", "took longer than"),
+    "timed out": (ToolCall(None, "hang", {}), "timed_out", "took longer than"),
 }
 
 
@@ -71,8 +77,8 @@ def test_every_call_has_one_trace(name: str, face: str, shown: bool, store: Any)
             model.url,
             "Go",
             shown=shown,
-            tools=[get_weather, fail, crash, wait],
-            running=Limits(timeout=0.05),
+            tools=[get_weather, fail, crash, hang],
+            running=Limits(timeout=30),
             traces=store.of("acme", "c-1", "s-1"),
         ).done
     assert done.ending == "answer"
@@ -137,10 +143,17 @@ def test_an_interrupted_call_is_recorded(store: Any) -> None:
 
 def test_a_task_that_is_cancelled_records_its_calls(store: Any) -> None:
     async def main(url: str) -> None:
+        begun = asyncio.Event()
+
+        @tool
+        async def wait() -> str:
+            begun.set()
+            return await asyncio.sleep(30, "never")
+
         options = {"base_url": url, "api_key": KEY}
         work = aio.generate("Go", "openai", "m", tools=[wait], traces=store, options=options)
         task = asyncio.create_task(work)
-        await asyncio.sleep(0.3)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

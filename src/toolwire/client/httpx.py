@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from typing import Any, TypeVar
 
 import httpcore2
@@ -173,7 +173,7 @@ class _HttpxResponse:
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self._response, self._guard = response, guard
         self._pieces: Iterator[bytes] | None = None
-        self._apieces: AsyncIterator[bytes] | None = None
+        self._apieces: AsyncGenerator[bytes, None] | None = None
         response.request.extensions["timeout"] = {"read": between}
         guard.attend(response.extensions.get("network_stream"))
 
@@ -220,7 +220,12 @@ class _HttpxResponse:
 
     async def aclose(self) -> None:
         """Let go of the connection: it is given back if all was read, else closed."""
-        await self._response.aclose()
+        try:
+            if self._apieces is not None:
+                # Python would close it in a task of its own, which whoever ends the event loop would cut off.
+                await self._apieces.aclose()
+        finally:
+            await self._response.aclose()
 
 
 class HttpxTransport:

@@ -336,7 +336,7 @@ def test_simple_arguments_are_bound_in_a_microsecond_or_so() -> None:
 
 
 def _timed(bind: Callable[..., Any], arguments: dict[str, Any]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(1000):
         bind(arguments, None)
-    return (time.perf_counter() - started) * 1000
+    return (time.process_time() - started) * 1000
