@@ -60,7 +60,7 @@ class Tree:
     def _grow(self) -> None:
         for _ in range(self.random.randint(1, 6)):
             folder = self.random.choice(self.folders)
-            for _ in range(self.random.randint(0, DEEPEST - len(folder.relative_to(self.top).parts))):
+            for _ in range(self.random.randint(1, max(1, DEEPEST - len(folder.relative_to(self.top).parts)))):
                 folder /= self.random.choice("abcde")
                 folder.mkdir(exist_ok=True)
                 self.folders.append(folder)
