@@ -264,14 +264,36 @@ def test_unreadable_places_are_counted_and_passed_over(project: Project) -> None
         (project.root / "src").chmod(0o755)
 
 
-def test_what_is_kept_apart_is_named_and_not_entered(tmp_path: Path) -> None:
-    project = Project(tmp_path, secret=(".env", "vault"))
-    project.file("vault/key.pem")
-    project.file(".env")
-    assert project.ok("tree") == "./\n├── .env (0B)\n└── vault/ (kept apart, not shown)"
-    assert project.ok("glob", pattern="**") == ".env"
-    project.refused("list_directory", path="vault")
-    project.refused("file_info", path=".env")
+def test_what_is_secret_is_not_found(tmp_path: Path) -> None:
+    project = Project(tmp_path, secret=(".env", ".env.*", "vault"))
+    for path in ("vault/key.pem", ".env", "sub/.ENV", "sub/.env.local", "sub/.env.example"):
+        project.file(path)
+    (project.root / "link").symlink_to(".env")
+    (project.root / "onward").symlink_to("link")
+    shown = "link -> (what is kept apart)"
+    assert project.ok("list_directory") == f"{shown}\nonward -> link\nsub/"
+    assert project.ok("list_directory", path="sub") == ".env.example"
+    assert project.ok("tree") == f"./\n├── {shown}\n├── onward -> link\n└── sub/\n    └── .env.example (0B)"
+    for pattern in ("**", "**/.e*", "{.env,sub/.ENV,sub/.*,link,onward}"):
+        found = project.ok("glob", pattern=pattern, ignored=True).split()
+        assert "sub/.env.example" in found
+        assert set(found) <= {"sub/.env.example", "link", "onward"}
+    assert project.ok("glob", pattern=".env").splitlines()[0] == "No files found"
+    for name in ("link", "onward"):
+        assert "leads to: (what is kept apart)" in project.ok("file_info", path=name)
+    for path in ("vault", ".env", "sub/.ENV", "vault/key.pem", "vault/nosuch"):
+        assert project.refused("file_info", path=path) == project.refused("list_directory", path=path)
+        assert project.refused("glob", pattern="*", path=path) == project.refused("tree", path=path)
+
+
+def test_how_many_there_are_is_said_without_what_is_secret(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    for path in (".env", ".env.a", "a", "b"):
+        project.file(path)
+    assert "[1 of 2 entries." in project.ok("list_directory", limit=1)
+    assert "[1 entries are not shown." in project.ok("tree", max_entries=1)
+    project.file("only/.env")
+    assert project.ok("list_directory", path="only") == "(empty folder)"
 
 
 def test_a_walk_says_what_ended_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # D5 D13

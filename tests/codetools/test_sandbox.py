@@ -12,9 +12,10 @@ import pytest
 
 from tests.codetools.commands import names_in, run, said, tools_at
 from toolwire.codetools import CodeTools, sandbox
+from toolwire.codetools.masks import Mask, masks_of
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import FILE_SIZE, MEMORY
-from toolwire.codetools.sandbox import PLACEHOLDER, Mask, masks_of, placeholders
+from toolwire.codetools.sandbox import PLACEHOLDER, placeholders
 
 pytestmark = [
     pytest.mark.slow,
@@ -162,21 +163,8 @@ def test_a_secret_folder_is_covered(tmp_path: Path) -> None:
     assert (tmp_path / ".env" / "key").read_text() == "sentinel"
 
 
-def test_what_lies_too_deep_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a/b/c/d").mkdir(parents=True)
-    for path in ("a/b/c/.env", "a/b/c/d/.env"):
-        (tmp_path / path).touch()
-    masks, whole = masks_of(Workspace(tmp_path))
-    assert ([Path(mask.path).relative_to(tmp_path).as_posix() for mask in masks], whole) == (
-        ["a/b/c/.env"],
-        True,
-    )
-    monkeypatch.setattr("toolwire.codetools.sandbox.ENTRIES", 2)
-    assert masks_of(Workspace(tmp_path))[1] is False
-
-
 def test_a_mask_that_is_not_in_force_is_noticed(project: Path) -> None:
-    masks, _ = masks_of(Workspace(project))
+    masks = masks_of(Workspace(project))
     assert [mask.holds("") for mask in masks] == [False] * len(masks), "nothing is mounted out here"
     assert not Mask(str(project / "nothing"), True, False, (0, 0)).holds("")
     assert Mask(str(project / ".toolwire-x"), False, False, (0, 0)).holds(""), "ours come and go"

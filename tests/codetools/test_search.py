@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.codetools.commands import descriptors
 from tests.codetools.folders import Project, as_nobody
 from tests.codetools.searching import ENGINES, HAS_RG, KEPT_APART, RG, Searched, lines, nasty, paths, spent
+from toolwire.codetools import CodeTools
+from toolwire.types import ToolCall
 
 CALLS: list[dict[str, Any]] = [
     {},
@@ -343,3 +346,52 @@ def test_a_path_that_cannot_be_searched_is_refused(searched: Searched, path: str
 @pytest.mark.parametrize("glob", ["/etc/*", "../**", "a/../../b", "{a,../b}"])
 def test_a_glob_stays_inside(searched: Searched, glob: str) -> None:  # D9
     assert "stays inside" in searched.refused(glob=glob)
+
+
+@pytest.mark.skipif(not HAS_RG, reason="there is no ripgrep on this machine")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:){999999999}",
+        "(){999999}",
+        r"\b{999999}",
+        "((?:){1000}){1000}",
+        r"\w{100}",
+        r"\w{300}",
+        "a{4294967295}",
+        "a{9,1}",
+    ],
+)
+def test_one_pattern_has_one_answer(tmp_path: Path, pattern: str) -> None:  # D11
+    project = Project(tmp_path)
+    project.file("a.txt", "one needle\n")
+    for path in (".", "a.txt"):
+        answers = [CodeTools(project.root, ripgrep=engine).resolve(_grep(pattern, path)) for engine in (None, False)]
+        assert answers[0].is_error == answers[1].is_error, answers
+        assert answers[0].is_error or answers[0].content == answers[1].content
+
+
+@pytest.mark.skipif(not HAS_RG, reason="there is no ripgrep on this machine")
+@pytest.mark.parametrize(("name", "folders"), [("d", 400), ("n" * 200, 30)])
+def test_what_lies_deep_is_found_by_both(tmp_path: Path, name: str, folders: int) -> None:
+    before, fd = descriptors(), os.open(tmp_path, os.O_RDONLY)
+    for number in range(folders):
+        os.mkdir(name, dir_fd=fd)
+        inner = os.open(name, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+        if number in (0, 270, folders - 1):
+            file = os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd)
+            os.write(file, b"needle\n")
+            os.close(file)
+    os.close(fd)
+    answers = [CodeTools(tmp_path, ripgrep=engine).resolve(_grep("needle", ".")).content for engine in (None, False)]
+    assert answers[0] == answers[1]
+    fits = folders * (len(name) + 1) < 4096
+    assert str(answers[0]).count(":1: needle") == (3 if fits else 1)
+    assert fits or "[Files or folders that could not be read: 1.]" in str(answers[0])
+    assert descriptors() < before + 10
+
+
+def _grep(pattern: str, path: str) -> ToolCall:
+    return ToolCall("1", "grep", {"pattern": pattern, "path": path})

@@ -271,3 +271,29 @@ def test_killing_the_overseer_is_not_enough(tmp_path: Path) -> None:  # C3
 
 def test_in_a_sandbox_there_is_nobody_to_kill(tmp_path: Path) -> None:
     assert said(tools_at(tmp_path), "[ $PPID = 1 ] && kill -9 1; echo alive") == "alive"
+
+
+STOPPERS = {
+    "the overseer": "kill -STOP $PPID; sleep {0}",
+    "the overseer, and it ends": "kill -STOP $PPID",
+    "the overseer, and itself": "kill -STOP $PPID; kill -STOP $$; sleep {0}",
+    "the overseer, again and again": "trap '' TERM; p=$PPID; (setsid sh -c \"trap '' TERM; "
+    'while kill -STOP $p; do sleep 0.001; done" {0} &); sleep {0}',
+}
+
+
+@pytest.mark.parametrize("level", ["none", pytest.param("bubblewrap", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", STOPPERS)
+def test_whoever_stops_its_overseer_ends_in_time(tmp_path: Path, level: str, way: str) -> None:  # C3, C4
+    tools, token, took = tools_at(tmp_path, level), mark(), []
+    for _ in range(3):  # the machine may be busy with other things: the best of three counts
+        begun = time.monotonic()
+        result = run(tools, STOPPERS[way].format(token), timeout=1)
+        took.append(time.monotonic() - begun)
+        assert "could not be stopped" not in str(result.content)
+        assert result.is_error or level == "bubblewrap"
+        assert gone(token)
+        assert not zombies()
+        if took[-1] < 1 + 1:
+            break
+    assert min(took) < 1 + 1

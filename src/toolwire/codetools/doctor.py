@@ -21,9 +21,9 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools import sandbox
+from toolwire.codetools.masks import masks_of, real_path
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import FILE_SIZE, MEMORY, MOST_PROCESSES, MOST_TASKS, NotStarted, pipe_of, run
-from toolwire.codetools.sandbox import DEEP, ENTRIES, masks_of, real_path
 from toolwire.errors import ToolError
 
 SECONDS = 20.0
@@ -107,12 +107,10 @@ def _protected(site: _ProbeSite) -> Outcome:
     names = [name for name in site.workspace.protected_names if "*" not in name]
     quoted = [shlex.quote(name) for name in names]
     output = site.run("".join(f"[ -e {name} ] && [ -w {name} ] && echo {name}\n" for name in quoted))
-    masks, whole = masks_of(site.workspace)
+    secret = sum(mask.secret for mask in masks_of(site.workspace))
     words = f"{', '.join(names) or 'nothing'} cannot be written" if not output else f"written: {output.split()}"
-    secret = sum(mask.secret for mask in masks)
-    rest = "" if whole else f"; but there are more than {ENTRIES} entries, and not all were looked at"
-    words = f"{words}; {secret} secrets covered, {DEEP} folders deep{rest}"
-    return not output and whole, words, words
+    words = f"{words}; {secret} secrets covered"
+    return not output, words, words
 
 
 def _settings(site: _ProbeSite) -> Outcome:

@@ -5,6 +5,7 @@ Rules of this file:
   and each old one gets a second name. When that is on the disk, the note is renamed: then the change holds.
 - Then each new file takes the place of the old one; then the second names and the note are taken away.
 - A note that is found later is finished if it can be, and else undone; one that was only planned is undone.
+- What stands at the place of a note and is none is taken away; a folder with something in it gets another name.
 - A note is trusted with nothing: it only says which file, and each is compared with what the note says of its
   content before it is moved, and is written under the same rules as any file.
 """
@@ -213,9 +214,19 @@ def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
         for stand in stands:
             remove(stand.spot.folder, stand.entry.staged)
             remove(stand.spot.folder, stand.entry.kept)
-        remove(root, name)
+        _clear(root, name)
         sync(root)
         return [message]
+
+
+def _clear(root: int, name: str) -> None:
+    """Free the place of a note: no change could ever be made again if a folder could hold it."""
+    remove(root, name)
+    if _is_there(root, name):
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=root)
+    if _is_there(root, name):
+        _move(root, name, f".toolwire-aside-{os.urandom(8).hex()}")
 
 
 def _resolved(stands: list[Stand], *, committed: bool) -> str:

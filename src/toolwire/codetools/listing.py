@@ -1,8 +1,8 @@
 """glob, list_directory, tree and file_info: what is there, without its contents.
 
 Rules of this file:
-- All names are said, also of files whose contents are kept apart; a link is said with where it points, and is
-  never followed.
+- What is secret is not found: no list, tree or search names it, and no link says that it leads there.
+- All other names are said; a link is said with where it points, and is never followed.
 - `.git` and what `.gitignore` names is not looked into unless its own path is given; glob may be told to.
 - Every order is that of names; every answer is bounded, and says what it left out.
 """
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
 from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
-from toolwire.codetools.paths import FOLDER, REASONS, PathRefused, ProjectPath, Workspace, kind_of, saying
+from toolwire.codetools.paths import FOLDER, REASONS, PathRefused, ProjectPath, Workspace, kind_of, real_parts, saying
 from toolwire.codetools.patterns import glob_test
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
@@ -30,6 +30,7 @@ from toolwire.errors import ToolError
 KIBI = 1024
 UNITS = ("KB", "MB", "GB", "TB", "PB", "EB")
 MAGIC = frozenset("*?[{\\")
+APART = "(what is kept apart)"
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -55,7 +56,7 @@ def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, igno
         )
         with closing(walk.entries()) as entries:
             for entry in entries:
-                if entry.kind in ("file", "link") and test(entry.path):
+                if entry.kind in ("file", "link") and test(entry.path) and not workspace.is_secret((entry.name,)):
                     if len(found) == limit:
                         found.append("")
                         break
@@ -101,21 +102,23 @@ def _opened_folder(workspace: Workspace, place: ProjectPath) -> Any:
     return workspace.open_folder(place)
 
 
-def _entries(fd: int) -> tuple[list[tuple[str, str]], bool]:
-    """Read the names and kinds of what a folder has, in the order of names; whether these are all."""
+def _entries(workspace: Workspace, fd: int) -> tuple[list[tuple[str, str]], bool]:
+    """Read the names and kinds of what a folder has and is no secret, in the order of names; whether these are all."""
     with os.scandir(fd) as scan:
         found = [(entry.name, kind_of_entry(entry)) for entry, _ in zip(scan, range(FOLDER_ENTRIES), strict=False)]
         is_all = next(scan, None) is None
+    secret, _ = workspace.covered_among([name for name, _ in found])
+    found = [entry for entry in found if entry[0] not in secret]
     found.sort(key=lambda entry: (entry[0].casefold(), entry[0]))
     return found, is_all
 
 
-def _label(name: str, kind: str, fd: int) -> str:
+def _label(workspace: Workspace, name: str, kind: str, fd: int) -> str:
     """Say an entry: a folder with `/`, a link with where it points, what is no file with what it is."""
     if kind == "folder":
         return f"{shown(name)}/"
     if kind == "link":
-        return f"{shown(name)} -> {_target(name, fd)}"
+        return f"{shown(name)} -> {_target(workspace, name, fd)}"
     if kind == "other":
         with suppress(OSError):
             special = kind_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
@@ -123,21 +126,22 @@ def _label(name: str, kind: str, fd: int) -> str:
     return shown(name)
 
 
-def _target(name: str, fd: int) -> str:
+def _target(workspace: Workspace, name: str, fd: int) -> str:
     try:
-        return shown(os.readlink(name, dir_fd=fd))
+        target = os.readlink(name, dir_fd=fd)
     except OSError:
         return "?"
+    return APART if workspace.is_secret(target.split("/")) else shown(target)
 
 
 def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str:
     """List what is in a folder."""
     place = desk.workspace.place(path)
     with _opened_folder(desk.workspace, place) as fd, saying(place.given):
-        entries, is_all = _entries(fd)
+        entries, is_all = _entries(desk.workspace, fd)
         if not entries:
             return "(empty folder)"
-        lines = [_label(*entry, fd) for entry in entries[:limit]]
+        lines = [_label(desk.workspace, *entry, fd) for entry in entries[:limit]]
     if len(entries) > limit or not is_all:
         total = f"{len(entries):,}" if is_all else f"more than {len(entries):,}"
         lines += ["", f"[{len(lines)} of {total} entries. Give a higher limit, or find files by name with glob.]"]
@@ -157,7 +161,7 @@ class Growth:
     """A tree as it grows, level by level, so that what is near the top is there when the limit is met."""
 
     def __init__(self, workspace: Workspace, place: ProjectPath, max_depth: int, max_entries: int) -> None:
-        self._is_secret = workspace.is_secret
+        self._workspace = workspace
         self._place = place
         self._max_depth = max_depth
         self._left = max_entries
@@ -184,7 +188,7 @@ class Growth:
 
     def _fill(self, node: _ShownFolder, fd: int) -> None:
         try:
-            entries, _ = _entries(fd)
+            entries, _ = _entries(self._workspace, fd)
         except OSError:
             self.unreadable += 1
             return
@@ -198,7 +202,7 @@ class Growth:
 
     def _row(self, node: _ShownFolder, name: str, kind: str, fd: int) -> tuple[str, _ShownFolder | None]:
         """Say an entry; a folder that is to be looked into is queued."""
-        label = _label(name, kind, fd)
+        label = _label(self._workspace, name, kind, fd)
         if kind == "file":
             try:
                 label += f" ({size_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_size)})"
@@ -206,8 +210,6 @@ class Growth:
                 self.unreadable += 1
         if kind != "folder" or len(node.parts) + 1 >= self._max_depth:
             return label, None
-        if self._is_secret((name,)):
-            return f"{label} (kept apart, not shown)", None
         path = "/".join((*self._place.parts, *node.parts, name))
         if name == ".git" or is_ignored(node.levels, path, is_folder=True):
             return f"{label} (ignored, not shown)", None
@@ -271,8 +273,8 @@ def file_info(desk: Any, path: str) -> str:
         rows["mime"] = _mime(workspace, place)
     if kind == "link":
         with workspace.open_parent(place) as spot:
-            rows["target"] = _target(spot.name, spot.folder)
-        rows["leads to"] = _leads_to(place)
+            rows["target"] = _target(workspace, spot.name, spot.folder)
+        rows["leads to"] = APART if rows["target"] == APART else _leads_to(workspace, place)
     return "\n".join(f"{name}: {value}" for name, value in rows.items())
 
 
@@ -282,13 +284,13 @@ def _kind(mode: int) -> str:
     return names.get(kind) or str(kind).removeprefix("a ")
 
 
-def _leads_to(place: ProjectPath) -> str:
+def _leads_to(workspace: Workspace, place: ProjectPath) -> str:
     try:
         fd = place.root.open(place.parts, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC)
     except OSError as problem:
         return "nothing" if problem.errno == errno.ENOENT else REASONS.get(problem.errno or 0, ("", "?"))[1]
     try:
-        return _kind(os.fstat(fd).st_mode)
+        return APART if workspace.is_secret(real_parts(fd, place)) else _kind(os.fstat(fd).st_mode)
     finally:
         os.close(fd)
 

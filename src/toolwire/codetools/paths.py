@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.codetools.spelling import ESCAPED, any_of, folded, meant, shown
+from toolwire.codetools.spelling import ESCAPED, among, any_of, folded, meant, shown
 from toolwire.errors import InvalidField, ToolError
 
 MAX_PATH = 4096
@@ -167,7 +167,9 @@ class Workspace:
         self.cwd = self.roots[0]
         self.protected_names = (*protected, OWN)
         self.protected = any_of(self.protected_names)
+        secret = tuple(secret)
         self.secret = any_of(secret)
+        self._kept_apart = among((*self.protected_names, *secret))
 
     def place(self, given: Any, *, writes: bool = False) -> ProjectPath:
         """Say where a path leads; refuse one that leads out, or to what is kept apart."""
@@ -216,6 +218,14 @@ class Workspace:
     def is_secret(self, parts: Iterable[str]) -> bool:
         """Whether a path leads to what is kept secret."""
         return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(folded, parts))
+
+    def covered_among(self, names: list[str]) -> tuple[set[str], set[str]]:
+        """Of the names in one folder, give those that are secret, and those that are protected and no secret."""
+        together = f"/{'//'.join(names)}/"
+        if together.isascii() and self._kept_apart.search(together) is None:
+            return set(), set()
+        secret = {name for name in names if self.is_secret((name,))}
+        return secret, {name for name in names if self.protected.fullmatch(folded(name))} - secret
 
     @contextlib.contextmanager
     def reading(self, place: ProjectPath) -> Iterator[int]:

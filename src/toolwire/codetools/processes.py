@@ -4,7 +4,8 @@ Rules of this file:
 - A leader stands between this process and the command: the first process of a sandbox, or the overseer. When
   the leader has ended, nothing of the command is left; so the leader is waited for, and not a pipe.
 - The leader says `\n` when it is ready, and waits for `go`; in between its limits and its view are seen to.
-- To stop: SIGTERM to all below the leader, a moment of grace, then the leader is killed.
+- To stop: SIGTERM to all below the leader, a moment of grace, then the leader of a sandbox is killed. What is below
+  an overseer is killed from here, since a command without a sandbox can stop its overseer.
 - The system bounds one process: its memory, the size of a file; in a sandbox the number of tasks too, but not
   for root. All of them together are bounded by looking: too many, or too much memory, ends the command. The disk
   as a whole, the number of files and the use of the processor are bounded by the timeout only.
@@ -196,10 +197,22 @@ class _Command:
                 return
         if self.launch.info is None:
             self._hang_up()
-        else:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.leader_fd, signal.SIGKILL)
+            self._kill_below(time.monotonic() + LAST)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.leader_fd, signal.SIGKILL)
         self._until(time.monotonic() + LAST)
+
+    def _kill_below(self, deadline: float) -> None:
+        """Kill all below the overseer, and let it go on: a command can have stopped it."""
+        while time.monotonic() < deadline:
+            for pid in list(_below(self.leader)):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.leader_fd, signal.SIGCONT)
+            if self._until(time.monotonic() + SOONEST):
+                return
 
     def last_words(self, stopped: str) -> Ended:
         """Read what is left in the pipes, and say how it ended."""

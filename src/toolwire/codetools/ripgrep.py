@@ -40,6 +40,7 @@ OPTIONS = (
     *("--no-ignore-dot", "--no-ignore-messages", "--no-context-separator", "--max-columns-preview"),
     *(f"--max-columns={4 * LINE_CHARACTERS}", "--regex-size-limit=10M", "--dfa-size-limit=10M"),
 )
+TOO_LARGE = "exceeds size limit"
 _RECORD = re.compile(rb"(\d+)([:-])(\d+)[:-]")
 
 

@@ -7,8 +7,8 @@ Rules of this file:
 - Its /proc is read-only: root may change settings of the whole machine there, in a sandbox as well.
 - The variables of a command are made from nothing, so that no key of the host is among them: what it gets more
   is given by option, by name. The PATH is fixed: what a project holds is never found before what the system has.
-- Secrets of the project folder that are there are covered; what is protected is read-only. Both are looked for as
-  deep as `DEEP` folders, and among so many entries, the upper ones first: what lies deeper is not covered.
+- Secrets of the project folder that are there are covered; what is protected is read-only. What mounts cover goes
+  with the folder that holds it, wherever a command moves that. What a command makes is covered from the next one on.
 - A protected name that is not there yet, at the top, is taken by an empty folder while commands run, so that none
   of them can make it. The folder is taken away by the last of them, or by the next one after a crash.
 - No folder is lent as a descriptor: through one, a command could walk out. What was mounted is checked.
@@ -23,21 +23,16 @@ import stat
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from toolwire.codetools import overseer
 from toolwire.codetools.marks import MARK, new_mark
-from toolwire.codetools.paths import OWN, Root, Workspace, folder_of
+from toolwire.codetools.masks import masks_of, real_path
+from toolwire.codetools.paths import Root, Workspace, folder_of
 from toolwire.codetools.processes import Launch
-from toolwire.codetools.spelling import folded
 from toolwire.errors import ToolError
 
-DEEP = 4
-ENTRIES = 10_000
 PATIENCE = 2.0
 PLACEHOLDER = 0o1500
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -71,25 +66,6 @@ ADVICE = (
     ("mount proc", "the container around this allows no /proc of its own (Docker: systempaths=unconfined)"),
     ("Unknown option", "bubblewrap is too old: 0.5 or newer is needed"),
 )
-
-
-class Mask(Struct, frozen=True):
-    """Something that is kept from commands: its path on the host, and what it was when it was found."""
-
-    path: str
-    secret: bool
-    folder: bool
-    identity: tuple[int, int]
-
-    def holds(self, before: str) -> bool:
-        """Whether it is in force, seen through the root folder of a process."""
-        try:
-            found = os.lstat(before + self.path)
-            read_only = os.statvfs(before + self.path).f_flag & os.ST_RDONLY
-        except OSError:
-            return os.path.basename(self.path).startswith(OWN.rstrip("*"))
-        same = (found.st_dev, found.st_ino) == self.identity
-        return not same if self.secret else same and bool(read_only)
 
 
 def level_of(options: dict[str, Any]) -> str:
@@ -187,9 +163,10 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
     roots = {real_path(root): root for root in workspace.roots}
     if "/" in roots:
         raise ToolError("the project folder is /: nothing would be left to keep commands out of")
-    masks, _ = masks_of(workspace)
+    masks = masks_of(workspace, options.get("covered", ()))
     files = _files(user, network=options.get("network") is True)
     lent = [_memory(text, held) for text in files.values()]
+    covering = _memory("".join(f"{word}\0" for mask in masks for word in mask.arguments()), held)
     info = os.pipe()
     held.callback(os.close, info[0])
 
@@ -207,12 +184,12 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
         *_own(sized="--size" in known),
         *_readable(options.get("readable", ())),
         *(word for path in sorted(roots, key=len) for word in ("--bind", path, path)),
-        *(word for mask in masks for word in _covered(mask)),
+        *("--args", str(covering)),
         *("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", real_path(workspace.cwd)),
         *("--", "/bin/sh", "-c", FIRST, _shell(), command),
     ]
     variables = _variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
-    return Launch(argv, variables, lent=tuple(lent), info=info, verify=verify)
+    return Launch(argv, variables, lent=(*lent, covering), info=info, verify=verify)
 
 
 def _system(options: dict[str, Any]) -> Iterator[str]:
@@ -245,15 +222,6 @@ def _readable(paths: Any) -> Iterator[str]:
         yield from ("--ro-bind", path, path)
 
 
-def _covered(mask: Mask) -> Iterator[str]:
-    if not mask.secret:
-        yield from ("--ro-bind-try", mask.path, mask.path)
-    elif mask.folder:
-        yield from ("--perms", "0000", "--tmpfs", mask.path, "--remount-ro", mask.path)
-    else:
-        yield from ("--ro-bind", "/dev/null", mask.path)
-
-
 def _files(user: str, *, network: bool) -> dict[str, str]:
     """Write the files of /etc that say who is here, without the accounts of the host."""
     number, group = os.getuid(), os.getgid()
@@ -270,7 +238,7 @@ def _memory(text: str, held: contextlib.ExitStack) -> int:
     """Give a descriptor that reads as this text."""
     fd = os.memfd_create("toolwire")
     held.callback(os.close, fd)
-    os.write(fd, text.encode())
+    os.write(fd, os.fsencode(text))
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
@@ -325,46 +293,6 @@ def _shell() -> str:
         if os.access(path, os.X_OK):
             return path
     raise ToolError(f"bash is not installed here: there is none of {', '.join(SHELLS)}")
-
-
-def real_path(root: Root) -> str:
-    """Say where a root is now."""
-    if os.fstat(root.fd).st_nlink == 0:
-        raise ToolError("the project folder is not there any more: no command can run in it")
-    return os.readlink(f"/proc/self/fd/{root.fd}")
-
-
-def masks_of(workspace: Workspace) -> tuple[list[Mask], bool]:
-    """Find what is kept from commands, and say whether everything was looked at."""
-    found, left = [], ENTRIES
-    for root in workspace.roots:
-        todo: deque[tuple[str, ...]] = deque([()])
-        while todo and left > 0:
-            parts = todo.popleft()
-            entries = _entries(root, parts, left)
-            left -= len(entries)
-            for name, is_folder, identity in entries:
-                inner = (*parts, name)
-                secret = workspace.is_secret((name,))
-                if secret or workspace.protected.fullmatch(folded(name)):
-                    path = "/".join((real_path(root).rstrip("/"), *inner))
-                    found.append(Mask(path, secret, is_folder, identity))
-                elif is_folder and len(inner) < DEEP:
-                    todo.append(inner)
-    return found, left > 0
-
-
-def _entries(root: Root, parts: tuple[str, ...], most: int) -> list[tuple[str, bool, tuple[int, int]]]:
-    """List what is in a folder and is no link."""
-    listed: list[tuple[str, bool, tuple[int, int]]] = []
-    with contextlib.suppress(OSError), folder_of(root, parts) as fd, os.scandir(fd) as entries:
-        device = os.fstat(fd).st_dev
-        for entry in entries:
-            if not entry.is_symlink():
-                listed.append((entry.name, entry.is_dir(), (device, entry.inode())))
-            if len(listed) >= most:
-                break
-    return listed
 
 
 @contextlib.contextmanager

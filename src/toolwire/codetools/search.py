@@ -77,6 +77,10 @@ def _plain_names(glob: str) -> tuple[str, ...]:
     return (name,) if is_plain else ()
 
 
+class _TooLarge(ToolError):
+    """A pattern that ripgrep has no room for."""
+
+
 class Search:
     """One search of a folder or a file."""
 
@@ -95,13 +99,27 @@ class Search:
         with self._turn():
             rg = ripgrep.located(self._option, self._workspace.roots)
             try:
-                with self._workspace.open_folder(self._place) as fd:
-                    self._search_folder(fd, rg)
-            except PathRefused as problem:
-                if problem.code != "not_a_folder":
-                    raise
-                self._search_file(rg)
+                self._search(rg)
+            except _TooLarge as refused:
+                self._without(refused)
         return self._report.text(self._notices)
+
+    def _without(self, refused: _TooLarge) -> None:
+        """Search with the engine at hand, where that has room for the pattern."""
+        try:
+            self._lines()
+        except ToolError:
+            raise refused from None
+        self._search(None)
+
+    def _search(self, rg: str | None) -> None:
+        try:
+            with self._workspace.open_folder(self._place) as fd:
+                self._search_folder(fd, rg)
+        except PathRefused as problem:
+            if problem.code != "not_a_folder":
+                raise
+            self._search_file(rg)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -166,7 +184,7 @@ class Search:
         elif run.code == 2 and not gathering.records:
             why = ripgrep.complaint(rg, self._query, folder, self._stop)
             if why is not None:
-                raise ToolError(f"the pattern cannot be used: {why}")
+                raise (_TooLarge if ripgrep.TOO_LARGE in why else ToolError)(f"the pattern cannot be used: {why}")
         elif run.code not in (0, 1, 2) and not self._stop.asked:
             self._notices.append("[ripgrep ended before its work was done: this is not all. Try again.]")
         self._report.unreadable += run.complaints if run.in_time else 0
@@ -217,6 +235,7 @@ class Search:
             enters=lambda _path, name: not self._workspace.is_secret((name,)),
             stopped=lambda: self._stop.asked,
             seconds=self._deadline - time.monotonic(),
+            deepest=float("inf"),
         )
         with closing(walk.entries()) as entries:
             for entry in entries:

@@ -42,3 +42,9 @@ def any_of(names: Iterable[str]) -> re.Pattern[str]:
     """Make one pattern of names, folded, in which `*` stands for anything."""
     patterns = (re.escape(folded(name)).replace(r"\*", ".*") for name in names)
     return re.compile("|".join(patterns) or r"(?!)", re.DOTALL)
+
+
+def among(names: Iterable[str]) -> re.Pattern[str]:
+    """Make a pattern that is found in a text of names in ASCII, each between two `/`, if one of them may fit any."""
+    patterns = (re.escape(folded(name)).replace(r"\*", "[^/]*") for name in names)
+    return re.compile(f"/(?:{'|'.join(patterns) or '(?!)'})[. ]*/", re.IGNORECASE)

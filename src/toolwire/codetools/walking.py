@@ -2,7 +2,8 @@
 
 Rules of this file:
 - Each folder is opened by the descriptor of the one above it and its name; a link is an entry, and no way.
-- The way is a list and not a recursion; no more than `MAX_PARTS` folders are open at once.
+- The way is a list and not a recursion; no more than `MAX_PARTS` folders are open at once. Where a walk goes deeper,
+  the upper ones are closed and come back as `..` of the one below, if that is the same folder still.
 - Entries come in the order in which their whole paths sort. Where a limit ends the walk, it says which.
 - `.git` is left out, and what `.gitignore` names unless it is wanted; what cannot be read is counted.
 """
@@ -10,17 +11,21 @@ Rules of this file:
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from toolwire.codetools.definitions import SEARCH_SECONDS
 from toolwire.codetools.ignoring import Level, is_ignored, level_of
-from toolwire.codetools.paths import FOLDER, MAX_PARTS
+from toolwire.codetools.locks import identity
+from toolwire.codetools.paths import FOLDER, MAX_PARTS, MAX_PATH
 
 MAX_ENTRIES = 2_000_000
 FOLDER_ENTRIES = 250_000
 TICKS = 256
+# What a path from the folder of the walk can have at most, with the `./` that ripgrep puts before it and a NUL.
+LONGEST = MAX_PATH - 3
 ONWARD = FOLDER | os.O_NOFOLLOW
 
 
@@ -37,6 +42,7 @@ class _Frame(Struct):
     fd: int
     path: str
     entries: Iterator[tuple[str, str, str]]
+    identity: tuple[int, int] = (0, 0)
 
 
 def kind_of_entry(entry: "os.DirEntry[str]") -> str:
@@ -60,8 +66,10 @@ class FolderWalk:
         enters: Callable[[str, str], bool] = lambda _path, _name: True,
         stopped: Callable[[], bool] = lambda: False,
         seconds: float = SEARCH_SECONDS,
+        deepest: float = MAX_PARTS,
     ) -> None:
         self._fd = fd
+        self._deepest = deepest
         self._levels = above
         self._prefix = prefix
         self._enters = enters
@@ -92,7 +100,8 @@ class FolderWalk:
                     self._enter(frames, name, path)
         finally:
             for frame in frames:
-                os.close(frame.fd)
+                if frame.fd >= 0:
+                    os.close(frame.fd)
 
     def _is_left_out(self, path: str, name: str, kind: str) -> bool:
         self._seen += 1
@@ -112,8 +121,11 @@ class FolderWalk:
             self.cut = "entries"
 
     def _enter(self, frames: list[_Frame], name: str, path: str) -> None:
-        if len(frames) >= MAX_PARTS:
+        if len(frames) >= self._deepest:
             self.deep += 1
+            return
+        if len(os.fsencode(path)) >= LONGEST:
+            self.unreadable += 1
             return
         try:
             fd = os.open(name, ONWARD, dir_fd=frames[-1].fd)
@@ -121,6 +133,11 @@ class FolderWalk:
             self.unreadable += 1
             return
         self._push(frames, fd, f"{path}/")
+        if len(frames) > MAX_PARTS:
+            above = frames[-1 - MAX_PARTS]
+            above.identity = identity(above.fd)
+            os.close(above.fd)
+            above.fd = -1
 
     def _push(self, frames: list[_Frame], fd: int, path: str) -> None:
         """Read a folder; the descriptor is closed with the frame."""
@@ -139,9 +156,25 @@ class FolderWalk:
         frame.entries = iter(sorted(found[:FOLDER_ENTRIES]))
 
     def _pop(self, frames: list[_Frame]) -> None:
-        os.close(frames.pop().fd)
+        below = frames.pop()
+        try:
+            if frames and frames[-1].fd < 0:
+                self._come_back(frames[-1], below)
+        finally:
+            if below.fd >= 0:
+                os.close(below.fd)
         if self._levels is not None:
             self._levels.pop()
+
+    def _come_back(self, frame: _Frame, below: _Frame) -> None:
+        """Open a folder again that was closed on the way down; where it is another one by now, its rest is left out."""
+        with suppress(OSError):
+            frame.fd = os.open("..", FOLDER, dir_fd=below.fd)
+            if identity(frame.fd) == frame.identity:
+                return
+            os.close(frame.fd)
+        frame.fd, frame.entries = -1, iter(())
+        self.unreadable += 1
 
 
 def _sortable(entry: "os.DirEntry[str]") -> tuple[str, str, str]:
