@@ -126,6 +126,7 @@ class Recording:
             result_type="error" if is_error else "ok",
             ending=ran.ending,
             duration_ms=round(ran.seconds * 1000, 3),
+            waited_ms=None if ran.approval is None else round(ran.waited * 1000, 3),
             iteration=answer.turn,
             call_id=call_id,
             model=model,
