@@ -7,6 +7,7 @@ Rules of this file:
 
 import argparse
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from toolwire import traces
 from toolwire.cli.approving import Approving, to_be_asked
 from toolwire.cli.interrupts import Interrupts
-from toolwire.cli.keeping import keep, kept, place_of
+from toolwire.cli.keeping import keep, kept, place_of, usual_store
 from toolwire.cli.screen import Screen
 from toolwire.cli.servers import advice, check_key, client_of
 from toolwire.cli.showing import Showing, counted, show_losses
@@ -71,7 +72,8 @@ class Agent:
         self.context = Context(SYSTEM)
         self.showing = Showing(screen)
         self.client: Client = client or self._client(before)
-        self.store = None if options.traces is None else traces.open(options.traces)
+        self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
+        self.conversation = (before and before.conversation) or uuid.uuid4().hex
         self._unkept = ""
         self._losses: set[Any] = set()
         if before is not None:
@@ -120,7 +122,7 @@ class Agent:
         settings: dict[str, Any] = {"cancel": cancel, "limits": limits}
         settings["max_tokens"] = self.options.max_tokens
         if self.store is not None:
-            settings["traces"] = self.store.of(conversation_id=self.path.stem)
+            settings["traces"] = self.store.of(conversation_id=self.conversation)
         with self.client.stream(context, tools=self.resolver, on_event=self._tell, **settings) as stream:
             try:
                 for _ in stream:
@@ -150,7 +152,7 @@ class Agent:
         try:
             if not self.options.session:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            keep(self.path, replace(context, tools=[]), self.name, self.client.model)
+            keep(self.path, replace(context, tools=[]), self.name, self.client.model, self.conversation)
         except (OSError, RuntimeError, ToolwireError) as problem:
             said = f"{self.path}: {getattr(problem, 'strerror', None) or problem}"
             if said != self._unkept:

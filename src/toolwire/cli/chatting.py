@@ -105,7 +105,7 @@ def _model(agent: Agent, rest: str) -> None:
 
 def _save(agent: Agent, rest: str) -> None:
     path = Path(rest) if rest else agent.path
-    keep(path, agent.context, agent.name, agent.client.model)
+    keep(path, agent.context, agent.name, agent.client.model, agent.conversation)
     agent.screen.line(f"[written to {path}]", "note")
 
 

@@ -18,7 +18,7 @@ from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import Secrecy, approved
+from toolwire.resolvers import Secrecy, approved, cover_files
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.types import (
     CallEnd,
@@ -162,6 +162,7 @@ class Dialogue:
             upstream, setup = _with_clearing(upstream, setup, said["clearing"])
         if said.get("traces") is not None:
             setup = replace(setup, recording=_recording(setup, upstream, said["traces"]))
+            cover_files(said.get("resolver") or own, setup.recording.files)
         return upstream, setup
 
     def _upstream(self, settings: dict[str, Any]) -> Upstream:

@@ -56,6 +56,11 @@ class Recording:
         self._told = 0
         self._answer = _CallingAnswer()
 
+    @property
+    def files(self) -> Sequence[Any]:
+        """The files of the store, which no tool may touch."""
+        return getattr(self._scope.store, "files", ())
+
     def keep(self, told: Iterable[Ran]) -> None:
         """Keep what became of calls until their results stand in the history."""
         self._ran.update((id(ran.call), ran) for ran in told)

@@ -3,7 +3,15 @@
 from toolwire.resolvers.agent import AgentResolver
 from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import Handler
-from toolwire.resolvers.protocol import Resolver, ToolResolver, fields_of, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import (
+    Resolver,
+    ToolResolver,
+    cover_files,
+    fields_of,
+    recipe_of,
+    resolving,
+    tools_of,
+)
 from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
 from toolwire.resolvers.secrecy import Secrecy
 from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
@@ -20,6 +28,7 @@ __all__ = [
     "StepResult",
     "ToolResolver",
     "approved",
+    "cover_files",
     "dispatching",
     "fields_of",
     "filtered",

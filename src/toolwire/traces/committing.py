@@ -73,13 +73,13 @@ class Committer:
             if row := connection.execute(query).first():
                 self._acknowledged = Head(row[0], row[1])
 
-    def check(self) -> None:
-        """Raise what became of the store's files since the last commit."""
+    def check(self, *, idle: bool = True) -> None:
+        """Raise what became of the store's files since the last commit; none is written just now if it is idle."""
         files = self._place.files
         if files is None:
             return
         files.check()
-        if files.is_touched():
+        if idle and files.is_touched():
             with reading(self._place) as connection:
                 self._examine(connection)
             files.note()

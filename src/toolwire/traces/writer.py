@@ -166,17 +166,19 @@ class Writer:
         return next((problem for first, last, problem in self._losses if first <= number <= last), None)
 
     def check(self) -> None:
-        """Fail where what was committed is not there any more; who commits just now sees it himself."""
-        if self.failed is not None or not self.last or not self.quiet.acquire(blocking=False):
+        """Fail where what was committed is not there any more; what a commit just now looks at is left to it."""
+        if self.failed is not None or not self.last:
             return
+        idle = self.quiet.acquire(blocking=False)
         try:
-            self._committer.check()
+            self._committer.check(idle=idle)
         except StoreFailed as problem:
             LOG.error("traces that were recorded are lost: %s", problem)  # noqa: TRY400 - the words say all
             if self._stops:
                 self.failed = problem
         finally:
-            self.quiet.release()
+            if idle:
+                self.quiet.release()
 
     def _say_failed(self) -> None:
         if self.failed is not None:
