@@ -27,7 +27,7 @@ BASH = (
     "echo other >> {name}",
     "truncate -s 10 {name}",
     "ln {name} linked && cat linked",
-    "cp -al . /tmp/all && cat /tmp/all/{name}",
+    "cp -al . $TMPDIR/all && cat $TMPDIR/all/{name}",
     "echo other > other && mv -f other {name}",
     "grep -r {mark} .",
     "chmod 000 {name}",
