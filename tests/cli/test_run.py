@@ -9,7 +9,9 @@ import pytest
 
 from tests.cli.commands import PROVIDERS, WROTE, at, project, say
 from toolwire import traces
+from toolwire.cli import main
 from toolwire.client.saving import load
+from toolwire.errors import ScenarioFailed
 from toolwire.testing import Expect, Fail, Finish, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall, Usage
 
@@ -217,3 +219,52 @@ def test_calls_are_recorded_where_that_is_asked_for(run: Any, tmp_path: Path) ->
         ]
         assert len({one.conversation_id for one in found}) == 1
         assert store.verify().count == 0
+
+
+def test_the_usual_store_lies_among_the_users_files(run: Any, tmp_path: Path) -> None:
+    """Not in the project, where the tools write; `toolwire traces` reads that one unless another one is named."""
+    with simulate([[LISTED], ["Done."]]) as model:
+        assert run(model, "look", "--traces").code == 0
+    made = tmp_path / "state" / "toolwire" / "traces.db"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert [path.name for path in project(tmp_path).iterdir()] == []
+    with traces.open(f"sqlite:///{made}", create=False) as store:
+        assert store.count() == 1
+    assert main(["traces", "verify"]) == 0
+
+
+def test_each_run_is_a_conversation_of_its_own_unless_it_goes_on(run: Any, tmp_path: Path) -> None:
+    with simulate([[LISTED], ["Done."]] * 3) as model:
+        assert run(model, "look", "--traces").code == 0
+        assert run(model, "look", "--traces").code == 0
+        assert run(model, "again", "--continue", "--traces").code == 0
+    with traces.open(f"sqlite:///{tmp_path / 'state' / 'toolwire' / 'traces.db'}", create=False) as store:
+        first, second, third = (one.conversation_id for one in store.traces().rows)
+    assert first != second == third
+
+
+COMMANDS = ("rm -f traces.db traces.db-wal traces.db-shm", "mv traces.db elsewhere", ": > traces.db")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_store_in_the_project_is_kept_from_the_tools(run: Any, tmp_path: Path, command: str) -> None:
+    place = f"sqlite:///{project(tmp_path) / 'traces.db'}"
+    calls = [
+        ToolCall(None, "bash", {"command": command}),
+        ToolCall(None, "write_file", {"path": "traces.db", "content": "x"}),
+    ]
+    with simulate([calls, ["Done."]]) as model:
+        assert run(model, "do it", "--yes", "--traces", place).code == 0
+    with traces.open(place, create=False) as store:
+        assert (store.count(), store.verify().count) == (2, 0)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_store_that_is_taken_away_is_said_and_the_run_fails(run: Any, tmp_path: Path, command: str) -> None:
+    place = f"sqlite:///{project(tmp_path) / 'traces.db'}"
+    script = [[ToolCall(None, "bash", {"command": command})], [WROTE], ["Done."]]
+    with pytest.raises(ScenarioFailed, match="nobody asked for turn"), simulate(script) as model:
+        said = run(model, "do it", "--yes", "--sandbox", "none", "--traces", place)
+    assert said.code not in (0, 130)
+    assert "while it was open" in said.text
+    assert not (project(tmp_path) / "made.txt").exists()

@@ -39,6 +39,10 @@ class Between:
         self.committer: Any = store._writer._committer
         store._writer._committer = self  # type: ignore[assignment]
 
+    def check(self, *, idle: bool = True) -> None:
+        """Look at the files, as what stood there does."""
+        self.committer.check(idle=idle)
+
 
 def kept_by(store: Store, trace: Trace) -> Trace:
     """Record a trace, and give it as the store has it."""

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import MetaData, create_engine, text
 
-from tests.traces.making import asked, made, record
+from tests.traces.making import asked, change, made, record
 from tests.traces.mutations import (
     AGAINST_GUARDS,
     BY_ROLE,
@@ -24,6 +24,7 @@ from tests.traces.mutations import (
 )
 from tests.traces.postgres import APP, Database
 from toolwire import traces
+from toolwire.cli import main
 from toolwire.errors import InvalidField
 from toolwire.traces import Trace
 from toolwire.traces.tables import table
@@ -208,3 +209,59 @@ def test_t1_our_own_connection_is_refused_too(store: Any) -> None:
     store.record(made())
     store.flush()
     assert store.verify().ok
+
+
+GONE = {
+    "sqlite": {
+        "one dropped": ("DROP TRIGGER tool_traces_no_delete",),
+        "all dropped": tuple(f"DROP TRIGGER tool_traces_{name}" for name in ("no_update", "no_delete", "next")),
+        "another one in its place": (
+            "DROP TRIGGER tool_traces_no_update",
+            "CREATE TRIGGER tool_traces_no_update BEFORE UPDATE ON tool_traces WHEN 0 BEGIN SELECT 1; END",
+        ),
+    },
+    "postgresql": {
+        **{name: (statement,) for name, statement in AGAINST_GUARDS.items()},
+        "USER disabled": ("ALTER TABLE tool_traces DISABLE TRIGGER USER",),
+        "not for replicas": ("ALTER TABLE tool_traces ENABLE TRIGGER tool_traces_no_change",),
+        "for replicas only": ("ALTER TABLE tool_traces ENABLE REPLICA TRIGGER tool_traces_next",),
+        "another one in its place": (
+            "DROP TRIGGER tool_traces_no_change ON tool_traces",
+            (
+                "CREATE TRIGGER tool_traces_no_change BEFORE UPDATE OR DELETE ON tool_traces FOR EACH ROW"
+                " WHEN (false) EXECUTE FUNCTION tool_traces_refuse()"
+            ),
+            "ALTER TABLE tool_traces ENABLE ALWAYS TRIGGER tool_traces_no_change",
+        ),
+    },
+}
+
+
+def test_t1_guards_that_are_gone_are_found_and_put_back(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with traces.open(store_url) as store:
+        record(store, 3)
+        assert store.verify().ok
+    for name, statements in GONE[store_url.partition(":")[0]].items():
+        change(store_url, *statements)
+        caplog.clear()
+        with traces.open(store_url, create=False) as store:
+            assert "were gone or disabled" in caplog.text, name
+            assert [problem.kind for problem in store.verify().problems] == ["guards"], name
+        assert main(["traces", "verify", "--url", store_url]) == 1
+        traces.open(store_url).close()
+        caplog.clear()
+        with traces.open(store_url) as store:
+            assert (caplog.text, store.verify().problems) == ("", ()), name
+        assert main(["traces", "verify", "--url", store_url]) == 0
+        with pytest.raises(Exception, match="never changed"):
+            change(store_url, "UPDATE tool_traces SET model = NULL")
+
+
+def test_t2_a_role_that_only_records_tells_of_guards_and_goes_on(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    change(database.url, AGAINST_GUARDS["DISABLE TRIGGER ALL"])
+    with traces.open(database.app_url) as store:
+        assert "cannot be put back" in caplog.text
+        record(store, 2)
+        assert [problem.kind for problem in store.verify().problems] == ["guards"]

@@ -73,6 +73,38 @@ def test_t10_a_store_of_the_newest_version_is_opened_without_alembic(store_url: 
     assert said == ["True\n", "False\n"]
 
 
+def test_t10_an_old_store_is_brought_to_the_newest_version(store_url: str) -> None:
+    """Rows from before have no time of waiting; they and their hashes stay as they were."""
+    with traces.open(store_url) as store:
+        record(store, 4)
+        anchor, rows = store.anchor(), [*store.rows()]
+    newest = shape(store_url)
+    change(
+        store_url,
+        "ALTER TABLE tool_traces DROP COLUMN waited_ms",
+        "UPDATE tool_traces_version SET version_num = '0001'",
+    )
+    with pytest.raises(StoreFailed, match="not of the newest version"):
+        traces.open(store_url, create=False)
+    with traces.open(store_url) as store:
+        assert store.verify(anchor).problems == ()
+        assert [*store.rows()] == rows
+        store.record(made(id="waited", approval="granted", waited_ms=1500))
+        store.flush()
+        found = store.get("waited")
+        assert found is not None
+        assert found.waited_ms == 1500.0
+        assert store.verify(anchor).problems == ()
+    assert shape(store_url) == newest
+    if store_url.startswith("sqlite"):
+        change(store_url, "DROP TRIGGER tool_traces_no_update")
+    else:
+        change(store_url, "ALTER TABLE tool_traces DISABLE TRIGGER USER")
+    change(store_url, "UPDATE tool_traces SET waited_ms = 0 WHERE position = 5")
+    with traces.open(store_url) as store:
+        assert [(one.position, one.kind) for one in store.verify().problems] == [(5, "changed")]
+
+
 def test_t10_a_newer_store_is_refused(store_url: str) -> None:
     traces.open(store_url).close()
     change(store_url, "UPDATE tool_traces_version SET version_num = '9999'")

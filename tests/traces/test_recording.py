@@ -119,6 +119,23 @@ def test_approval_is_recorded(face: str, answer: bool, store: Any) -> None:
     assert (one.ending, one.approval) == (("ok", "granted") if answer else ("denied", "denied"))
 
 
+@pytest.mark.parametrize("answer", [True, False])
+def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> None:
+    def think(*_: Any) -> bool:
+        time.sleep(0.3)
+        return answer
+
+    with simulate([[TOKYO], ["Done."]], api_key=KEY) as model:
+        lead("sync", "openai", model.url, "Go", tools=[get_weather], approve=think, traces=store)
+        model.play([[TOKYO], ["Done."]])
+        lead("sync", "openai", model.url, "Go", tools=[get_weather], traces=store)
+    asked, unasked = store.traces().rows
+    assert 300 <= asked.waited_ms < 10_000
+    assert asked.duration_ms < 250
+    assert unasked.waited_ms is None
+    assert max(one.longest_ms for one in store.stats()) < 250
+
+
 @pytest.mark.parametrize("face", FACES)
 def test_a_cancelled_call_is_recorded(face: str, store: Any) -> None:
     cancel = Cancel()

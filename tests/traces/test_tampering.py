@@ -222,6 +222,19 @@ def test_t3_a_restored_copy_is_found_by_an_anchor(tmp_path: Path) -> None:
         assert [problem.kind for problem in store.verify(anchor).problems] == ["anchor"]
 
 
+@pytest.mark.parametrize("rows", [0, 1, 4, 9])
+def test_t3_a_store_begun_anew_is_found_by_an_anchor(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(f"sqlite:///{path}") as store:
+        record(store, 4)
+        anchor = store.anchor()
+    path.unlink()
+    with traces.open(f"sqlite:///{path}") as store:
+        record(store, rows)
+        assert store.verify().ok
+        assert [problem.kind for problem in store.verify(anchor).problems] == ["truncated" if rows < 4 else "anchor"]
+
+
 def test_t3_a_broken_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "traces.db"
     with traces.open(f"sqlite:///{path}") as store:

@@ -16,6 +16,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire import traces
+from toolwire.cli.keeping import state_folder, usual_store
 from toolwire.cli.screen import Screen
 from toolwire.cli.showing import Showing, counted, show_losses
 from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
@@ -75,18 +77,15 @@ HELP = (
 
 def _file_of(cwd: str) -> Path:
     """Give the file of the conversation of a project folder."""
-    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
-    try:
-        home = configured if configured.is_absolute() else Path.home() / ".local" / "state"
-    except RuntimeError:
-        raise UserError("nobody knows your home folder here: say --session FILE, to keep it there") from None
     name = hashlib.sha256(os.fsencode(os.path.realpath(cwd))).hexdigest()[:16]
-    return home / "toolwire" / f"{name}.json"
+    return state_folder("--session FILE") / f"{name}.json"
 
 
-def _write_conversation(path: Path, context: Context, provider: str | None, model: str | None) -> None:
+def _write_conversation(
+    path: Path, context: Context, provider: str | None, model: str | None, conversation: str | None = None
+) -> None:
     """Write a conversation."""
-    data = save(context, provider, model).encode()
+    data = save(context, provider, model, conversation).encode()
     fd, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(fd, "wb") as file:
@@ -167,7 +166,8 @@ class Agent:
         self.context = Context(SYSTEM)
         self.showing = Showing(screen)
         self.client: Client = client or self._client(before)
-        self.store = None if options.traces is None else traces.open(options.traces)
+        self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
+        self.conversation = (before and before.conversation) or uuid.uuid4().hex
         self._unkept = ""
         self._losses: set[Any] = set()
         if before is not None:
@@ -216,7 +216,7 @@ class Agent:
         settings: dict[str, Any] = {"cancel": cancel, "limits": limits}
         settings["max_tokens"] = self.options.max_tokens
         if self.store is not None:
-            settings["traces"] = self.store.of(conversation_id=self.path.stem)
+            settings["traces"] = self.store.of(conversation_id=self.conversation)
         with self.client.stream(context, tools=self.resolver, on_event=self._tell, **settings) as stream:
             try:
                 for _ in stream:
@@ -246,7 +246,7 @@ class Agent:
         try:
             if not self.options.session:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_conversation(self.path, replace(context, tools=[]), self.name, self.client.model)
+            _write_conversation(self.path, replace(context, tools=[]), self.name, self.client.model, self.conversation)
         except (OSError, RuntimeError, ToolwireError) as problem:
             why = f"{self.path}: {getattr(problem, 'strerror', None) or problem}"
             if why != self._unkept:
@@ -363,7 +363,7 @@ def _model(agent: Agent, rest: str) -> None:
 
 def _save(agent: Agent, rest: str) -> None:
     path = Path(rest) if rest else agent.path
-    _write_conversation(path, agent.context, agent.name, agent.client.model)
+    _write_conversation(path, agent.context, agent.name, agent.client.model, agent.conversation)
     agent.screen.line(f"[written to {path}]", "note")
 
 

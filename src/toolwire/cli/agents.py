@@ -56,7 +56,12 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         help="go on with the last conversation of this folder, with any provider",
     )
     command.add_argument(
-        "--traces", default=None, metavar="URL", help="record each call there; read it with `toolwire traces`"
+        "--traces",
+        nargs="?",
+        default=None,
+        const="",
+        metavar="URL",
+        help="record each call, in this store or in your own; read it with `toolwire traces`",
     )
     command.add_argument("--session", default=None, metavar="FILE", help="keep the conversation in this file")
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from toolwire import traces
+from toolwire.cli.keeping import TRACES, usual_store
 from toolwire.errors import InvalidField
 from toolwire.work.results import safe
 
-URL = "TOOLWIRE_TRACES"
 KEY = "TOOLWIRE_TRACES_KEY"
-USUAL = "sqlite:///traces.db"
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 SHOWN = 60
 FILTERS = {
@@ -36,7 +35,7 @@ def add(commands: Any) -> None:
     kinds = command.add_subparsers(required=True, metavar="WHAT")
     for name, (run, words, filtered) in COMMANDS.items():
         kind = kinds.add_parser(name, help=words)
-        kind.add_argument("--url", default=None, help=f"the store (default: ${URL}, else {USUAL})")
+        kind.add_argument("--url", default=None, help=f"the store (default: ${TRACES}, else yours: `run --traces`)")
         kind.add_argument("--namespace", default=None, help="the schema, or the beginning of the table's name")
         if filtered:
             _add_filters(kind)
@@ -73,7 +72,7 @@ def _filters(options: argparse.Namespace) -> Any:
 
 
 def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
-    url = options.url or os.environ.get(URL) or USUAL
+    url = options.url or usual_store(make=create)
     return traces.open(url, namespace=options.namespace, key=os.environ.get(KEY) or None, create=create)
 
 

@@ -18,7 +18,7 @@ from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import RunSecrets, approved
+from toolwire.resolvers import RunSecrets, approved, cover_files
 from toolwire.resolvers.execution import Limits
 from toolwire.types import (
     CallEnd,
@@ -139,13 +139,15 @@ class Dialogue:
         request, own = self._request(prompt, settings)
         leads["limits"] = leads.get("limits") or LoopLimits()
         leads["running"] = leads.get("running") or Limits()
-        setup = RunSetup(request, _resolving(options.get("resolver") or own, request, options), **leads)
+        resolver = options.get("resolver") or own
+        setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:
             setup = _formed(setup, upstream, options["output"])
         if options.get("clearing") is not None:
             upstream, setup = _with_clearing(upstream, setup, options["clearing"])
         if options.get("traces") is not None:
             setup = replace(setup, recording=_recording(setup, upstream, options["traces"]))
+            cover_files(resolver, setup.recording.files)
         return upstream, setup
 
     def _upstream(self, settings: dict[str, Any]) -> Upstream:

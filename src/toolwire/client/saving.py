@@ -21,11 +21,12 @@ from toolwire.types.encoded import write_json
 
 
 class Saved(Struct, frozen=True, kw_only=True):
-    """A conversation, and where it was led."""
+    """A conversation, and where it was led; `conversation` is its id in traces, if it has one."""
 
     version: Literal[1] = 1
     provider: str | None = None
     model: str | None = None
+    conversation: str | None = None
     context: Context
 
     def at(self, provider: Any = None, model: str | None = None) -> tuple[Context, tuple[Loss, ...]]:
@@ -41,10 +42,12 @@ class Saved(Struct, frozen=True, kw_only=True):
         return context, losses + target.speaks().encode_request(Request(context=context, model="")).losses
 
 
-def save(context: Context, provider: str | None = None, model: str | None = None) -> str:
+def save(
+    context: Context, provider: str | None = None, model: str | None = None, conversation: str | None = None
+) -> str:
     """Write a conversation as JSON."""
     context = replace(context, messages=list(context.messages), tools=list(context.tools))
-    saved = Saved(provider=provider, model=model, context=context)
+    saved = Saved(provider=provider, model=model, conversation=conversation, context=context)
     text = write_json(saved).decode()
     read = load(text)
     if read != saved:

@@ -56,6 +56,11 @@ class Recording:
         self._told = 0
         self._answer = _CallingAnswer()
 
+    @property
+    def files(self) -> Sequence[Any]:
+        """The files of the store, which no tool may touch."""
+        return getattr(self._scope.store, "files", ())
+
     def keep(self, told: Iterable[Ran]) -> None:
         """Keep what became of calls until their results stand in the history."""
         self._ran.update((id(ran.call), ran) for ran in told)
@@ -126,6 +131,7 @@ class Recording:
             result_type="error" if is_error else "ok",
             ending=ran.ending,
             duration_ms=round(ran.seconds * 1000, 3),
+            waited_ms=None if ran.approval is None else round(ran.waited * 1000, 3),
             iteration=answer.turn,
             call_id=call_id,
             model=model,

@@ -45,7 +45,8 @@ OPTIONS = frozenset({"sandbox", "network", "environment", "readable", "allow_pri
 class CodeTools(Resolver):
     """The code tools of a project folder; `tools` names those that are wanted, all twelve if nothing is said.
 
-    `roots` are more folders that may be used, by absolute paths. Further options are those of the tools:
+    `roots` are more folders that may be used, by absolute paths. `covered` are files, by absolute paths, that no
+    tool reads, writes, finds or moves, as those of a store of traces. Further options are those of the tools:
     `sandbox` ("auto", "bubblewrap" or "none") and `network` of bash, `environment` (variables that commands
     get), `readable` (folders that commands in the sandbox may read too), `allow_private` and `allow_hosts`
     of http_get, `ripgrep` (its absolute path, or False).
@@ -59,6 +60,7 @@ class CodeTools(Resolver):
         tools: Collection[str] | None = None,
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = SECRET,
+        covered: Iterable[str | os.PathLike[str]] = (),
         **options: Any,
     ) -> None:
         unknown = sorted(options.keys() - OPTIONS) or sorted(set(tools or ()) - set(NAMES))
@@ -66,7 +68,11 @@ class CodeTools(Resolver):
             known = ", ".join(sorted(OPTIONS if unknown[0] in options else NAMES))
             raise InvalidField(unknown[0], f"is not known; there are: {known}", path="CodeTools")
         self._wanted = NAMES if tools is None else tuple(tools)
-        self._kept = {"protected": tuple(protected), "secret": tuple(secret)}
+        self._kept: dict[str, tuple[Any, ...]] = {
+            "protected": tuple(protected),
+            "secret": tuple(secret),
+            "covered": tuple(covered),
+        }
         self._roots = tuple(roots)
         self._elsewhere: dict[str, CodeTools] = {}
         self.workspace = Workspace(cwd, self._roots, **self._kept)
@@ -81,6 +87,14 @@ class CodeTools(Resolver):
             options: dict[str, Any] = {**self._kept, **self.desk.options}
             self._elsewhere[path] = CodeTools(path, roots=self._roots, tools=self._wanted, **options)
         return self._elsewhere[path]
+
+    def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Keep more files from the tools, by absolute paths, here and in every other folder."""
+        more = tuple(path for path in paths if path not in self._kept["covered"])
+        self._kept["covered"] += more
+        self.workspace.cover(more)
+        for kit in self._elsewhere.values():
+            kit.cover_files(more)
 
     @property
     def sandbox(self) -> str:

@@ -152,7 +152,8 @@ class Workspace:
     """The folders of one set of code tools.
 
     `protected` names what is never written, and `secret` what is neither read nor written, wherever in a path
-    they stand; small and capital letters are the same.
+    they stand; small and capital letters are the same. `covered` are absolute paths of files: where one lies in
+    a root, its name is secret too.
     """
 
     def __init__(
@@ -162,14 +163,23 @@ class Workspace:
         *,
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = SECRET,
+        covered: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
         self.roots = [Root(os.fspath(path)) for path in (cwd, *roots)]
         self.cwd = self.roots[0]
         self.protected_names = (*protected, OWN)
         self.protected = any_of(self.protected_names)
-        secret = tuple(secret)
-        self.secret = any_of(secret)
-        self._kept_apart = among((*self.protected_names, *secret))
+        self._secret_names = tuple(secret)
+        self.cover(covered)
+
+    def cover(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Keep more files secret, by absolute paths."""
+        for path in [os.fspath(one) for one in paths]:
+            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            if any(root.within(one) is not None for root in self.roots for one in (path, real)):
+                self._secret_names += (os.path.basename(path),)
+        self.secret = any_of(self._secret_names)
+        self._kept_apart = among((*self.protected_names, *self._secret_names))
 
     def place(self, given: Any, *, writes: bool = False) -> ProjectPath:
         """Say where a path leads; refuse one that leads out, or to what is kept apart."""

@@ -2,7 +2,15 @@
 
 from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import AgentResolver, Handler
-from toolwire.resolvers.protocol import Resolver, ToolResolver, fields_of, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import (
+    Resolver,
+    ToolResolver,
+    cover_files,
+    fields_of,
+    recipe_of,
+    resolving,
+    tools_of,
+)
 from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
 from toolwire.resolvers.secrecy import RunSecrets
 from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
@@ -19,6 +27,7 @@ __all__ = [
     "StepResult",
     "ToolResolver",
     "approved",
+    "cover_files",
     "dispatching",
     "fields_of",
     "filtered",

@@ -7,11 +7,12 @@ Rules of this file:
 """
 
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from toolwire.errors import UnknownTool
-from toolwire.resolvers.protocol import Resolver, check_resolver, fields_of, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import Resolver, check_resolver, cover_files, fields_of, recipe_of, resolving, tools_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work
 
@@ -53,6 +54,12 @@ class Composition(Resolver):
         """List the sensitive fields that any of the resolvers has for a tool of this name."""
         fields = (field for resolver, _ in self.resolvers for field in fields_of(resolver, name))
         return list(dict.fromkeys(fields))
+
+    def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Keep files from the tools of all resolvers, by absolute paths."""
+        kept = tuple(paths)
+        for resolver, _ in self.resolvers:
+            cover_files(resolver, kept)
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Say what a call would do, by the resolver that would run it."""

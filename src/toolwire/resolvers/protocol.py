@@ -8,7 +8,8 @@ Rules of this file:
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
@@ -59,10 +60,20 @@ class Resolver:
         del name
         return []
 
+    def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Keep files from the tools that use files, by absolute paths: those of a store of traces."""
+        del paths
+
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Say what a call would do, where that is known before it is run."""
         del call, context
         return None
+
+
+def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Keep files from the tools of a resolver, if it is one of this package that minds files."""
+    if isinstance(resolver, Resolver):
+        resolver.cover_files(paths)
 
 
 def check_resolver(resolver: Any, path: str) -> Any:

@@ -7,13 +7,22 @@ Rules of this file:
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
-from toolwire.resolvers.protocol import Resolver, check_resolver, fields_of, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import (
+    Resolver,
+    check_resolver,
+    cover_files,
+    fields_of,
+    recipe_of,
+    resolving,
+    tools_of,
+)
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
@@ -64,6 +73,10 @@ class Renamed(Resolver):
         """List the fields of a tool that are kept out of logs and traces."""
         inner = self._inner(name)
         return [] if inner is None else fields_of(self.resolver, inner)
+
+    def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        """Keep files from the tools, by absolute paths."""
+        cover_files(self.resolver, paths)
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Say what a call would do."""

@@ -3,10 +3,11 @@
 Rules of this file:
 - The position, the sequence and the hashes are computed inside the transaction, from the rows before.
 - A batch that is tried again skips what is there already, by its id: an unknown outcome gives one row.
-- A store that was written with another key is not written to.
+- A store that was written with another key is not written to, nor one whose rows, acknowledged before, are gone.
 - A whole chain is put into an empty store as it was: verified on the way, and committed where nothing is wrong.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -17,7 +18,7 @@ from sqlalchemy import Connection, func, select
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.traces.chain import ZEROS, Check, Verification, next_ledger, row_hash
-from toolwire.traces.databases import StoreLocation, saying, writing
+from toolwire.traces.databases import StoreLocation, reading, saying, writing
 from toolwire.traces.forms import CONTENT
 
 REMEMBERED = 10_000
@@ -25,6 +26,7 @@ ASKED = 500
 FEW = 8
 LOADED_AT_ONCE = 1000
 PROBLEMS_SHOWN = 5
+VERSION = "toolwire data_version"
 
 Chain = tuple[str, str]
 
@@ -43,6 +45,7 @@ class Committer:
         self._place = place
         self._digest = digest
         self._head: Head | None = None
+        self._acknowledged = Head()
         self._ends: dict[Chain, tuple[int, str]] = {}
 
     def commit(self, rows: Sequence[dict[str, Any]], *, again: bool = False) -> dict[int, UserError]:
@@ -54,12 +57,47 @@ class Committer:
             made, head, ends = self._chained(connection, left, head)
             if made:
                 connection.execute(self._place.table.insert(), made)
-        self._head = head
+        self._head = self._acknowledged = head
         self._ends |= ends
         return refused
 
+    def begin(self) -> None:
+        """Take what is in the store at its opening for acknowledged; what cannot be read is left to who writes."""
+        files = self._place.files
+        if files is not None:
+            files.begin()
+            files.note()
+        columns = self._place.table.c
+        query = select(columns.position, columns.ledger).order_by(columns.position.desc()).limit(1)
+        with contextlib.suppress(StoreFailed), reading(self._place) as connection:
+            if row := connection.execute(query).first():
+                self._acknowledged = Head(row[0], row[1])
+
+    def check(self, *, idle: bool = True) -> None:
+        """Raise what became of the store's files since the last commit; none is written just now if it is idle."""
+        files = self._place.files
+        if files is None:
+            return
+        files.check()
+        if idle and files.is_touched():
+            with reading(self._place) as connection:
+                self._examine(connection)
+            files.note()
+
+    def _examine(self, connection: Connection) -> None:
+        """Look into files that were touched; where SQLite knows of no other writer, into every page."""
+        files, raw = self._place.files, connection.connection.driver_connection
+        touched, known = files is not None and files.is_touched(), connection.info.get(VERSION)
+        if files is None or raw is None or not (touched or known is None):
+            return
+        version = connection.info[VERSION] = raw.execute("PRAGMA data_version").fetchone()[0]
+        if touched:
+            last = self._acknowledged
+            files.examine(self._place.table.name, last.position, last.ledger, pages=version == known)
+
     def _found(self, connection: Connection) -> Head:
         """Read the last row of the store; forget the conversations where somebody else wrote it."""
+        self._examine(connection)
         columns = self._place.table.c
         query = select(columns.position, columns.ledger) if self._head else select(self._place.table)
         row = connection.execute(query.order_by(columns.position.desc()).limit(1)).mappings().first()
@@ -69,6 +107,12 @@ class Committer:
             raise StoreFailed(words, path="traces")
         if head != self._head or len(self._ends) > REMEMBERED:
             self._ends = {}
+        last = self._acknowledged
+        if last not in (head, Head()):
+            query = select(columns.ledger).where(columns.position == last.position)
+            if connection.execute(query).scalar() != last.ledger:
+                words = "rows that were acknowledged are not in the store any more: verify it"
+                raise StoreFailed(words, path="traces")
         return head
 
     def _chained(

@@ -23,6 +23,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
 from toolwire.traces.tables import table
+from toolwire.traces.watching import FileWatch, files_of
 
 PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 OWN_PRAGMAS = (*PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
@@ -32,7 +33,6 @@ DURABLE = (
     " THEN set_config('synchronous_commit', 'on', true) END"
 )
 PASSING = ("08", "40", "53", "55P03", "57P")
-SUFFIXES = ("", "-wal", "-shm", "-journal")
 WORDS = 300
 
 
@@ -43,6 +43,7 @@ class StoreLocation(Struct, frozen=True):
     table: Table
     own: bool
     namespace: str | None
+    files: FileWatch | None = None
 
     @property
     def database(self) -> str:
@@ -61,14 +62,22 @@ def place(url: Any, engine: Any, namespace: str | None, *, create: bool, patienc
         raise InvalidField("url", "or engine must be given, one of them", path="traces")
     if engine is not None and not isinstance(engine, Engine):
         raise InvalidField("engine", "must be an Engine of SQLAlchemy, not an async one", path="traces")
-    found = engine if engine is not None else _engine(url, create=create, patience=patience)
+    found, files = (engine, _files(engine)) if engine is not None else _engine(url, create=create, patience=patience)
     if found.dialect.name not in ("sqlite", "postgresql"):
         raise InvalidField("engine", "must be of SQLite or PostgreSQL", path="traces")
     schemas = found.dialect.name == "postgresql"
-    return StoreLocation(found, table(namespace, schemas=schemas), engine is None, namespace)
+    return StoreLocation(found, table(namespace, schemas=schemas), engine is None, namespace, files)
 
 
-def _engine(url: Any, *, create: bool, patience: float) -> Engine:
+def _files(engine: Engine) -> FileWatch | None:
+    """Watch the file of the host's engine, if it is one that has a plain path."""
+    name = engine.url.database
+    if engine.dialect.name != "sqlite" or not name or name.startswith((":memory:", "file:")):
+        return None
+    return FileWatch(Path(name).absolute())
+
+
+def _engine(url: Any, *, create: bool, patience: float) -> tuple[Engine, FileWatch | None]:
     try:
         parsed = make_url(url)
     except (ArgumentError, TypeError, ValueError):
@@ -78,7 +87,7 @@ def _engine(url: Any, *, create: bool, patience: float) -> Engine:
         case "sqlite":
             return _sqlite(parsed, create=create, patience=patience)
         case "postgresql" | "postgres":
-            return _postgresql(parsed)
+            return _postgresql(parsed), None
         case kind:
             raise InvalidField("url", f"must be of sqlite or postgresql, not {kind}", path="traces")
 
@@ -90,16 +99,19 @@ def _postgresql(url: URL) -> Engine:
         raise MissingExtra("psycopg", "traces", "to keep traces in PostgreSQL") from None
 
 
-def _sqlite(url: URL, *, create: bool, patience: float) -> Engine:
+def _sqlite(url: URL, *, create: bool, patience: float) -> tuple[Engine, FileWatch]:
     if not url.database or url.database.startswith((":memory:", "file:")) or url.query:
         words = "must name a file by its plain path, as sqlite:///traces.db does: traces are kept in a file"
         raise InvalidField("url", words, path="traces")
     path = Path(url.database).absolute()
     _own_file(path, create=create)
+    files = FileWatch(path)
+    files.begin()
     engine = create_engine(
         url.set(drivername="sqlite", database=str(path)),
         connect_args={"timeout": patience},
         hide_parameters=True,
+        pool_use_lifo=True,  # what writes goes on with the connection that wrote
     )
 
     @event.listens_for(engine, "connect")
@@ -109,10 +121,16 @@ def _sqlite(url: URL, *, create: bool, patience: float) -> Engine:
         connection.isolation_level = None
         for pragma in OWN_PRAGMAS:
             connection.execute(pragma)
+        files.connected(connection)
+
+    @event.listens_for(engine, "close")
+    def closed(connection: Any, record: Any) -> None:
+        del record
+        files.disconnected(connection)
 
     if create:
         _write_ahead(engine, patience)
-    return engine
+    return engine, files
 
 
 def _own_file(path: Path, *, create: bool) -> None:
@@ -131,8 +149,7 @@ def _own_file(path: Path, *, create: bool) -> None:
 
 
 def _plain(path: Path) -> None:
-    for suffix in SUFFIXES:
-        found = Path(f"{path}{suffix}")
+    for found in files_of(path):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(found.lstat().st_mode):
                 words = f"{found} is a symbolic link or no regular file: name the file itself"
@@ -162,8 +179,12 @@ def writing(place: StoreLocation, *, lock: bool = True) -> Iterator[Connection]:
             _begin_sqlite(connection, place, lock=lock)
         else:
             connection.exec_driver_sql(DURABLE.format(lock=_lock(place)))
+        if place.files is not None:
+            place.files.check()
         yield connection
         connection.commit()
+    if place.files is not None:
+        place.files.note()
 
 
 def _begin_sqlite(connection: Connection, place: StoreLocation, *, lock: bool) -> None:

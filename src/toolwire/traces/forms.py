@@ -188,7 +188,18 @@ TEXTS = (
     *("request_digest", "response_digest"),
 )
 JSON = ("arguments", "result")
-CONTENT = (*KEYS, *TEXTS, *JSON, "losses", "result_type", "ending", "duration_ms", "iteration", "started_at")
+CONTENT = (
+    *KEYS,
+    *TEXTS,
+    *JSON,
+    "losses",
+    "result_type",
+    "ending",
+    "duration_ms",
+    "waited_ms",
+    "iteration",
+    "started_at",
+)
 
 
 def microseconds(instant: datetime) -> int:
@@ -215,6 +226,7 @@ def row_of(trace: Trace) -> dict[str, Any]:
         "result_type": trace.result_type,
         "ending": trace.ending,
         "duration_ms": trace.duration_ms + 0.0,  # a database does not keep the sign of -0.0
+        "waited_ms": None if trace.waited_ms is None else trace.waited_ms + 0.0,
         "iteration": trace.iteration,
         "started_at": microseconds(trace.started_at),
     }

@@ -4,18 +4,22 @@ Rules of this file:
 - A store of the newest version costs one query; Alembic is loaded where there is something to do.
 - All steps and the guards are one transaction, and no two processes are in it at once.
 - A table that the host made, with all the columns, is taken as it is; a newer version is never opened.
+- Guards that are gone or disabled are told of in the log, and made again by whoever may; `create=False` tells only.
 """
 
+import logging
 import threading
 from pathlib import Path
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.traces.databases import StoreLocation, reading, saying, writing
-from toolwire.traces.tables import create_guards, version_table
+from toolwire.traces.databases import StoreLocation, reading, saying, words_of, writing
+from toolwire.traces.tables import create_guards, lacking_guards, version_table
 
-VERSIONS = ("0001",)
+LOG = logging.getLogger("toolwire.traces")
+VERSIONS = ("0001", "0002")
 NEWEST = VERSIONS[-1]
 ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
 HERE = Path(__file__).parent / "migrations"
@@ -25,15 +29,29 @@ def prepare(place: StoreLocation, *, create: bool) -> None:
     """Make the table, bring it to the newest version, or say why it cannot be used."""
     with reading(place) as connection:
         version = _version(connection, place)
-        if version == NEWEST:
-            return
         made = _adoptable(connection, place) if version is None else False
-    if made and not create:
+        usable = version == NEWEST or (made and not create)
+        lacking = lacking_guards(connection, place.table) if usable else []
+    if lacking:
+        _guard(place, lacking, create=create)
+    if usable:
         return
     if not create:
         words = "the store is not of the newest version" if version else "there is no store"
         raise StoreFailed(f"{words}: open it with create=True", path="traces")
     _migrate(place)
+
+
+def _guard(place: StoreLocation, lacking: list[str], *, create: bool) -> None:
+    """Tell that guards are gone, and make them again; a role that only records may not."""
+    LOG.warning("guards of %s were gone or disabled, verify the store: %s", place.table.name, ", ".join(lacking))
+    if not create:
+        return
+    try:
+        with writing(place, lock=False) as connection:
+            create_guards(connection, place.table)
+    except SQLAlchemyError as problem:
+        LOG.warning("the guards cannot be put back: %s", words_of(problem))
 
 
 def _migrate(place: StoreLocation) -> None:

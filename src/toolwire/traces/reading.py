@@ -18,6 +18,7 @@ from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces.chain import Check, Verification, write_anchor
 from toolwire.traces.databases import StoreLocation, reading
 from toolwire.traces.forms import key_form, microseconds, trace_of
+from toolwire.traces.tables import lacking_guards
 from toolwire.traces.trace import ENDINGS, LARGEST, RESULT_TYPES, Trace, opaque
 
 AT_ONCE = 1000
@@ -174,9 +175,12 @@ def stored(
 
 
 def verify(place: StoreLocation, *, key: bytes | str | None, anchor: str | None) -> Verification:
-    """Verify the chain of all rows; what the database cannot even read is a problem too."""
+    """Verify the guards, and the chain of all rows; what the database cannot even read is a problem too."""
     check = Check(key, anchor)
     try:
+        with reading(place) as connection:
+            if lacking := lacking_guards(connection, place.table):
+                check.say(None, "guards", f"what keeps rows from changes is gone or disabled: {', '.join(lacking)}")
         for row in stored(place, any_bytes=True):
             check.row(row)
     except StoreFailed as problem:

@@ -10,6 +10,7 @@ Rules of this file:
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Self, Unpack
 
 from sqlalchemy import QueuePool
@@ -24,6 +25,7 @@ from toolwire.traces.migrating import prepare
 from toolwire.traces.reading import LIMIT, Filters, Page, Stats
 from toolwire.traces.tables import grants
 from toolwire.traces.trace import Scope, Trace
+from toolwire.traces.watching import files_of
 from toolwire.traces.writer import Row, Ticket, Writer
 
 Recorded = Trace | Mapping[str, Any] | Callable[[], Trace]
@@ -80,8 +82,19 @@ class Store:
 
     @property
     def failed(self) -> StoreFailed | None:
-        """Why nothing more is recorded, with `failing="stop"`; `resume` takes traces again."""
+        """Why nothing more is recorded, with `failing="stop"`; `resume` takes traces again.
+
+        What became of a store's files is looked at first.
+        """
+        if not self._writer.closed:
+            self._writer.check()
         return self._writer.failed
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold the store, the one that is named first; on PostgreSQL there are none."""
+        watch = self._found.files
+        return () if watch is None else files_of(watch.path)
 
     @property
     def lost(self) -> int:
@@ -176,6 +189,7 @@ def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what
         location.close()
         raise
     committer, stops = Committer(location, digest), failing == "stop"
+    committer.begin()
     forked = partial(_forked, location)
     writer = Writer(
         committer, close=location.close, forked=forked, stops=stops, batch=batch, queue=queue, patience=patience
@@ -197,6 +211,8 @@ def _forked(place: StoreLocation) -> StoreFailed | None:
     if place.own:
         FORKED.append(pool)
         place.engine.dispose(close=False)
+        if place.files is not None:
+            place.files.forget()
     if left and place.database == "sqlite":
         words = "SQLite was open when the process forked: dispose of engines before, and open the store after"
         return StoreFailed(words, path="traces")

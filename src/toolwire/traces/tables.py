@@ -8,11 +8,12 @@ Rules of this file:
 - No UPDATE, no DELETE, no TRUNCATE. An INSERT is the next position, the next of its conversation after its
   last hash, and has a new id: so REPLACE, upserts and INSERT OR IGNORE have nothing to take hold of.
 - On PostgreSQL guards fire in every replication role, and `grants` gives a role INSERT and SELECT, no more.
-- Who owns the database can drop guards; what is changed then is found by the chain.
+- Who owns the database can drop guards: `lacking_guards` finds that, and the chain finds what is changed then.
 """
 
 import functools
 import re
+from itertools import chain
 
 from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, MetaData, Table, Text, event, text
 
@@ -32,6 +33,7 @@ COLUMNS = (
     ("request_digest response_digest", Text, True),
     ("inserted_at", BigInteger, False),
     ("previous hash ledger", Text, False),
+    ("waited_ms", Double, True),
 )
 NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
@@ -108,13 +110,43 @@ POSTGRESQL_TRIGGERS = {
 }
 
 
+# What each trigger is in pg_trigger.tgtype: 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate;
+# src/include/catalog/pg_trigger.h of PostgreSQL 17 (2026-11-22).
+POSTGRESQL_KINDS = {"no_change": (27, "refuse"), "no_statement": (58, "refuse"), "next": (7, "next")}
+POSTGRESQL_THERE = text(
+    "SELECT t.tgname, t.tgtype, p.proname, btrim(p.prosrc) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
+    " WHERE t.tgrelid = to_regclass(:named) AND t.tgenabled = 'A' AND t.tgqual IS NULL AND p.prokind = 'f'"
+    " AND t.tgattr = ''::int2vector"
+)
+
+
+def lacking_guards(connection: Connection, table: Table) -> list[str]:
+    """Name the guards of a table that are not there, are not as they were made, or are disabled."""
+    if connection.dialect.name == "sqlite":
+        triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name"
+        there: dict[str, object] = {row[0]: row[1] for row in connection.execute(text(triggers), {"name": table.name})}
+        wanted: dict[str, object] = dict(_sqlite(table))
+    else:
+        named = _named_in_server(connection, table)
+        there = {row[0]: tuple(row[1:]) for row in connection.execute(POSTGRESQL_THERE, {"named": named})}
+        bodies = {name: body.format(**_words(named)) for name, body in POSTGRESQL_FUNCTIONS.items()}
+        wanted = {
+            f"{table.name}_{name}": (kind, f"{table.name}_{function}", bodies[function])
+            for name, (kind, function) in POSTGRESQL_KINDS.items()
+        }
+    return [name for name, guard in wanted.items() if there.get(name) != guard]
+
+
 def create_guards(connection: Connection, table: Table) -> None:
     """Make the guards of a table anew."""
     database = connection.dialect.name
     if database not in ("sqlite", "postgresql"):
         words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {database}"
         raise InvalidField("engine", words, path="traces")
-    for statement in _sqlite(table) if database == "sqlite" else _postgresql(connection, table):
+    made = (
+        [] if database == "postgresql" else [(f'DROP TRIGGER IF EXISTS "{name}"', sql) for name, sql in _sqlite(table)]
+    )
+    for statement in _postgresql(connection, table) if database == "postgresql" else chain.from_iterable(made):
         connection.execute(text(statement.replace(":", r"\:")))
 
 
@@ -145,19 +177,22 @@ def _words(named: str) -> dict[str, str]:
     return {"table": named, "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
 
 
-def _sqlite(table: Table) -> list[str]:
-    statements = []
-    for name, body in SQLITE.items():
-        trigger, guard = f'"{table.name}_{name}"', body.format(**_words(_named(table)))
-        statements += [f"DROP TRIGGER IF EXISTS {trigger}", f"CREATE TRIGGER {trigger} {guard}"]
-    return statements
+def _sqlite(table: Table) -> list[tuple[str, str]]:
+    """List the triggers of SQLite by name, each as the statement that makes it."""
+    words, named = _words(_named(table)), f"{table.name}_"
+    return [(named + name, f'CREATE TRIGGER "{named}{name}" {body.format(**words)}') for name, body in SQLITE.items()]
 
 
-def _postgresql(connection: Connection, table: Table) -> list[str]:
+def _named_in_server(connection: Connection, table: Table) -> str:
     """Name the table with its schema: a temporary table of that name would be found first."""
     question = text("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:named)")
     schema = connection.execute(question, {"named": _named(table)}).scalar_one()
-    named = f'{schema}."{table.name}"'
+    return f'{schema}."{table.name}"'
+
+
+def _postgresql(connection: Connection, table: Table) -> list[str]:
+    named = _named_in_server(connection, table)
+    schema = named.removesuffix(f'."{table.name}"')
     functions = {name: f'{schema}."{table.name}_{name}"' for name in POSTGRESQL_FUNCTIONS}
     made = [
         f"CREATE OR REPLACE FUNCTION {functions[name]}() RETURNS trigger LANGUAGE plpgsql"

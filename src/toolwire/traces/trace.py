@@ -49,6 +49,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     result_type: Literal["ok", "error"]
     ending: Ending | None = None
     duration_ms: float
+    waited_ms: float | None = None
     iteration: int
     call_id: str | None = None
     model: str | None = None
@@ -146,7 +147,7 @@ CASTS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("id", "tenant_id", "conversation_id"), opaque),
     "arguments": lambda value: dict(value) if isinstance(value, Mapping) else value,
     "result": _map,
-    "duration_ms": _number,
+    **dict.fromkeys(("duration_ms", "waited_ms"), _number),
     "losses": _losses,
 }
 
@@ -183,6 +184,10 @@ NAMED: Test = (lambda value: isinstance(value, str) and value != "", "must be a 
 MAP: Test = (lambda value: type(value) is dict, "must be a map")
 COUNT: Test = (_count, "must be a whole number, 0 or more")
 INSTANT: Test = (_instant, "must be a datetime with a time zone")
+DURATION: Test = (
+    lambda value: type(value) is float and value >= 0 and math.isfinite(value),
+    "must be a number, 0 or more",
+)
 TESTS: dict[str, Test] = {
     "id": (NAMED[0], "must be a string that is not empty, a UUID or its 16 bytes"),
     "tenant_id": ID,
@@ -192,10 +197,7 @@ TESTS: dict[str, Test] = {
     "result": (MAP[0], "must be a map or a string"),
     "result_type": (lambda value: value in RESULT_TYPES, 'must be "ok" or "error"'),
     "ending": (lambda value: value in ENDINGS, f"must be one of {', '.join(ENDINGS)}"),
-    "duration_ms": (
-        lambda value: type(value) is float and value >= 0 and math.isfinite(value),
-        "must be a number, 0 or more",
-    ),
+    **dict.fromkeys(("duration_ms", "waited_ms"), DURATION),
     "losses": (
         lambda value: isinstance(value, tuple) and all(isinstance(loss, str) for loss in value),
         "must be a list of strings",

@@ -135,6 +135,7 @@ class Writer:
         with self._moved:
             number = self.last
             done = self._moved.wait_for(lambda: self.settled >= number, timeout)
+        self.check()
         self._say_failed()
         return done
 
@@ -151,6 +152,7 @@ class Writer:
     async def aflush(self) -> None:
         """Wait in async code until all that was recorded so far is settled; raise what failed."""
         await self.watched(self.last)
+        self.check()
         self._say_failed()
 
     async def aput(self, row: Row) -> Ticket:
@@ -162,6 +164,21 @@ class Writer:
     def problem(self, number: int) -> Exception | None:
         """Say why a row was lost."""
         return next((problem for first, last, problem in self._losses if first <= number <= last), None)
+
+    def check(self) -> None:
+        """Fail where what was committed is not there any more; what a commit just now looks at is left to it."""
+        if self.failed is not None or not self.last:
+            return
+        idle = self.quiet.acquire(blocking=False)
+        try:
+            self._committer.check(idle=idle)
+        except StoreFailed as problem:
+            LOG.error("traces that were recorded are lost: %s", problem)  # noqa: TRY400 - the words say all
+            if self._stops:
+                self.failed = problem
+        finally:
+            if idle:
+                self.quiet.release()
 
     def _say_failed(self) -> None:
         if self.failed is not None:
@@ -210,7 +227,8 @@ class Writer:
                 batch, ended = self._gathered(inbox, item)
                 self._write(batch)
                 if ended:
-                    return
+                    break
+            self.check()
         finally:
             self.release()
 

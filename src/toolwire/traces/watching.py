@@ -1,0 +1,148 @@
+"""The files of a store of SQLite, watched while it is open: SQLite itself does not see who takes them away.
+
+Rules of this file:
+- The database is the file that was there when the store was opened: the same device and inode. While the store
+  holds a connection open, that is so of its `-wal` and its `-shm` too, and there is no `-journal`.
+- To look costs a few `stat`s. No file is opened here but by SQLite: to close one would free SQLite's own locks.
+- A file that changed since the last commit is read anew by SQLite, by a connection that remembers nothing: the
+  last row, and all pages if no program of SQLite changed it. A VACUUM, a checkpoint or a backup passes.
+- What changed in the content of rows is no matter of this file: `verify` finds it.
+"""
+
+import contextlib
+import os
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+from toolwire.errors import StoreFailed
+
+SUFFIXES = ("", "-wal", "-shm", "-journal")
+WAL_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
+SMALLEST = 512  # SQLite has no smaller page: https://www.sqlite.org/fileformat2.html, 1.3.2 (2026-11-22)
+PATIENCE = 10.0
+
+_Identity = tuple[int, int]
+_State = dict[str, tuple[_Identity, int, int] | None]
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """List the files that SQLite keeps a database in."""
+    return tuple(Path(f"{path}{suffix}") for suffix in SUFFIXES)
+
+
+class FileWatch:
+    """Knows the files of one store as they were after its last commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files = dict(zip(SUFFIXES, map(str, files_of(path)), strict=True))
+        self._database: _Identity | None = None
+        self._beside: dict[str, _Identity] = {}
+        self._noted: _State | None = None
+        self._connections: set[int] = set()
+
+    def begin(self) -> None:
+        """Take the database that is there for the one that is meant."""
+        self._database = _identity(self._look()[""])
+
+    def connected(self, connection: Any) -> None:
+        """Know of a connection of the store's own, and make sure that it is to the database that is meant."""
+        self._check_database(self._look())
+        self._connections.add(id(connection))
+
+    def disconnected(self, connection: Any) -> None:
+        """Forget what SQLite may take away itself, once the last connection is closed."""
+        self._connections.discard(id(connection))
+        if not self._connections:
+            self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, without a connection."""
+        self._connections, self._beside, self._noted = set(), {}, None
+
+    def note(self) -> None:
+        """Remember the files as they are after a commit; a database of the host has other writers too."""
+        state = self._look()
+        self._check(state)
+        if self._connections:
+            beside = {suffix: state[suffix] for suffix in ("-wal", "-shm")}
+            self._beside = {suffix: _identity(one) for suffix, one in beside.items() if one is not None}
+            self._noted = state
+
+    def check(self) -> None:
+        """Raise what became of the files: removed, moved, replaced or emptied."""
+        self._check(self._look())
+
+    def is_touched(self) -> bool:
+        """Whether a file has changed since it was noted; of a file that memory is mapped to, nothing tells."""
+        return self._noted is not None and self._noted != self._look()
+
+    def examine(self, table: str, position: int, ledger: str, *, pages: bool) -> None:
+        """Read the database anew; raise that a row is not there, or what is wrong with the pages."""
+        self._check_wal()
+        try:
+            with contextlib.closing(sqlite3.connect(f"{self.path.as_uri()}?immutable=1", uri=True)) as connection:
+                connection.execute("PRAGMA schema_version").fetchone()  # of the file itself, without its log
+            with contextlib.closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection:
+                found = _read(connection, table, position, ledger, pages=pages)
+        except (sqlite3.Error, UnicodeError) as problem:
+            found = "" if "locked" in str(problem) else str(problem)
+        if found:
+            self._fail(f"was cut or overwritten while it was open: {found}")
+
+    def _check(self, state: _State) -> None:
+        self._check_database(state)
+        for suffix, identity in list(self._beside.items()):
+            if state[suffix] is None or _identity(state[suffix]) != identity:
+                self._fail("was removed, moved or replaced while the store was open", suffix)
+        if self._beside and state["-journal"] is not None:
+            self._fail("was put beside the store while it was open", "-journal")
+
+    def _check_database(self, state: _State) -> None:
+        if self._database is None:
+            return
+        database = state[""]
+        if database is None or database[0] != self._database:
+            self._fail("was removed, moved or replaced while it was open")
+        elif self._beside and database[1] < SMALLEST:
+            self._fail("was emptied while it was open")
+
+    def _check_wal(self) -> None:
+        """Make sure that the log begins as one does: another program could not read it back otherwise."""
+        with contextlib.suppress(FileNotFoundError), Path(self._files["-wal"]).open("rb") as file:
+            beginning = file.read(4)
+            if beginning and beginning not in WAL_MAGIC:
+                self._fail("was overwritten while the store was open", "-wal")
+
+    def _look(self) -> _State:
+        return {suffix: _state(path, mapped=suffix == "-shm") for suffix, path in self._files.items()}
+
+    def _fail(self, words: str, suffix: str = "") -> None:
+        raise StoreFailed(f"{self._files[suffix]} {words}", path="traces")
+
+
+def _state(path: str, *, mapped: bool) -> tuple[_Identity, int, int] | None:
+    """Give what tells one state of a file from another; None where there is no regular file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return (found.st_dev, found.st_ino), *((0, 0) if mapped else (found.st_size, found.st_ctime_ns))
+
+
+def _identity(state: Any) -> _Identity:
+    return state[0] if state is not None else (0, 0)
+
+
+def _read(connection: sqlite3.Connection, table: str, position: int, ledger: str, *, pages: bool) -> str:
+    """Say what is wrong with a database."""
+    row = f'SELECT ledger FROM "{table}" WHERE position = ?'  # noqa: S608 - a checked name
+    kept = connection.execute(row, (position,)).fetchone()
+    if position and (kept is None or kept[0] != ledger):
+        return "rows that were acknowledged are not there"
+    words: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0] if pages else "ok"
+    return "" if words == "ok" else words

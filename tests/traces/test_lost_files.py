@@ -1,0 +1,276 @@
+"""T18: a store whose file was taken away, cut or overwritten while it is open says so before it acknowledges more."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine
+
+from tests.traces.making import change, made, record
+from toolwire import traces
+from toolwire.errors import StoreFailed
+from toolwire.traces.store import Store
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are open")
+
+NOISE = b"all of it is other text now\n"
+
+
+def wal(path: Path) -> Path:
+    return Path(f"{path}-wal")
+
+
+def removed(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def replaced(path: Path) -> None:
+    """Put a store begun anew in its place."""
+    other = path.with_name("other.db")
+    with traces.open(f"sqlite:///{other}") as store:
+        record(store, 3)
+    other.replace(path)
+
+
+def by_a_text(path: Path) -> None:
+    path.unlink()
+    path.write_bytes(NOISE)
+
+
+def moved_with_its_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+
+def emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 4096 // 2 * 4096)
+
+
+def overwritten(path: Path, place: int = 0, data: bytes = NOISE * 20) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(data)
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("moved.db"))
+    path.symlink_to(path.with_name("moved.db"))
+
+
+def rows_taken_out(path: Path) -> None:
+    """As a program of SQLite does it, that drops the guards first."""
+    guards = [f"DROP TRIGGER tool_traces_{name}" for name in ("no_update", "no_delete", "next")]
+    change(f"sqlite:///{path}", *guards, "DELETE FROM tool_traces WHERE position > 1")
+
+
+ATTACKS: dict[str, Callable[[Path], object]] = {
+    "removed, with all beside it": removed,
+    "removed": Path.unlink,
+    "moved": lambda path: path.rename(path.with_name("moved.db")),
+    "moved with its folder": moved_with_its_folder,
+    "replaced by a store begun anew": replaced,
+    "replaced by a text": by_a_text,
+    "replaced by a copy of itself": lambda path: (shutil.copy(path, f"{path}2"), Path(f"{path}2").replace(path)),
+    "replaced by a link": link,
+    "emptied": emptied,
+    "overwritten by a text": lambda path: path.write_bytes(NOISE),
+    "overwritten at its beginning": overwritten,
+    "overwritten by zeros": lambda path: overwritten(path, 0, b"\0" * path.stat().st_size),
+    "the log removed": lambda path: wal(path).unlink(),
+    "the log moved": lambda path: wal(path).rename(path.with_name("moved-wal")),
+    "the log emptied and made anew": lambda path: by_a_text(wal(path)),
+    "the index of the log removed": lambda path: Path(f"{path}-shm").unlink(),
+    "a journal beside it": lambda path: Path(f"{path}-journal").write_bytes(NOISE),
+}
+LATER: dict[str, Callable[[Path], object]] = {
+    "cut": cut,
+    "rows taken out": rows_taken_out,
+}
+LOGGED: dict[str, Callable[[Path], object]] = {
+    "the log emptied": lambda path: os.truncate(wal(path), 0),
+    "the log overwritten": lambda path: overwritten(wal(path), 0, NOISE * 200),
+    "the beginning of the log overwritten": lambda path: overwritten(wal(path), 0, NOISE),
+}
+
+
+def opened(folder: Path, **options: Any) -> Store:
+    folder.mkdir(exist_ok=True)
+    return traces.open(f"sqlite:///{folder / 'traces.db'}", **options)
+
+
+def checkpoint(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def test_the_file_is_there_at_every_moment(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        assert [path.name for path in store.files] == [f"traces.db{end}" for end in ("", "-wal", "-shm", "-journal")]
+        for _ in range(3):
+            record(store, 2)
+            assert store.failed is None
+
+
+WAYS = ("record", "failed", "flush", "aflush", "close")
+FAST = ("record", "failed")
+CASES = [
+    *((name, "at first", "record") for name in ATTACKS),
+    *(
+        (name, moment, way)
+        for name in ATTACKS
+        for moment in ("later", "in the log", "after a checkpoint")
+        for way in WAYS
+    ),
+    *((name, "after a checkpoint", way) for name in LATER for way in WAYS),
+    *((name, "in the log", way) for name in LOGGED for way in WAYS),
+]
+
+
+@pytest.mark.parametrize(
+    ("attack", "moment", "way"),
+    [pytest.param(*case, marks=() if case[2] in FAST else pytest.mark.slow) for case in CASES],
+)
+def test_t18_what_becomes_of_the_files_is_noticed(tmp_path: Path, attack: str, moment: str, way: str) -> None:
+    store = opened(tmp_path / "store")
+    path = tmp_path / "store" / "traces.db"
+    if moment != "at first":
+        record(store, 4)
+    if moment in ("later", "after a checkpoint"):
+        checkpoint(path)
+        record(store, 20)
+    if moment == "after a checkpoint":
+        checkpoint(path)
+        record(store, 1)
+    ({**ATTACKS, **LATER, **LOGGED})[attack](path)
+    noticed(store, way)
+    with pytest.raises(StoreFailed):
+        store.close()
+    assert store.lost == (way == "record")
+
+
+def noticed(store: Store, way: str) -> None:
+    """Nothing is acknowledged any more."""
+    match way:
+        case "failed":
+            assert isinstance(store.failed, StoreFailed)
+        case "record":
+            ticket = store.record(made())
+            with pytest.raises(StoreFailed):
+                ticket.wait()
+            assert not ticket.done
+        case "aflush":
+            with pytest.raises(StoreFailed):
+                asyncio.run(store.aflush())
+        case "flush":
+            with pytest.raises(StoreFailed):
+                store.flush()
+
+
+def other_writer(path: Path) -> None:
+    with traces.open(f"sqlite:///{path}") as store:
+        record(store, 3)
+
+
+def other_namespace(path: Path) -> None:
+    with traces.open(f"sqlite:///{path}", namespace="other") as store:
+        record(store, 3)
+
+
+def backup(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(f"{path}.copy")) as target:
+        source.backup(target)
+
+
+def statement(words: str) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(words.format(path=path)).fetchall()
+
+    return run
+
+
+HARMLESS: dict[str, Callable[[Path], object]] = {
+    "a VACUUM": statement("VACUUM"),
+    "a VACUUM into a copy": statement("VACUUM INTO '{path}.copy'"),
+    "a backup": backup,
+    "a checkpoint": checkpoint,
+    "an index": statement("CREATE INDEX mine ON tool_traces (model)"),
+    "a reader": lambda path: traces.open(f"sqlite:///{path}", create=False).verify(),
+    "another writer": other_writer,
+    "another store in the file": other_namespace,
+    "another mode": lambda path: path.chmod(0o640),
+    "another name beside it": lambda path: os.link(path, path.with_name("second")),
+}
+
+
+@pytest.mark.parametrize("act", HARMLESS)
+def test_t18_what_does_no_harm_passes(tmp_path: Path, act: str) -> None:
+    path = tmp_path / "store" / "traces.db"
+    with opened(path.parent) as store:
+        record(store, 30)
+        for _ in range(2):
+            path.with_name("second").unlink(missing_ok=True)
+            for copy in path.parent.glob("*.copy"):
+                copy.unlink()
+            if act != "an index" or not _:
+                HARMLESS[act](path)
+            assert store.failed is None
+            record(store, 3)
+            assert store.record(made()).wait()
+        assert store.verify().ok
+    with traces.open(f"sqlite:///{path}", create=False) as store:
+        assert store.verify().ok
+        assert store.count() >= 38
+    for copy in path.parent.glob("*.copy"):
+        with traces.open(f"sqlite:///{copy}", create=False) as store:
+            assert store.verify().ok
+
+
+def test_t18_a_store_that_may_fail_goes_on_and_counts(tmp_path: Path) -> None:
+    store = opened(tmp_path / "store", failing="continue")
+    record(store, 2)
+    removed(tmp_path / "store" / "traces.db")
+    ticket = store.record(made())
+    assert store.flush()
+    assert (ticket.done, store.lost, store.failed) == (False, 1, None)
+    store.close()
+
+
+def test_t18_a_file_of_the_hosts_engine_is_watched_too(tmp_path: Path) -> None:
+    path = tmp_path / "host.db"
+    engine = create_engine(f"sqlite:///{path}")
+    store = traces.open(engine=engine)
+    record(store, 2)
+    replaced(path)
+    with pytest.raises(StoreFailed, match=r"host\.db was removed, moved or replaced while it was open"):
+        record(store, 1)
+    with pytest.raises(StoreFailed):
+        store.close()
+    engine.dispose()
+
+
+def test_t18_rows_that_were_acknowledged_stay(store_url: str) -> None:
+    """The owner of a database can take them out, on PostgreSQL as well: who records says so."""
+    store = traces.open(store_url)
+    record(store, 5)
+    guards = "ALTER TABLE tool_traces DISABLE TRIGGER USER"
+    if store_url.startswith("sqlite"):
+        rows_taken_out(Path(store_url.removeprefix("sqlite:///")))
+    else:
+        change(store_url, guards, "DELETE FROM tool_traces WHERE position > 1")
+    ticket = store.record(made())
+    with pytest.raises(StoreFailed, match="acknowledged"):
+        ticket.wait()
+    with pytest.raises(StoreFailed):
+        store.close()
