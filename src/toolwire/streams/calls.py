@@ -21,8 +21,8 @@ from toolwire.errors import FrameTooLarge
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT, JsonObjects
 
-
 TWO_TEXTS = "its arguments came twice, and not the same"
+LATE_TEXT = "arguments came for a call that had ended"
 AMBIGUOUS = "some of its arguments may be another call's"
 STRAY_TEXT = "arguments came that reached no call, and may be its own"
 
@@ -65,8 +65,9 @@ class CallSoFar(Struct, eq=False):
         """Whether no arguments have come yet."""
         return not self.size and not self.given
 
-    def give(self, value: Any) -> None:
-        """Take arguments that came as no text; they come once, and not beside text."""
+    def give(self, value: Any, problem: str | None = None) -> None:
+        """Take arguments that came as no text, with what is wrong with them; they come once, and not beside text."""
+        self.problem = problem or self.problem
         if self.given not in (None, {}) and value != self.given:
             self.problem = self.problem or TWO_TEXTS
         self.given = value
@@ -131,9 +132,8 @@ class ArrivingCalls:
         ids = Counter([call.id for call in self.calls])
         for call in self.calls:
             shared = call.id is not None and ids[call.id] > 1
-            if not call.closed and call.is_empty and (strays or shared or call.doubtful):
-                call.problem = call.problem or STRAY_TEXT
-            elif not call.closed and call.guessed and strays:
+            lacks = call.is_empty and (strays or shared or call.doubtful)
+            if not call.closed and (lacks or (call.guessed and strays)):
                 call.problem = call.problem or STRAY_TEXT
 
     def _of_id(
@@ -151,8 +151,8 @@ class ArrivingCalls:
             return last if last is not None and last.name in ("", name) else None
         open_calls = self._open_calls()
         if text and len(open_calls) > 1:
-            for call in open_calls:
-                call.problem = call.problem or AMBIGUOUS
+            for one in open_calls:
+                one.problem = one.problem or AMBIGUOUS
         call = open_calls[-1] if open_calls else last
         if call is not None and text and call.indexed:
             call.guessed = True
@@ -165,7 +165,8 @@ class ArrivingCalls:
         open_calls = self._open_calls()
         if len(open_calls) != 1 or open_calls[0].index != index or open_calls[0].indexed:
             return None
-        call = self._by_index[index] = open_calls[0]
+        call = open_calls[0]
+        self._by_index[index] = call
         call.guessed = call.indexed = True
         return call
 

@@ -30,7 +30,7 @@ from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
-from toolwire.streams.calls import TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
+from toolwire.streams.calls import LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.types import (
     CallDelta,
@@ -62,7 +62,6 @@ OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call
 WORDS_OF_DELTA = ("content", "refusal", "annotations", "reasoning_details")
 REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 NAMED_ONCE = frozenset({"id", "model", "created"})
-LATE_TEXT = "arguments came for a call that had ended"
 
 
 class _ChoiceReader(Speech):
@@ -263,38 +262,45 @@ class Decoder(WireDecoder):
         call_id, name, text = entry.pop("id", None), inner.get("name"), inner.get(field)
         call_id = call_id if type(call_id) is str and call_id not in NO_IDS else None
         name = name if type(name) is str else None
-        calls, count = answer.calls, len(answer.calls.calls)
-        call = calls.find(call_id, index_of(entry.pop("index", None)), name, text)
-        if len(calls.calls) > count:
-            self.done = False
-            answer.close()
-            self._begin_calls(answer)
-            answer.waiting.append(call)
-            if count and not (before := calls.calls[-2]).closed and before.is_whole() and not before.guessed:
-                self._close_call(before, answer)
+        count = len(answer.calls.calls)
+        call = answer.calls.find(call_id, index_of(entry.pop("index", None)), name, text)
+        if len(answer.calls.calls) > count:
+            self._go_to(call, answer)
         if type(text) is str:
             del inner[field]
         elif text is not None:
-            call.give(text)
-            if type(text) is dict and self.repeats_a_key():
-                call.problem = TWICE
+            call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
         call.merge({**entry, key: {**inner, "name": call.name}})
         if self.damaged:
             call.problem = NOT_UTF8
         fragment = text if type(text) is str and not call.repeats(text) else ""
-        if fragment.strip() and call.closed:
-            self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
-        if self.over:
+        if fragment:
+            self._add_text(call, fragment, answer)
+
+    def _go_to(self, call: CallSoFar, answer: _ChoiceReader) -> None:
+        """Go to a new call: the one before has ended, if its text is whole."""
+        self.done = False
+        answer.close()
+        self._begin_calls(answer)
+        answer.waiting.append(call)
+        before = answer.calls.calls[-2:][0]
+        if not before.closed and before is not call and before.is_whole() and not before.guessed:
+            self._close_call(before, answer)
+
+    def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:
+        """Add to the text of a call; a call that was told as whole was not, if more of its text comes."""
+        if call.closed:
+            if fragment.strip() and not self.over:
+                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
             return
-        if fragment and not call.closed:
-            if call.given:
-                call.problem = call.problem or TWO_TEXTS
-            if call.key is None and call.name:
-                self._begin_calls(answer, call)
-            call.add(fragment)
-            if call.key is not None:
-                self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
+        if call.given:
+            call.problem = call.problem or TWO_TEXTS
+        if call.key is None and call.name:
+            self._begin_calls(answer, call)
+        call.add(fragment)
+        if call.key is not None:
+            self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
     def _begin_calls(self, answer: _ChoiceReader, last: CallSoFar | None = None) -> None:
         """Tell the calls that have a name, in their order, at most to the last: their name cannot grow any more."""
