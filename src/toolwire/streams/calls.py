@@ -110,6 +110,7 @@ class ArrivingCalls:
         self._by_id: dict[str, CallSoFar] = {}
         self._by_index: dict[int, CallSoFar] = {}
         self._growing: list[CallSoFar] = []
+        self._stray = False
 
     def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallSoFar:
         """Give the call that a fragment belongs to, a new one if it is none of those before."""
@@ -126,14 +127,21 @@ class ArrivingCalls:
             return self._open(call_id, index, doubtful=call is not None and not text)
         return self._complete(call, call_id, name, text)
 
-    def settle(self) -> None:
-        """Mark the calls of which nobody can say whether they have what was sent for them."""
-        strays = [call for call in self.calls if not call.name and not call.is_empty]
+    def strays(self) -> tuple[bool, bool]:
+        """Whether arguments came that reached no named call, and whether some of them were no whole object."""
+        nameless = [call for call in self.calls if not call.name and not call.is_empty]
+        return bool(nameless) or self._stray, self._stray or not all(call.is_whole() for call in nameless)
+
+    def settle(self, *, stray: bool, piece: bool) -> None:
+        """Mark the calls of which nobody can say whether they have what was sent for them.
+
+        A stray object may be that of a call without arguments, a stray piece that of any call.
+        """
         ids = Counter([call.id for call in self.calls])
         for call in self.calls:
             shared = call.id is not None and ids[call.id] > 1
-            lacks = call.is_empty and (strays or shared or call.doubtful)
-            if not call.closed and (lacks or (call.guessed and strays)):
+            lacks = call.is_empty and (stray or shared or call.doubtful)
+            if not call.closed and (lacks or piece or (call.guessed and stray)):
                 call.problem = call.problem or STRAY_TEXT
 
     def _of_id(
@@ -154,6 +162,7 @@ class ArrivingCalls:
             for one in open_calls:
                 one.problem = one.problem or AMBIGUOUS
         call = open_calls[-1] if open_calls else last
+        self._stray = self._stray or bool(text and not open_calls and call is not None and call.name)
         if call is not None and text and call.indexed:
             call.guessed = True
         return call
@@ -186,8 +195,10 @@ class ArrivingCalls:
         return not (type(text) is str and call_id is not None and call_id == call.id and call.repeats(text))
 
     def _open(self, call_id: str | None, index: int | None, *, doubtful: bool) -> CallSoFar:
-        call = CallSoFar(call_id, "", len(self.calls), doubtful=doubtful and call_id is None)
+        call = CallSoFar(call_id, "", len(self.calls), doubtful=doubtful)
         before = self._by_index.get(index) if index is not None else None
+        if before is not None and before.is_empty:
+            before.doubtful = True
         if before is not None and before.guessed:
             before.problem = call.problem = AMBIGUOUS
         self.calls.append(call)

@@ -111,6 +111,8 @@ class Decoder(WireDecoder):
         self._held: list[tuple[_BlockReader, ToolCall]] = []
         self._last: _BlockReader | None = None
         self._stray: list[str] = []
+        self._pieces_strayed = False
+        self._ids: set[str] = set()
         self._calls = self._count = 0
         self._called = False
 
@@ -191,6 +193,7 @@ class Decoder(WireDecoder):
         if ended is not None and ended.call.size and not (type(text) is str and ended.call.repeats(text)):
             self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
         self._stray.append(text if type(text) is str else "")
+        self._pieces_strayed = self._pieces_strayed or type(text) is not str or parse_arguments(text)[1] is not None
 
     def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: _BlockReader) -> bool:
         """Read a delta that is not words; whether it belongs to this block."""
@@ -270,6 +273,10 @@ class Decoder(WireDecoder):
         if made.is_call:
             self._calls += 1
             self.texts[made.key] = made.call
+            call_id = made.body.get("id")
+            if type(call_id) is str:
+                made.call.doubtful = call_id in self._ids
+                self._ids.add(call_id)
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
             self.start_call(made.key, self._build(made, {}))
@@ -311,6 +318,8 @@ class Decoder(WireDecoder):
         call = self._build(block, arguments)
         if error is not None:
             call = replace(call, raw=text or str(first), error=error)
+        if self._pieces_strayed or (block.call.doubtful and block.call.is_empty):
+            block.call.problem = block.call.problem or STRAY_TEXT
         if block.call.problem is not None:
             call = cut_off(replace(call, raw=text, error=block.call.problem))
         elif not whole:
@@ -415,7 +424,8 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
 
 def _kind_of_delta(delta: dict[str, Any], kind: str, block: _BlockReader | None) -> str:
     """Give the kind of a delta by what it holds, where its type is not known or does not fit that."""
-    if kind and kind not in KINDS and block is not None and block.grows is None and not block.is_call:
+    known = block is not None and type(block.body.get("type")) is str
+    if kind and known and kind not in KINDS and block is not None and block.grows is None and not block.is_call:
         return kind
     return next((kind for kind, field in HOLDS.items() if type(delta.get(field)) is str), kind)
 

@@ -285,7 +285,8 @@ class Decoder(WireDecoder):
         self._begin_calls(answer)
         answer.waiting.append(call)
         before = answer.calls.calls[-2:][0]
-        if not before.closed and before is not call and before.is_whole() and not before.guessed:
+        doubt = before.guessed or any(not one.name and not one.is_empty for one in answer.waiting)
+        if not before.closed and before is not call and before.is_whole() and not doubt:
             self._close_call(before, answer)
 
     def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:
@@ -364,8 +365,8 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        if last:
-            answer.calls.settle()
+        strays = [answer.calls.strays() for answer in self._answers.values()]
+        answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
         for call in answer.calls.calls:
             if not call.closed and (last or not (call.is_empty or call.guessed)):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED

@@ -246,10 +246,23 @@ class PartSoFar:
     """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
 
     `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations. `problem` makes
-    a call unusable, `doubt` only if its last body does not repeat its text.
+    a call unusable, `doubt` only if its last body does not repeat its text, which then stands `alone`.
     """
 
-    __slots__ = ("block", "doubt", "key", "notes", "part", "problem", "shown", "size", "step", "tells", "texts")
+    __slots__ = (
+        "alone",
+        "block",
+        "doubt",
+        "key",
+        "notes",
+        "part",
+        "problem",
+        "shown",
+        "size",
+        "step",
+        "tells",
+        "texts",
+    )
 
     def __init__(self, key: int | None, part: Any, block: dict[str, Any]) -> None:
         self.key: Any = key
@@ -263,6 +276,7 @@ class PartSoFar:
         self.notes: list[Any] = []
         self.problem: str | None = None
         self.doubt: str | None = None
+        self.alone = False
 
     def add(self, words: str) -> None:
         """Add words; too much text of a call is an error."""

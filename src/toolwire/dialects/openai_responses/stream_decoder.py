@@ -21,12 +21,13 @@ from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.calls import AMBIGUOUS, STRAY_TEXT, index_of
+from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
     ChoiceEnd,
     CitationDelta,
+    Error,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -81,7 +82,14 @@ class Decoder(WireDecoder):
     def _note_stray(self, kind: str, body: dict[str, Any]) -> None:
         """Note that arguments came that reached no call."""
         words = body.get("delta", body.get("arguments"))
-        self._stray = self._stray or (kind.startswith("response.function_call_arguments.") and bool(words))
+        if not kind.startswith("response.function_call_arguments.") or not words:
+            return
+        self._stray = True
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        if item is not None and item.ended and item.kind in CALLS and item.parts[0].alone:
+            repeated = words == item.parts[0].text or words in item.parts[0].pieces
+            if not repeated:
+                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
@@ -285,7 +293,8 @@ class Decoder(WireDecoder):
         body |= {key: known[key] for key in known if not is_text(body.get(key))}
         if so_far.text and (whole is not True or not body.get(field) or type(body[field]) not in (str, dict)):
             body[field] = so_far.text
-            so_far.problem = so_far.problem or so_far.doubt
+            so_far.problem = so_far.problem or so_far.doubt or (STRAY_TEXT if self._stray else None)
+            so_far.alone = True
         call: Any = self._read_call(item, body)
         if type(call) is not ToolCall and not so_far.text:
             self._tell(call)
