@@ -337,7 +337,7 @@ class Decoder(WireDecoder):
         """Tell the calls that waited for the reason of the answer's end; at last those too that may lack their text."""
         held, self._held = self._held, []
         for block, call in held:
-            if not last and call.error is None:
+            if not last and call.error is None and (block.call.guessed or not block.call.text.strip()):
                 self._held.append((block, call))
             elif call.error is None and self._stray:
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
@@ -388,6 +388,8 @@ class Decoder(WireDecoder):
         self._stop_all(whole=None if reason is None else False)
         word = self._message.get("stop_reason")
         cut = FINISH_REASONS.get(word, "unknown") if type(word) is str else reason
+        if reason is not None:
+            self._held = [(block, cut_off(replace(call, raw=block.call.text))) for block, call in self._held]
         self._release(cut or ("incomplete" if any(call.error for _, call in self._held) else None), last=True)
         self._tell_stray()
         if not self._started:

@@ -397,6 +397,8 @@ class Decoder(WireDecoder):
                 self._close(item, draft(item), whole=False if finish in CUT else None)
         called = self._called or bool(self._held or self._empty)
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
+        if reason is not None:
+            self._empty = [(key, cut_off(call)) for key, call in self._empty]
         self._release(finish, last=True)
         if self._lacks and finish in {"stop", "tool_calls"}:
             finish = "incomplete"
