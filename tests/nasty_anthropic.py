@@ -115,7 +115,7 @@ BENIGN = (
         *(START, TEXT, say(0, "Hi"), fill(0, X), stop(0), *SECOND, end(), STOP),
         text="Hi",
         calls=B,
-        nasty=False,
+        broken=(X,),
     ),
     row(
         "a beginning and deltas",
@@ -201,8 +201,15 @@ BLOCKS = (
         end(),
         STOP,
         calls=A,
+        broken=(X,),
     ),
-    row("words for a call", START, tool(0, "a", "f"), say(0, "x"), fill(0, X), stop(0), end(), STOP, calls=A),
+    row(
+        "words for a call",
+        *(START, tool(0, "a", "f"), say(0, "x"), fill(0, X), stop(0), end(), STOP),
+        text="x",
+        calls=A,
+        nasty=False,
+    ),
     row(
         "no id",
         *(START, begin(0, type="tool_use", name="f", input={}), fill(0, X), stop(0), *SECOND, end(), STOP),

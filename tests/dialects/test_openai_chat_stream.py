@@ -43,7 +43,7 @@ ASKED = (chunk({"tool_calls": [CALL]}), chunk({"tool_calls": [REST]}))
         ((chunk({}, "stop"), DONE), True, "tool_calls"),
         ((chunk({}, "tool_calls"),), True, "tool_calls"),
         ((chunk({}, "length"), DONE), True, "length"),
-        ((DONE,), True, "incomplete"),
+        ((DONE,), True, "tool_calls"),
         ((), False, "incomplete"),
         ((write_event(b'{"error":{"message":"gone"}}'),), False, "error"),
     ],

@@ -173,7 +173,7 @@ TWO_NAMES: dict[str, tuple[list[str], list[str]]] = {
     "a name in fragments": (["a 0 get_", "- 0 time {}"], ["it was named both 'get_' and 'time'"]),
     "in the middle of the text": (
         ['a 0 f {"x"', "a 0 g :1}", "a 0 h"],
-        ["it was named both 'f' and 'g'", ""],
+        ["it was named both 'f' and 'g'"],
     ),
     "by the id alone": (["a - f {", "a - g }"], ["it was named both 'f' and 'g'"]),
     "of two calls": (

@@ -225,7 +225,7 @@ def test_the_text_of_a_call_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) 
     frames = fragments(*("x" * 100 + str(number) for number in range(20)))
     events = read(FAST[0], frames, quickly=True)
     assert [type(event) for event in events].count(CallDelta) == 9
-    assert [event.error.kind for event in events if type(event) is ErrorEnd] == ["too_large"]
+    assert [event.error.kind for event in events if type(event) is ErrorEnd] == ["server"]
     assert events == read(FAST[0], frames, quickly=False)
 
 

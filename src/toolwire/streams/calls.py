@@ -1,16 +1,18 @@
 """Which call a fragment belongs to, on a wire that says it by an id, by an index, by both or by neither.
 
 Rules of this file, in order:
-- An id that is known is that call's, unless its index is free or the text so far is whole and a name comes
-  again: then another call has the same id.
+- An id that is known is that call's. Another call has the same id where its index is free and it is named, or
+  where a name comes with text after a whole text.
 - An id that is new is a new call, whatever its index; only a call that has no id yet takes it.
-- Without an id the index decides; without both, the last call.
-- A name that comes again is a repetition, unless the text so far is whole: then a new call begins. Another
-  name never joins the first: it is a new call after a whole text, or where neither id nor index says that it
-  is the same one. Else it makes the call unusable.
+- Without an id the index decides; without both, the one call that is still open. Where several are open, each
+  of them could be meant, so none of them is usable.
+- A name that comes late is the call's. Pieces of a name before any text are one name; the same name again is a
+  repetition. Another name after text, or together with it, makes the call unusable.
 - Text that repeats a whole text is a repetition.
+- Text that reaches no named call may have been meant for any call without text: none of those is usable.
 """
 
+from collections import Counter
 from typing import Any
 
 from msgspec import Struct, field
@@ -19,9 +21,19 @@ from toolwire.errors import FrameTooLarge
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT, JsonObjects
 
+TWO_TEXTS = "its arguments came twice, and not the same"
+LATE_TEXT = "arguments came for a call that had ended"
+AMBIGUOUS = "some of its arguments may be another call's"
+STRAY_TEXT = "arguments came that reached no call, and may be its own"
+
 
 class CallSoFar(Struct, eq=False):
-    """One call as it arrives: what is known of it, and the text of its arguments in pieces."""
+    """One call as it arrives: what is known of it, and the text of its arguments in pieces.
+
+    `begun` says that its name was told, so that it can no longer grow; `given` are arguments that came as no text.
+    `guessed` says that text is its own by position alone; `doubtful` that a name alone began it, after a whole call
+    without an id, so that it may be that call's name again.
+    """
 
     id: str | None = None
     name: str = ""
@@ -32,6 +44,11 @@ class CallSoFar(Struct, eq=False):
     entry: dict[str, Any] = {}
     closed: bool = False
     problem: str | None = None
+    begun: bool = False
+    given: Any = None
+    indexed: bool = False
+    guessed: bool = False
+    doubtful: bool = False
     _read: int = 0
     _whole: bool | None = None
     _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
@@ -42,6 +59,18 @@ class CallSoFar(Struct, eq=False):
         self.size += len(piece)
         if self.size > LIMIT:
             raise FrameTooLarge(LIMIT)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no arguments have come yet."""
+        return not self.size and not self.given
+
+    def give(self, value: Any, problem: str | None = None) -> None:
+        """Take arguments that came as no text, with what is wrong with them; they come once, and not beside text."""
+        self.problem = problem or self.problem
+        if self.given not in (None, {}) and value != self.given:
+            self.problem = self.problem or TWO_TEXTS
+        self.given = value
 
     @property
     def text(self) -> str:
@@ -80,41 +109,117 @@ class ArrivingCalls:
         self.calls: list[CallSoFar] = []
         self._by_id: dict[str, CallSoFar] = {}
         self._by_index: dict[int, CallSoFar] = {}
+        self._growing: list[CallSoFar] = []
+        self._stray = False
 
     def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallSoFar:
         """Give the call that a fragment belongs to, a new one if it is none of those before."""
-        call = self._by_index.get(index) if index is not None else None
-        again = bool(name)
-        if call_id is not None:
-            known = self._by_id.get(call_id)
-            if known is not None:
-                free = index is not None and call is None and again
-                call = None if free else known
-                again = again and not (type(text) is str and known.repeats(text))
-            elif call is not None and call.id is not None:
-                call = None
+        in_place = self._by_index.get(index) if index is not None else None
+        if call_id is not None and call_id in self._by_id:
+            call = self._of_id(self._by_id[call_id], index, in_place, name)
+        elif call_id is not None:
+            call = in_place if in_place is not None and in_place.id is None else None
         elif index is None:
-            call = self.calls[-1] if self.calls else None
-            if call is not None and again and name != call.name:
-                call = None
-        if call is None or (again and call.is_whole()):
-            return self._open(call_id, index)
-        return self._complete(call, call_id, name)
+            call = self._without_place(name, text)
+        else:
+            call = in_place or self._without_index(index, name, text)
+        if call is None or self._begins_another(call, call_id, name, text):
+            return self._open(call_id, index, doubtful=call is not None and not text)
+        return self._complete(call, call_id, name, text)
 
-    def _open(self, call_id: str | None, index: int | None) -> CallSoFar:
-        call = CallSoFar(call_id, "", len(self.calls))
+    def strays(self) -> tuple[bool, bool]:
+        """Whether arguments came that reached no named call, and whether some of them were no whole object."""
+        nameless = [call for call in self.calls if not call.name and not call.is_empty]
+        return bool(nameless) or self._stray, self._stray or not all(call.is_whole() for call in nameless)
+
+    def settle(self, *, stray: bool, piece: bool) -> None:
+        """Mark the calls of which nobody can say whether they have what was sent for them.
+
+        A stray object may be that of a call without arguments, a stray piece that of any call.
+        """
+        ids = Counter([call.id for call in self.calls])
+        for call in self.calls:
+            shared = call.id is not None and ids[call.id] > 1
+            lacks = call.is_empty and (stray or shared or call.doubtful)
+            if not call.closed and (lacks or piece or (call.guessed and stray)):
+                call.problem = call.problem or STRAY_TEXT
+
+    def _of_id(
+        self, known: CallSoFar, index: int | None, in_place: CallSoFar | None, name: str | None
+    ) -> CallSoFar | None:
+        """Give the call whose id is known, unless another one with the same id begins in a free place."""
+        free = index is not None and in_place is None and known.indexed
+        other = bool(name) and bool(known.name) and (name != known.name or known.is_whole())
+        return None if free and other else known
+
+    def _without_place(self, name: str | None, text: Any) -> CallSoFar | None:
+        """Give the call of a fragment that has neither an id nor an index."""
+        last = self.calls[-1] if self.calls else None
+        if name:
+            return last if last is not None and last.name in ("", name) else None
+        open_calls = self._open_calls()
+        if text and len(open_calls) > 1:
+            for one in open_calls:
+                one.problem = one.problem or AMBIGUOUS
+        call = open_calls[-1] if open_calls else last
+        self._stray = self._stray or bool(text and not open_calls and call is not None and call.name)
+        if call is not None and text and call.indexed:
+            call.guessed = True
+        return call
+
+    def _without_index(self, index: int, name: str | None, text: Any) -> CallSoFar | None:
+        """Give the only open call, if it has no index yet and is in the place that this index says."""
+        if name or not text:
+            return None
+        open_calls = self._open_calls()
+        if len(open_calls) != 1 or open_calls[0].index != index or open_calls[0].indexed:
+            return None
+        call = open_calls[0]
+        self._by_index[index] = call
+        call.guessed = call.indexed = True
+        return call
+
+    def _open_calls(self) -> list[CallSoFar]:
+        """Give the named calls whose text may still go on; what has ended is never looked at again."""
+        self._growing = [call for call in self._growing if not (call.closed or call.given or call.is_whole())]
+        return [call for call in self._growing if call.name]
+
+    def _begins_another(self, call: CallSoFar, call_id: str | None, name: str | None, text: Any) -> bool:
+        """Whether a name begins another call, because the text of this one is whole."""
+        if not name or not call.is_whole():
+            return False
+        if not call.name:
+            return bool(text) and call_id != call.id
+        if not text:
+            return call.id is None or call_id not in (None, call.id)
+        return not (type(text) is str and call_id is not None and call_id == call.id and call.repeats(text))
+
+    def _open(self, call_id: str | None, index: int | None, *, doubtful: bool) -> CallSoFar:
+        call = CallSoFar(call_id, "", len(self.calls), doubtful=doubtful)
+        before = self._by_index.get(index) if index is not None else None
+        if before is not None and before.is_empty:
+            before.doubtful = True
+        if before is not None and before.guessed:
+            before.problem = call.problem = AMBIGUOUS
         self.calls.append(call)
+        self._growing.append(call)
         if call_id is not None:
             self._by_id[call_id] = call
         if index is not None:
-            self._by_index[index] = call
+            self._by_index[index], call.indexed = call, True
         return call
 
-    def _complete(self, call: CallSoFar, call_id: str | None, name: str | None) -> CallSoFar:
-        if call_id is not None and call.id is None:
+    def _complete(self, call: CallSoFar, call_id: str | None, name: str | None, text: Any) -> CallSoFar:
+        new_id = call_id is not None and call.id is None
+        if new_id and call_id is not None:
             call.id = call_id
             self._by_id[call_id] = call
-        if name and call.name and name != call.name and call.problem is None:
+        if not name or name == call.name:
+            return call
+        grows = call.is_empty and not (text or call.begun or new_id or name.startswith(call.name))
+        if grows and call.name:
+            call.name += name
+        elif call.name and call.problem is None:
             call.problem = f"it was named both {call.name!r} and {name!r}"
         return call
 

@@ -80,6 +80,10 @@ class ItemSoFar(Struct, eq=False):
         item_id = None if self.leader is None else self.leader.body.get("id")
         return item_id if type(item_id) is str else None
 
+    def is_said(self, item_id: Any, place: int | None) -> bool:
+        """Whether an event names this item, or says its place."""
+        return (type(item_id) is str and self.body.get("id") == item_id) or (place is not None and self.place == place)
+
     def may_be(self, kind: Any, item_id: Any, place: int | None) -> bool:
         """Whether an event may be about this item: it is open, and not both its id and its place differ."""
         other = type(item_id) is str and self.body.get("id", item_id) != item_id

@@ -145,7 +145,7 @@ class QuickDecoder:
             return
         if kind is CallDelta and (b'"name"' in frame or not _stands_once(frame, _encode(words))):
             return  # A frame that names a call may begin another one.
-        number = steps.next - 1 if steps is not None and numbered else None
+        number = steps.next - 1 if steps is not None and numbered and type(steps.next) is int else None
         if number is not None and steps is not None and steps.last.get("delta") != words:
             return
         if text is not None and (steps is None or number is not None):

@@ -108,7 +108,7 @@ class WireDecoder:
         try:
             self._read_bytes(data, frames)
         except FrameTooLarge as problem:
-            self.fail(Error("too_large", str(problem)))
+            self.fail(Error("server", str(problem), code="stream_invalid"))
         return self.events
 
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
@@ -142,7 +142,7 @@ class WireDecoder:
             try:
                 self._read_frames(left)
             except FrameTooLarge as problem:
-                self.fail(Error("too_large", str(problem)))
+                self.fail(Error("server", str(problem), code="stream_invalid"))
         if not self.over:
             if self._begun:
                 self.end(complete=self.done)

@@ -2,9 +2,13 @@
 
 Rules of this file:
 - A block is read as it would be in a response, when it starts and again when it stops with all that it got.
-- A call is closed by its stop. One that has no text, or bad text, waits for the reason of the answer's end:
-  it may have been cut off.
-- What a delta says to a block of another kind is told apart, never added.
+- A call is closed by its stop. One that has bad text waits for the reason of the answer's end: it may have been
+  cut off. One that has no text is told last of all, because its text may come late.
+- An index that is missing means the one block that is open. Where several are, it could mean each of them, so
+  none of the calls among them is usable.
+- What a delta says to a block of another kind is never added. Words become a part of their own. Input becomes a
+  call that is not usable, and so does each call without text: it could be meant for it.
+- An event whose type does not fit what it holds is what it holds.
 """
 
 from typing import Any, ClassVar
@@ -14,16 +18,17 @@ from msgspec.structs import replace
 
 from toolwire.dialects.anthropic.calls import decode_call
 from toolwire.dialects.anthropic.error import decode_error
-from toolwire.dialects.anthropic.parts import DIALECT, decode_citation, decode_part
+from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
 from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
-from toolwire.streams.calls import CallSoFar
+from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, CallSoFar, index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
     ChoiceEnd,
     CitationDelta,
+    Error,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -36,11 +41,12 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
-from toolwire.wire.arguments import parse_arguments
-from toolwire.wire.names import number_of
+from toolwire.wire.arguments import kind_of, parse_arguments
+from toolwire.wire.names import made_id, number_of
 
 WORDS = {"text": "text", "thinking": "thinking"}
 GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
+HOLDS = {"input_json_delta": "partial_json", **GROWS}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
 BEFORE = frozenset({"message_start", "message", "ping", "error"})
 OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
@@ -50,7 +56,8 @@ OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 class _BlockReader(Struct, eq=False):
     """One block as it arrives; a call has the text of its input, so has a server's tool.
 
-    `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations.
+    `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations. `index` is
+    the one it has, or one below zero; `place` is how many blocks began before it; `placed` says that it was told.
     """
 
     key: int
@@ -60,6 +67,9 @@ class _BlockReader(Struct, eq=False):
     notes: list[Any] | None = None
     grows: str | None = None
     is_call: bool = False
+    index: int | None = None
+    place: int = 0
+    placed: bool = True
 
     def __post_init__(self) -> None:
         kind = self.body.get("type")
@@ -97,14 +107,21 @@ class Decoder(WireDecoder):
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[Any, _BlockReader] = {}
-        self._held: tuple[_BlockReader, ToolCall] | None = None
-        self._calls = 0
+        self._ended: dict[Any, _BlockReader] = {}
+        self._held: list[tuple[_BlockReader, ToolCall]] = []
+        self._last: _BlockReader | None = None
+        self._stray: list[str] = []
+        self._pieces_strayed = False
+        self._ids: set[str] = set()
+        self._calls = self._count = 0
         self._called = False
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body.get("type")
         kind = kind if type(kind) is str else name.decode(errors="replace")
+        if kind != "content_block_delta":
+            kind = _kind_of(body, kind)
         if not self._started and kind not in BEFORE and "error" not in body:
             self._start_message({})
         if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:
@@ -120,26 +137,63 @@ class Decoder(WireDecoder):
 
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
         index, kind = body.get("index"), kind if type(kind) is str else ""
-        block = self._blocks.get(index) if type(index) is int else None
-        if block is None:
-            block = self._open_unannounced(index, kind)
-        grows = None if block is None else GROWS.get(kind)
-        if block is not None and grows is not None and grows == block.grows:
-            words = delta.get(grows)
-            if type(words) is str:
-                left = Opaque(DIALECT, _without(delta, grows)) if len(delta) > 2 else None
+        block = self._blocks.get(index) if type(index) is int else self._find_open(index)
+        if HOLDS.get(kind) not in delta:
+            kind = _kind_of_delta(delta, kind, block)
+        grows = GROWS.get(kind)
+        if grows is not None and type(words := delta.get(grows)) is str:
+            left = Opaque(DIALECT, _without(delta, grows)) if len(delta) > 2 else None
+            if block is None and (block := self._take_place(index)) is None:
+                block = self._start_words(index, grows)
+            if grows == block.grows:
                 self.events.append(EVENTS[grows](block.key, words, opaque=left))
-                return
+            elif words:
+                loose = self._start_words(None, grows)
+                self.events.append(EVENTS[grows](loose.key, words, opaque=left))
+                self._stop_block({"index": loose.index})
+            return
+        if block is None and kind == "input_json_delta":
+            block = self._take_place(index)
         if block is None or not self._read_odd_delta(delta, kind, block):
+            self._keep_stray(index_of(index), delta.get("partial_json"))
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
-    def _open_unannounced(self, index: Any, kind: str) -> _BlockReader | None:
-        """Open a block of words that a proxy did not announce."""
-        grows = GROWS.get(kind)
-        if grows is None or type(index) is not int:
+    def _find_open(self, index: Any) -> _BlockReader | None:
+        """Give the block of an odd index; of none, the only open block. Of several calls none is usable then."""
+        read = index_of(index)
+        if read is not None:
+            return self._blocks.get(read)
+        blocks = list(self._blocks.values())
+        if len(blocks) == 1:
+            return blocks[0]
+        for block in blocks:
+            block.call.problem = block.call.problem or AMBIGUOUS
+        return None
+
+    def _take_place(self, index: Any) -> _BlockReader | None:
+        """Give the only open block its index, if its start had none and it is the one in that place."""
+        block = next(iter(self._blocks.values()), None)
+        if block is None or len(self._blocks) > 1 or block.placed or index_of(index) != block.place:
             return None
+        del self._blocks[block.index]
+        block.index, block.placed, block.call.guessed = index_of(index), True, True
+        self._blocks[block.index] = block
+        return block
+
+    def _start_words(self, index: Any, grows: str) -> _BlockReader:
+        """Begin a block of words that was not announced."""
         self._start_block({"index": index, "content_block": {"type": grows, grows: ""}})
-        return self._blocks[index]
+        return next(reversed(self._blocks.values()))
+
+    def _keep_stray(self, index: int | None, text: Any) -> None:
+        """Keep input that reached no call; a call that was told as whole was not, if it is its own."""
+        if not text or (type(text) is str and not text.strip()):
+            return
+        ended = self._ended.get(index)
+        if ended is not None and ended.call.size and not (type(text) is str and ended.call.repeats(text)):
+            self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+        self._stray.append(text if type(text) is str else "")
+        self._pieces_strayed = self._pieces_strayed or type(text) is not str or parse_arguments(text)[1] is not None
 
     def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: _BlockReader) -> bool:
         """Read a delta that is not words; whether it belongs to this block."""
@@ -161,7 +215,11 @@ class Decoder(WireDecoder):
 
     def _read_fragment(self, delta: dict[str, Any], block: _BlockReader) -> bool:
         fragment = delta.get("partial_json")
-        if type(fragment) is not str or "input" not in block.body:
+        if not block.is_call and "input" not in block.body:
+            return False
+        if type(fragment) is not str:
+            if fragment is not None:
+                block.call.problem = block.call.problem or f"a text was expected, not {kind_of(fragment)}"
             return False
         block.call.add(fragment)
         if self.damaged:
@@ -195,17 +253,30 @@ class Decoder(WireDecoder):
 
     def _start_block(self, body: dict[str, Any]) -> None:
         index, block = body.get("index"), body.get("content_block")
-        if type(block) is not dict or type(index) is not int:
+        if type(block) is not dict:
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
             return
         self._release(None)
-        if (before := self._blocks.get(index)) is not None:
+        place, placed = index_of(index), True
+        if place is None:
+            place, placed = -1 - self._count, False
+        doubt = None
+        if (before := self._blocks.get(place)) is not None:
+            if before.call.guessed:
+                doubt = before.call.problem = AMBIGUOUS
             self._stop_block(body, whole=before.call.is_whole())
-        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls))
-        self._blocks[index] = made
+        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls, problem=doubt))
+        made.index, made.place, made.placed = place, self._count, placed
+        self._count += 1
+        self._blocks[place] = self._last = made
+        self._ended.pop(place, None)
         if made.is_call:
             self._calls += 1
             self.texts[made.key] = made.call
+            call_id = made.body.get("id")
+            if type(call_id) is str:
+                made.call.doubtful = call_id in self._ids
+                self._ids.add(call_id)
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
             self.start_call(made.key, self._build(made, {}))
@@ -224,10 +295,13 @@ class Decoder(WireDecoder):
 
     def _stop_block(self, body: dict[str, Any], *, whole: bool = True) -> None:
         index = body.get("index")
-        block = self._blocks.pop(index, None) if type(index) is int else None
+        if type(index) is not int and index_of(index) is None and len(self._blocks) == 1:
+            index = next(iter(self._blocks))
+        block = self._blocks.pop(index_of(index), None)
         if block is None:
             return
         if block.is_call:
+            self._ended[block.index] = block
             self._stop_call(block, whole=whole)
             return
         if (text := block.call.text).strip():
@@ -240,30 +314,46 @@ class Decoder(WireDecoder):
         self._release(None)
         del self.texts[block.key]
         text, first = block.call.text, block.body.get("input")
-        if text.strip():
-            arguments, error = parse_arguments(text)
-        else:
-            arguments, error = first if type(first) is dict else {}, None
+        arguments, error = _read_input(text, first)
         call = self._build(block, arguments)
         if error is not None:
-            call = replace(call, raw=text, error=error)
+            call = replace(call, raw=text or str(first), error=error)
+        if self._pieces_strayed or (block.call.doubtful and block.call.is_empty):
+            block.call.problem = block.call.problem or STRAY_TEXT
         if block.call.problem is not None:
             call = cut_off(replace(call, raw=text, error=block.call.problem))
         elif not whole:
             call = cut_off(replace(call, raw=text))
-        self._held = block, call
-        if not whole or not is_half(call, last=True):
-            self._release(None)
+        if call.complete and (block.call.guessed or is_half(call, last=True)):
+            self._held.append((block, call))
+        else:
+            self._tell_call(block, call)
 
-    def _release(self, reason: Any) -> None:
-        """Tell the call that waited for the reason of the answer's end."""
-        if self._held is None:
-            return
-        (block, call), self._held = self._held, None
-        if reason in CUT and call.complete and is_half(call, last=True):
-            call = cut_off(call)
+    def _tell_call(self, block: _BlockReader, call: ToolCall) -> None:
         self._called = self._called or call.complete
         self.events.append(CallEnd(block.key, call))
+
+    def _release(self, reason: Any, *, last: bool = False) -> None:
+        """Tell the calls that waited for the reason of the answer's end; at last those too that may lack their text."""
+        held, self._held = self._held, []
+        for block, call in held:
+            if not last and call.error is None and (block.call.guessed or not block.call.text.strip()):
+                self._held.append((block, call))
+            elif call.error is None and self._stray:
+                self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
+            elif reason in CUT and is_half(call, last=block is self._last):
+                self._tell_call(block, cut_off(replace(call, raw=block.call.text)))
+            else:
+                self._tell_call(block, call)
+
+    def _tell_stray(self) -> None:
+        """Tell input that reached no call as a call that is not usable."""
+        if self._stray:
+            key, raw = self.new_key(), "".join(self._stray)
+            call_id = made_id(number_of(self._message.get("id")), self._calls)
+            call = cut_off(ToolCall(call_id, "", {}, self._calls, raw=raw, error=STRAY_TEXT, opaque=WIRE.plain))
+            self.start_call(key, call)
+            self.end_whole_call(key, call)
 
     def _read_message_delta(self, body: dict[str, Any]) -> None:
         delta, usage = body.get("delta"), body.get("usage")
@@ -296,10 +386,12 @@ class Decoder(WireDecoder):
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         self._stop_all(whole=None if reason is None else False)
-        if self._held is not None and (reason is not None or self._held[1].error is not None):
-            block, call = self._held
-            self._held = block, cut_off(replace(call, raw=block.call.text))
-        self._release(None)
+        word = self._message.get("stop_reason")
+        cut = FINISH_REASONS.get(word, "unknown") if type(word) is str else reason
+        if reason is not None:
+            self._held = [(block, cut_off(replace(call, raw=block.call.text))) for block, call in self._held]
+        self._release(cut or ("incomplete" if any(call.error for _, call in self._held) else None), last=True)
+        self._tell_stray()
         if not self._started:
             return
         choice = decode_response({**self._message, "content": []}).choices[0]
@@ -322,6 +414,34 @@ def _without(body: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != key}
 
 
+def _kind_of(body: dict[str, Any], kind: str) -> str:
+    """Give the kind of an event by what it holds, where its type does not fit that."""
+    if type(body.get("content_block")) is dict:
+        return "content_block_start"
+    delta = body.get("delta")
+    if kind != "message_delta" and type(delta) is dict and not HELD.isdisjoint(delta):
+        return "content_block_delta"
+    return kind
+
+
+def _kind_of_delta(delta: dict[str, Any], kind: str, block: _BlockReader | None) -> str:
+    """Give the kind of a delta by what it holds, where its type is not known or does not fit that."""
+    known = block is not None and type(block.body.get("type")) is str
+    if kind and known and kind not in KINDS and block is not None and block.grows is None and not block.is_call:
+        return kind
+    return next((kind for kind, field in HOLDS.items() if type(delta.get(field)) is str), kind)
+
+
+def _read_input(text: str, first: Any) -> tuple[dict[str, Any], str | None]:
+    """Read the arguments of a call from the text of its deltas, or from its start."""
+    if not text.strip():
+        if type(first) is dict or first is None:
+            return first or {}, None
+        return parse_arguments(first) if type(first) is str else ({}, f"an object was expected, not {kind_of(first)}")
+    return parse_arguments(text)
+
+
+HELD = frozenset(HOLDS.values())
 KINDS = frozenset({*GROWS, "input_json_delta", "signature_delta", "citations_delta"})
 
 

@@ -8,6 +8,7 @@ Rules of this file:
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
 from toolwire.dialects.gemini.messages import decode_messages, encode_content, encode_messages, encode_parts
 from toolwire.dialects.gemini.parts import (
@@ -38,6 +39,7 @@ from toolwire.types import Context, Encoded, Request, Tool
 VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
 COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
+STEPS_AWAY = frozenset({"", ".", ".."})
 VERBS = {False: "generateContent", True: "streamGenerateContent"}
 _PATH = re.compile(
     r"(?P<root>(?:.*/)?)(?P<collection>[^/]+)/(?P<model>[^/?]+):(?P<verb>generateContent|streamGenerateContent)"
@@ -51,7 +53,7 @@ def read_path(path: str) -> tuple[str, bool] | None:
     said = _PATH.fullmatch(path)
     if said is None:
         return None
-    model, collection = said["model"], said["collection"]
+    model, collection = unquote(said["model"]), said["collection"]
     return model if collection == "models" else f"{collection}/{model}", said["verb"] == VERBS[True]
 
 
@@ -65,8 +67,15 @@ def write_path(request: Request) -> str:
     root, query = (VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
     if stream and "alt=" not in query:
         query += "&alt=sse" if query else "?alt=sse"
-    resource = model if "/" in model and model.partition("/")[0] in COLLECTIONS else f"models/{model}"
-    return f"{root}{resource}:{VERBS[stream]}{query}"
+    return f"{root}{_write_resource(model)}:{VERBS[stream]}{query}"
+
+
+def _write_resource(model: str) -> str:
+    """Write the name of a model as a path that leads nowhere else; one with `..` in it is one step, not several."""
+    steps = model.split("/")
+    odd = not STEPS_AWAY.isdisjoint(steps)
+    escaped = quote(model, safe="" if odd else "/:@", errors="replace")
+    return escaped if steps[0] in COLLECTIONS and len(steps) > 1 and not odd else f"models/{escaped}"
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:

@@ -3,7 +3,8 @@
 Rules of this file:
 - Words of one kind in a row are one part. A part that is signed, or that says anything beside its words, is a
   part of its own. An empty text that says nothing beside is none: servers end answers with one.
-- A call comes whole, or in pieces by path; then the piece that does not say `willContinue` closes it.
+- A call comes whole, or in pieces by path; then the piece that does not say `willContinue` closes it. One that got
+  none is told last of all: if pieces came that reached no call, it is not usable.
 - Nothing but the end of the stream ends an answer: calls and counts may follow the finish reason. A `STOP`
   never takes the place of another reason.
 - Each chunk repeats what stands beside the parts; only news are told. The first id and model count, and the
@@ -25,7 +26,7 @@ from toolwire.encoding.finish import refuse, wants_calls
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
-from toolwire.streams.calls import index_of
+from toolwire.streams.calls import STRAY_TEXT, index_of
 from toolwire.streams.merging import news_of
 from toolwire.streams.paths import ObjectSoFar
 from toolwire.types import (
@@ -72,6 +73,8 @@ class _CandidateReader(Speech):
     partial: "_PartialCall | None" = None
     index: int = 0
     spoken: int = 0
+    stray: bool = False
+    held: list["_PartialCall"] = field(default_factory=list)
     called: bool = False
     empty: bool = False
     ended: bool = False
@@ -286,7 +289,9 @@ class Decoder(WireDecoder):
         more = call.get("willContinue", call.get("will_continue")) is True
         partial = answer.partial
         if partial is None or (call.get("name") and call.get("id", ABSENT) != partial.inner.get("id")):
+            pieces = call.get("partialArgs", call.get("partial_args"))
             if not (call.get("name") and (more or "partialArgs" in call or "partial_args" in call)):
+                answer.stray = answer.stray or bool(pieces)
                 return False
             known = {key: value for key, value in call.items() if CAMEL.get(key, key) not in OF_PIECE}
             known["args"] = {}
@@ -302,7 +307,10 @@ class Decoder(WireDecoder):
             self.events.append(OpaqueDelta(partial.key, answer.choice, repeated=True, opaque=step))
         if not more and partial.damage is None:
             answer.partial = None
-            self._end_call(partial.key, partial.build(whole=True), answer)
+            if partial.pieces.told or partial.problem:
+                self._end_call(partial.key, partial.build(whole=True), answer)
+            else:
+                answer.held.append(partial)
         return True
 
     def _drop_partial(self, answer: _CandidateReader) -> None:
@@ -318,6 +326,9 @@ class Decoder(WireDecoder):
         for answer in self._answers.values():
             answer.close()
             self._drop_partial(answer)
+            for partial in answer.held:
+                partial.problem = STRAY_TEXT if answer.stray else None
+                self._end_call(partial.key, partial.build(whole=True), answer)
         answers = self._answers.values()
         self.events += [ChoiceEnd(answer.choice, _end(answer, reason)) for answer in answers]
         if not answers:

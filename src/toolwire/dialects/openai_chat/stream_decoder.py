@@ -30,7 +30,7 @@ from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
-from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
+from toolwire.streams.calls import LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.types import (
     CallDelta,
@@ -39,6 +39,7 @@ from toolwire.types import (
     Choice,
     ChoiceEnd,
     CitationDelta,
+    Error,
     Message,
     MessageDelta,
     MessageStart,
@@ -58,6 +59,7 @@ USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 USUAL_DELTA = frozenset({"content", "role"})
 OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
+WORDS_OF_DELTA = ("content", "refusal", "annotations", "reasoning_details")
 REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 NAMED_ONCE = frozenset({"id", "model", "created"})
 
@@ -70,7 +72,9 @@ class _ChoiceReader(Speech):
     audio: dict[str, Any] = field(default_factory=dict)
     content: Any = ABSENT
     spoken: int = 0
+    waiting: list[CallSoFar] = field(default_factory=list)
     called: bool = False
+    broken: bool = False
     cited: bool = False
     refused: bool = False
     finish_word: str | None = None
@@ -159,6 +163,8 @@ class Decoder(WireDecoder):
         unknown = self._read_unknown(delta, spoken, answer)
         step = {} if ended else left
         self._step = Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
+        if any(delta.get(key) for key in WORDS_OF_DELTA) or spoken is not None:
+            self._begin_calls(answer)
         self._read_thinking(delta, spoken, answer)
         self._read_words(delta, answer)
         self._read_calls(delta, answer)
@@ -169,7 +175,8 @@ class Decoder(WireDecoder):
                 answer.finish_word = word
             self.done = all(answer.finish_word is not None for answer in self._answers.values())
             answer.close()
-            self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"))
+            self._begin_calls(answer)
+            self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
@@ -255,32 +262,65 @@ class Decoder(WireDecoder):
         call_id, name, text = entry.pop("id", None), inner.get("name"), inner.get(field)
         call_id = call_id if type(call_id) is str and call_id not in NO_IDS else None
         name = name if type(name) is str else None
-        calls, count = answer.calls, len(answer.calls.calls)
-        call = calls.find(call_id, index_of(entry.pop("index", None)), name, text)
-        if len(calls.calls) > count:
-            self.done = False
-            answer.close()
-            if count and not (before := calls.calls[-2]).closed and before.is_whole():
-                self._close_call(before, answer)
+        count = len(answer.calls.calls)
+        call = answer.calls.find(call_id, index_of(entry.pop("index", None)), name, text)
+        if len(answer.calls.calls) > count:
+            self._go_to(call, answer)
         if type(text) is str:
             del inner[field]
-        elif type(text) is dict and self.repeats_a_key():
-            call.problem = TWICE
+        elif text is not None:
+            call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
         call.merge({**entry, key: {**inner, "name": call.name}})
         if self.damaged:
             call.problem = NOT_UTF8
         fragment = text if type(text) is str and not call.repeats(text) else ""
-        if call.key is None and call.name and (call.id is not None or fragment):
-            self._start_call(call, answer)
-        if fragment and not call.closed:
-            call.add(fragment)
+        if fragment:
+            self._add_text(call, fragment, answer)
+
+    def _go_to(self, call: CallSoFar, answer: _ChoiceReader) -> None:
+        """Go to a new call: the one before has ended, if its text is whole."""
+        self.done = False
+        answer.close()
+        self._begin_calls(answer)
+        answer.waiting.append(call)
+        before = answer.calls.calls[-2:][0]
+        doubt = before.guessed or any(not one.name and not one.is_empty for one in answer.waiting)
+        if not before.closed and before is not call and before.is_whole() and not doubt:
+            self._close_call(before, answer)
+
+    def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:
+        """Add to the text of a call; a call that was told as whole was not, if more of its text comes."""
+        if call.closed:
+            if fragment.strip() and not self.over:
+                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+            return
+        if call.given:
+            call.problem = call.problem or TWO_TEXTS
+        if call.key is None and call.name:
+            self._begin_calls(answer, call)
+        call.add(fragment)
+        if call.key is not None:
+            self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
+
+    def _begin_calls(self, answer: _ChoiceReader, last: CallSoFar | None = None) -> None:
+        """Tell the calls that have a name, in their order, at most to the last: their name cannot grow any more."""
+        waiting: list[CallSoFar] = []
+        for place, call in enumerate(answer.waiting):
             if call.key is not None:
-                self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
+                continue
+            if call.name and (call.id is not None or not call.is_empty or call is last):
+                self._start_call(call, answer)
+            else:
+                waiting.append(call)
+            if call is last:
+                waiting += answer.waiting[place + 1 :]
+                break
+        answer.waiting = waiting
 
     def _start_call(self, call: CallSoFar, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
-        call.key = self.new_key()
+        call.key, call.begun = self.new_key(), True
         self.texts[call.key] = call
         answer.spoken += 2
         known = self._build(call, "")
@@ -320,26 +360,35 @@ class Decoder(WireDecoder):
             made = cut_off(made)
         elif made.custom and reason in CUT:
             made = replace(made, complete=False)
-        answer.called = answer.called or made.complete
+        answer.called, answer.broken = answer.called or made.complete, answer.broken or not made.complete
         self.events.append(CallEnd(call.key, made))  # type: ignore[arg-type]
 
-    def _close_calls(self, answer: _ChoiceReader, reason: str | None, *, whole: bool = True) -> None:
+    def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
+        """End the calls that are open; those without arguments only at the end, for arguments may come late."""
+        strays = [answer.calls.strays() for answer in self._answers.values()]
+        answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
         for call in answer.calls.calls:
-            if not call.closed:
+            if not call.closed and (last or not (call.is_empty or call.guessed)):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
 
     def settle(self, reason: str | None) -> None:
-        """End what is open, and every answer; an answer that the wire did not end is incomplete."""
-        broken: Any = reason or "incomplete"
+        """End what is open, and every answer; an answer that nothing ended is incomplete.
+
+        Where the wire said that all is over, and not why, an answer of which nothing is half has ended well.
+        """
         for index in sorted(self._answers):
             answer = self._answers[index]
             for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}):
                 answer.add(part)
             answer.close()
-            self._close_calls(answer, broken, whole=reason is None)
+            self._begin_calls(answer)
+            word = None if reason == "error" else answer.finish_word
+            cut = reason or "incomplete" if word is None else FINISH_REASONS.get(word, "unknown")
+            self._close_calls(answer, cut, whole=reason is None)
             finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
-            finish = broken if answer.finish_word is None or reason == "error" else finish
+            if word is None:
+                finish = cut if reason is not None or answer.broken else finish or "stop"
             form = {} if answer.content is ABSENT else {"said": {"content": answer.content}}
             message = Message("assistant", [], opaque=WIRE.own(answer.rest, form))
             if answer.content == "" and answer.spoken <= 1:

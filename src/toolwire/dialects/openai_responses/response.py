@@ -243,10 +243,24 @@ GROWS = {
 class PartSoFar:
     """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
 
-    `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations.
+    `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations. `problem` makes
+    a call unusable, `doubt` only if its last body does not repeat its text, which then stands `alone`.
     """
 
-    __slots__ = ("block", "key", "notes", "part", "problem", "shown", "size", "step", "tells", "texts")
+    __slots__ = (
+        "alone",
+        "block",
+        "doubt",
+        "key",
+        "notes",
+        "part",
+        "problem",
+        "shown",
+        "size",
+        "step",
+        "tells",
+        "texts",
+    )
 
     def __init__(self, key: int | None, part: Any, block: dict[str, Any]) -> None:
         self.key: Any = key
@@ -259,6 +273,8 @@ class PartSoFar:
         self.step: int | None = None
         self.notes: list[Any] = []
         self.problem: str | None = None
+        self.doubt: str | None = None
+        self.alone = False
 
     def add(self, words: str) -> None:
         """Add words; too much text of a call is an error."""
@@ -304,6 +320,13 @@ class PartSoFar:
             self.texts.append([])
             return [ThinkingDelta(self.key, BLANK_LINE, opaque=self._mark({}))]
         return []
+
+    def lacks(self, part: Any) -> bool:
+        """Whether the last body of a text says more than was told, and not only at its end."""
+        if type(part) is not type(self.part) or self.tells is None:
+            return False
+        told = self.text
+        return len(part.text) > len(told) and not part.text.startswith(told)
 
     def end(self, part: Any) -> list[Event]:
         """End the part as its last body says that it is, if it is of the same kind."""

@@ -3,6 +3,8 @@
 Rules of this file:
 - What has no beginning, because a server left it out, begins when something is said of it.
 - A call begins when its name and its id are known; one of no or bad text waits for the reason of the end.
+- Arguments that reach no call are a call that is not usable, and so is each call without any: they may be its own.
+- An answer whose last words say more than was told on the way is not complete.
 """
 
 from itertools import zip_longest
@@ -13,18 +15,19 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_reasoning
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
-from toolwire.dialects.openai_responses.parts import DIALECT, decode_citation, is_annotation
+from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_citation, is_annotation
 from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.calls import index_of
+from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
     ChoiceEnd,
     CitationDelta,
+    Error,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -37,7 +40,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
-from toolwire.wire.names import number_of
+from toolwire.wire.names import made_id, number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
 USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})
@@ -60,7 +63,8 @@ class Decoder(WireDecoder):
         self._early: list[dict[str, Any]] = []
         self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
-        self._called = self._refused = False
+        self._empty: list[tuple[int, ToolCall]] = []
+        self._called = self._refused = self._stray = self._lacks = False
         self.steps: NumberedSteps = NumberedSteps()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -72,7 +76,20 @@ class Decoder(WireDecoder):
         if reader is None:
             self._read_odd_body(body, kind)
         elif not reader[0](self, body, *reader[1:]):
+            self._note_stray(kind, body)
             self._keep(body, known=True)
+
+    def _note_stray(self, kind: str, body: dict[str, Any]) -> None:
+        """Note that arguments came that reached no call."""
+        words = body.get("delta", body.get("arguments"))
+        if not kind.startswith("response.function_call_arguments.") or not words:
+            return
+        self._stray = True
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        if item is not None and item.ended and item.kind in CALLS and item.parts[0].alone:
+            repeated = words == item.parts[0].text or words in item.parts[0].pieces
+            if not repeated:
+                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
@@ -80,6 +97,9 @@ class Decoder(WireDecoder):
         elif kind == "error" or type(body.get("error")) is dict:
             body.pop("sequence_number", None)
             self.fail(decode_error(None, body))
+        elif not kind.startswith("response.") and type(body.get("delta")) is str:
+            self._stray = self._lacks = True
+            self._keep(body)
         elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
 
@@ -186,6 +206,8 @@ class Decoder(WireDecoder):
         item = self._find(body, kind, begin=begin)
         if item is None:
             return None
+        if kind in CALLS and not item.is_said(body.get("item_id"), index_of(body.get("output_index"))):
+            self._doubt_open(kind)
         if kind != "message":
             self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
             item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
@@ -194,6 +216,12 @@ class Decoder(WireDecoder):
         if so_far is None and begin:
             so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
         return so_far if so_far is not None and type(so_far.part) is KINDS[name] else None
+
+    def _doubt_open(self, kind: str) -> None:
+        """Note that text may be that of each open call; it does not matter where the end repeats all of it."""
+        calls = [item for item in self._items.items if item.kind == kind and not item.ended]
+        for item in calls if len(calls) > 1 else ():
+            item.parts[0].doubt = AMBIGUOUS
 
     def _read_delta(self, body: dict[str, Any], name: str) -> bool:
         words = body.get("delta")
@@ -249,6 +277,7 @@ class Decoder(WireDecoder):
             places = list(range(len(parts)))
         for place, part in zip_longest(places, parts):
             if place in item.parts:
+                self._lacks = self._lacks or item.parts[place].lacks(part)
                 self.events += item.parts[place].end(part)
             else:
                 self._tell(part)
@@ -262,18 +291,29 @@ class Decoder(WireDecoder):
         so_far, field, body = item.parts[0], GROWS[item.kind].field, dict(item.body)
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
         body |= {key: known[key] for key in known if not is_text(body.get(key))}
-        if so_far.text and (whole is not True or type(body.get(field)) not in (str, dict)):
+        if so_far.text and (whole is not True or not body.get(field) or type(body[field]) not in (str, dict)):
             body[field] = so_far.text
+            so_far.problem = so_far.problem or so_far.doubt or (STRAY_TEXT if self._stray else None)
+            so_far.alone = True
         call: Any = self._read_call(item, body)
-        if type(call) is not ToolCall:
+        if type(call) is not ToolCall and not so_far.text:
             self._tell(call)
+            return
+        if type(call) is not ToolCall:
+            self._stray = True
+            call_id = made_id(number_of(self._response.get("id")), item.index)
+            stray = ToolCall(call_id, "", {}, item.index, raw=so_far.text, error=STRAY_TEXT, opaque=WIRE.plain)
+            so_far.key = self.new_key()
+            self.start_call(so_far.key, stray)
+            self.end_whole_call(so_far.key, cut_off(stray))
             return
         self.events += so_far.catch_up(call.raw)
         problem = NOT_UTF8 if self.damaged else so_far.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = TWICE
-        if (first := before.get("name")) and first != body["name"]:
-            problem = f"it was named both {first!r} and {body['name']!r}"
+        for key, word in (("name", "named"), ("call_id", "called")):
+            if (first := known.get(key)) and first != body[key]:
+                problem = f"it was {word} both {first!r} and {body[key]!r}"
         call = so_far.settle(call, problem, whole=whole)
         if call.complete and not call.custom and is_half(call, last=True):
             self._held.append((so_far.key, call))
@@ -285,13 +325,25 @@ class Decoder(WireDecoder):
         self.events.append(CallEnd(key, call))
 
     def _release(self, reason: Any, *, last: bool) -> None:
-        """Tell the calls that waited for the end; one that only had no text is whole if more follows."""
+        """Tell the calls that waited for the end; one that only had no text is whole if more follows.
+
+        It may still be that its text reached no call: then it is not usable.
+        """
         held, self._held = self._held, []
         for key, call in held:
-            if last or call.error is None:
-                self._tell_call(key, cut_off(call) if reason in CUT else call)
+            if last:
+                self._tell_call(key, cut_off(call) if reason in CUT else self._doubt(call))
+            elif call.error is None:
+                self._empty.append((key, call))
             else:
                 self._held.append((key, call))
+        if last:
+            for key, call in self._empty:
+                self._tell_call(key, self._doubt(call))
+
+    def _doubt(self, call: ToolCall) -> ToolCall:
+        stray = self._stray and call.error is None
+        return cut_off(replace(call, error=STRAY_TEXT)) if stray else call
 
     def _read_ending(self, body: dict[str, Any]) -> bool:
         """Read the end of the answer, and what of it was never told."""
@@ -308,6 +360,12 @@ class Decoder(WireDecoder):
             self.done = True
             self.end(complete=True)
         return True
+
+    def _read_done(self, body: dict[str, Any]) -> bool:
+        """Read the end that some servers give another name; it is one if it has the whole response."""
+        response = body.get("response")
+        whole = type(response) is dict and type(response.get("output")) is list
+        return whole and self._read_ending(body)
 
     def _read_output(self, output: Any) -> None:
         leader = None
@@ -337,14 +395,19 @@ class Decoder(WireDecoder):
         for item in self._items.items:
             if not item.ended and item.parts:
                 self._close(item, draft(item), whole=False if finish in CUT else None)
-        called = self._called or bool(self._held)
+        called = self._called or bool(self._held or self._empty)
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
+        if reason is not None:
+            self._empty = [(key, cut_off(call)) for key, call in self._empty]
         self._release(finish, last=True)
+        if self._lacks and finish in {"stop", "tool_calls"}:
+            finish = "incomplete"
         self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
 
     READERS: ClassVar[dict[str, tuple[Any, ...]]] = {
         **dict.fromkeys(OPENINGS, (_read_response,)),
         **dict.fromkeys(ENDINGS, (_read_ending,)),
+        "response.done": (_read_done,),
         "response.output_item.added": (_add_item,),
         "response.output_item.done": (_end_item,),
         "response.content_part.added": (_add_block,),

@@ -350,15 +350,16 @@ class Encoder(SequentialEncoder):
             return closed
         body = self._whole()
         status = body.get("status")
-        ending = f"response.{status if status in ENDINGS else 'completed'}"
+        ending = f"response.{status if type(status) is str and status in ENDINGS else 'completed'}"
         return closed + self._event(ending, {"response": body})
 
 
 def _begun(body: Any) -> Any:
     """Give an item as it is before anything is said in it."""
-    if type(body) is not dict or body.get("type", "message") not in EMPTY:
+    kind = body.get("type", "message") if type(body) is dict else None
+    if type(kind) is not str or kind not in EMPTY:
         return body
-    emptied = {key: empty for key, empty in EMPTY[body.get("type", "message")].items() if key in body}
+    emptied = {key: empty for key, empty in EMPTY[kind].items() if key in body}
     status = {"status": "in_progress"} if "status" in body else {}
     return {**body, **emptied, **status}
 

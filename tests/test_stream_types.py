@@ -1,0 +1,92 @@
+"""Any field of any frame may be of any type: a reader tells something of it, a writer writes it, nothing raises."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.stream_cases import all_cases, decode, encode
+from tests.test_stream_fuzz import frames
+from tests.wires import DIALECTS
+from toolwire import accumulate
+from toolwire.dialects import NAMES
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, 0, -1, 10**30, 1e300, 1.5, "x", "", [], {}, ["x"], {"a": 1}, [[{}]], {"type": []}),
+    *("1", {"type": {}, "text": []}),
+)
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Give the place of each value in a body."""
+    if path:
+        yield path
+    pairs = value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
+    for key, inner in pairs:
+        yield from paths(inner, (*path, key))
+
+
+def put(body: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """Give the body with another value in a place."""
+    body = deepcopy(body)
+    here = body
+    for key in path[:-1]:
+        here = here[key]
+    here[path[-1]] = value
+    return body
+
+
+def split(frame: bytes) -> tuple[bytes, Any, bytes] | None:
+    """Give what stands around the JSON of a frame, and its value."""
+    begin, end = frame.find(b"{"), frame.rfind(b"}") + 1
+    try:
+        return frame[:begin], json.loads(frame[begin:end]), frame[end:]
+    except ValueError:
+        return None
+
+
+def kinds(name: str) -> Iterator[tuple[list[bytes], int]]:
+    """Give streams and a place in them: each kind of frame once, told apart by the fields that it has."""
+    seen = set()
+    for case in all_cases(name):
+        parts = frames(case.data) if len(case.data) < 20_000 else []
+        for place, frame in enumerate(parts):
+            pieces = split(frame)
+            if pieces is None or type(pieces[1]) is not dict:
+                continue
+            body = pieces[1]
+            shape = (body.get("type"), *[path for path in paths(body) if len(path) < 5])
+            if str(shape) not in seen:
+                seen.add(str(shape))
+                yield parts, place
+
+
+def retyped(name: str, step: int) -> Iterator[bytes]:
+    """Give streams in which a field of a frame that comes twice has another type: each one in so many."""
+    count = 0
+    for parts, place in kinds(name):
+        head, body, tail = split(parts[place])  # type: ignore[misc]
+        for path in paths(body):
+            for value in VALUES:
+                count += 1
+                if count % step == 0:
+                    made = head + json.dumps(put(body, path, value)).encode() + tail
+                    yield b"".join([*parts[:place], made, made, *parts[place + 1 :]])
+
+
+@pytest.mark.parametrize("step", [pytest.param(997, id="few"), pytest.param(29, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_of_another_type_raises_nothing(name: str, step: int, tally: Counter[str]) -> None:
+    for data in retyped(name, step):
+        events = decode(name, data)
+        response = accumulate(events)
+        decoder = DIALECTS[name].decode_stream()
+        by_frame = [event for frame in frames(data) for event in decoder.feed(frame)] + decoder.close()
+        assert by_frame == events, data
+        for target in NAMES:
+            DIALECTS[target].encode_response(response)
+            decode(target, encode(target, events)[0])
+        tally["streams with a field of another type"] += 1
