@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -272,6 +273,49 @@ def test_a_name_with_two_meanings_is_reported() -> None:
 )
 def test_lines_of_code_are_told_from_words(text: str, code: int, words: int) -> None:
     assert rooms.lines_of(text)[2:] == (code, words)
+
+
+def names_of_its_own(modules: dict[str, str], others: list[str]) -> list[str]:
+    """List the public names of modules that stand in no other file: what only its own file uses is private by name."""
+    words = {name: set(re.findall(r"\w+", text)) for name, text in modules.items()}
+    files = Counter(
+        word for each in [*words.values(), *({*re.findall(r"\w+", text)} for text in others)] for word in each
+    )
+    return [
+        f"{module} {name}"
+        for module, text in modules.items()
+        for node in ast.parse(text).body
+        for name in _bound(node)
+        if files[name] == 1 and not name.startswith("_")
+    ]
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
+# Written by others' rules: Alembic and pytest find these by their names.
+FOUND_BY_NAME = ("toolwire.traces.migrations", "toolwire.testing.pytest_plugin")
+
+
+def test_what_only_its_own_file_uses_is_private() -> None:
+    modules = {name: text for name, text in texts().items() if not name.startswith(FOUND_BY_NAME)}
+    files = [path for name in ("tests", "bench", "examples", "scripts") for path in (REPOSITORY / name).rglob("*.py")]
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
+    found = names_of_its_own(modules, [path.read_text("utf-8") for path in [*files, *pages]])
+    assert found == [], shown(found, "what no other file uses begins with an underscore")
+
+
+def test_a_name_that_nobody_else_uses_is_reported() -> None:
+    modules = {"a": "LIMIT = 1\nclass Used: ...\ndef _own(): ...", "b": "from a import Used\ndef lonely(): ..."}
+    assert names_of_its_own(modules, ["# lonely_not"]) == ["a LIMIT", "b lonely"]
 
 
 # Not ru_maxrss where there is better: Linux hands to a child the peak of the process that started it.

@@ -12,7 +12,7 @@ from toolwire.cli import agents, auditing, simulating, tools, translation
 from toolwire.errors import ToolwireError
 from toolwire.work.results import safe
 
-INTERRUPTED = 130
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return _INTERRUPTED
     except BrokenPipeError:
         return 1
     except (ToolwireError, OSError) as problem:

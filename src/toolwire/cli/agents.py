@@ -5,7 +5,7 @@ from typing import Any
 
 from toolwire.cli.tools import add_options
 
-MAX_STEPS = 25
+_MAX_STEPS = 25
 
 
 def add(commands: Any) -> None:
@@ -44,9 +44,9 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-steps",
         type=_count,
-        default=MAX_STEPS,
+        default=_MAX_STEPS,
         metavar="N",
-        help=f"how often the model is asked (default: {MAX_STEPS})",
+        help=f"how often the model is asked (default: {_MAX_STEPS})",
     )
     command.add_argument("--max-tokens", type=_count, default=None, metavar="N", help="how long an answer is")
     command.add_argument(

@@ -19,9 +19,9 @@ from toolwire.errors import InvalidField
 from toolwire.work.results import safe
 
 KEY = "TOOLWIRE_TRACES_KEY"
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-SHOWN = 60
-FILTERS = {
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SHOWN = 60
+_FILTERS = {
     "tenant": "of this tenant",
     "conversation": "of this conversation",
     "tool": "of this tool",
@@ -33,19 +33,19 @@ def add(commands: Any) -> None:
     """Add the command of this file, with its own commands."""
     command = commands.add_parser("traces", help="read and verify the record of tool calls")
     kinds = command.add_subparsers(required=True, metavar="WHAT")
-    for name, (run, words, filtered) in COMMANDS.items():
+    for name, (run, words, filtered) in _COMMANDS.items():
         kind = kinds.add_parser(name, help=words)
         kind.add_argument("--url", default=None, help=f"the store (default: ${TRACES}, else yours: `run --traces`)")
         kind.add_argument("--namespace", default=None, help="the schema, or the beginning of the table's name")
         if filtered:
             _add_filters(kind)
-        for flag, more in ARGUMENTS.get(name, {}).items():
+        for flag, more in _ARGUMENTS.get(name, {}).items():
             kind.add_argument(flag, **more)
         kind.set_defaults(run=run)
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
-    for name, words in FILTERS.items():
+    for name, words in _FILTERS.items():
         command.add_argument(f"--{name}", default=None, help=words)
     command.add_argument("--type", choices=["ok", "error"], default=None, help="with this kind of result")
     for name, words in (("since", "from then on"), ("until", "before then")):
@@ -58,8 +58,8 @@ def _instant(text: str) -> datetime:
     """Read a time, or how long ago it was; without a zone it is UTC."""
     number, unit = text[:-1], text[-1:]
     try:
-        if unit in UNITS and number.isdigit():
-            return datetime.now(UTC) - timedelta(**{UNITS[unit]: int(number)})
+        if unit in _UNITS and number.isdigit():
+            return datetime.now(UTC) - timedelta(**{_UNITS[unit]: int(number)})
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is no time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
@@ -67,7 +67,7 @@ def _instant(text: str) -> datetime:
 
 
 def _filters(options: argparse.Namespace) -> Any:
-    given = {name: getattr(options, name) for name in (*FILTERS, "since", "until")}
+    given = {name: getattr(options, name) for name in (*_FILTERS, "since", "until")}
     return {name: value for name, value in (given | {"result_type": options.type}).items() if value is not None}
 
 
@@ -76,7 +76,7 @@ def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
     return traces.open(url, namespace=options.namespace, key=os.environ.get(KEY) or None, create=create)
 
 
-def list_(options: argparse.Namespace) -> int:
+def _list_(options: argparse.Namespace) -> int:
     """Show calls, one to a line."""
     with _open(options) as store:
         page = store.traces(after=options.after, limit=options.limit, newest=options.newest, **_filters(options))
@@ -97,7 +97,7 @@ def _line(one: traces.Trace) -> str:
         f"{one.ending or one.result_type:<12}",
         f"{one.duration_ms:>9.1f} ms",
         one.tool_name,
-        said if len(said) <= SHOWN else f"{said[:SHOWN]}...",
+        said if len(said) <= _SHOWN else f"{said[:_SHOWN]}...",
     )
     return "  ".join(" ".join(safe(column).split("\n")) if column.strip() else column for column in columns)
 
@@ -180,16 +180,16 @@ def stats(options: argparse.Namespace) -> int:
 
 
 JSON = {"--json": {"action": "store_true", "help": "whole rows, one to a line"}}
-ANCHOR = {"--anchor": {"default": None, "help": "a line that was kept elsewhere, or the file that holds it"}}
-COMMANDS: dict[str, tuple[Any, str, bool]] = {
-    "list": (list_, "calls, one to a line", True),
+_ANCHOR = {"--anchor": {"default": None, "help": "a line that was kept elsewhere, or the file that holds it"}}
+_COMMANDS: dict[str, tuple[Any, str, bool]] = {
+    "list": (_list_, "calls, one to a line", True),
     "show": (show, "all that is known of one call", False),
     "verify": (verify, "whether every row is as it was written", False),
     "export": (export, "rows as lines of JSON, hashes and all", True),
     "import": (import_, "put an exported chain into an empty store", False),
     "stats": (stats, "how many calls, how they ended, how long they took", True),
 }
-ARGUMENTS: dict[str, dict[str, Any]] = {
+_ARGUMENTS: dict[str, dict[str, Any]] = {
     "list": {
         "--after": {"type": int, "default": None, "help": "the position after which to begin"},
         "--limit": {"type": int, "default": 100, "help": "how many (default: 100)"},
@@ -197,8 +197,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         **JSON,
     },
     "show": {"id": {"help": "the id of a trace, or its position"}, **JSON},
-    "verify": ANCHOR,
+    "verify": _ANCHOR,
     "export": {"file": {"nargs": "?", "default": None, "help": "a new file (default: standard output)"}},
-    "import": {"file": {"help": "the lines"}, **ANCHOR},
+    "import": {"file": {"help": "the lines"}, **_ANCHOR},
     "stats": JSON,
 }

@@ -28,9 +28,9 @@ from toolwire.types import (
 )
 from toolwire.types.answer import is_count
 
-VALUE, CALL, AGAIN = 60, 200, 60
-LINES, CHARACTERS = 12, 2000
-CHANGES = {"+": "added", "-": "removed"}
+_VALUE, _CALL, _AGAIN = 60, 200, 60
+_LINES, _CHARACTERS = 12, 2000
+_CHANGES = {"+": "added", "-": "removed"}
 
 
 def shortened(text: str, limit: int) -> str:
@@ -43,12 +43,12 @@ def head_of(call: ToolCall) -> str:
     if not call.runs:
         return f"{call.name}(?)"
     arguments = ", ".join(
-        f"{name}={shortened(json.dumps(value, ensure_ascii=False), VALUE)}" for name, value in call.arguments.items()
+        f"{name}={shortened(json.dumps(value, ensure_ascii=False), _VALUE)}" for name, value in call.arguments.items()
     )
-    return shortened(f"{call.name}({arguments})", CALL)
+    return shortened(f"{call.name}({arguments})", _CALL)
 
 
-def cut(text: str, lines: int = LINES, characters: int = CHARACTERS) -> list[str]:
+def cut(text: str, lines: int = _LINES, characters: int = _CHARACTERS) -> list[str]:
     """Give the first lines of a text and its last ones, and say how much is left out."""
     whole = text.split("\n")
     over = len(whole) - lines
@@ -90,7 +90,7 @@ def words_of(result: ToolResult) -> str:
 def show_change(screen: Screen, preview: str, lines: int) -> None:
     """Show what a call would do: what goes in one look, what comes in another."""
     for line in cut(preview, lines, 200 * lines):
-        screen.line(f"  {line}", CHANGES.get(line[:1], ""))
+        screen.line(f"  {line}", _CHANGES.get(line[:1], ""))
 
 
 class Showing:
@@ -141,7 +141,7 @@ class Showing:
 
     def _result(self, result: ToolResult) -> None:
         if 1 < len(self._heads) > self._answered:
-            self.screen.line(f"< {shortened(self._heads[self._answered], AGAIN)}", "note")
+            self.screen.line(f"< {shortened(self._heads[self._answered], _AGAIN)}", "note")
         self._answered += 1
         self.show_lines(words_of(result).rstrip("\n"), "error" if result.is_error else "")
 

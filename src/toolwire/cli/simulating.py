@@ -12,16 +12,16 @@ from typing import Any
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import ScenarioFailed
 
-PORT = 8377
-BASES = {"openai-chat": "/v1", "openai-responses": "/v1"}
-BLINK = 0.05
+_PORT = 8377
+_BASES = {"openai-chat": "/v1", "openai-responses": "/v1"}
+_BLINK = 0.05
 
 
 def add(commands: Any) -> None:
     """Add the command of this file."""
     command = commands.add_parser("simulate", help="serve a simulated model that speaks all dialects, until Ctrl-C")
     command.add_argument("scenario", nargs="?", default=None, help="a YAML or JSON file of turns (default: an echo)")
-    command.add_argument("--port", type=int, default=PORT, help=f"where to listen; 0 is any (default: {PORT})")
+    command.add_argument("--port", type=int, default=_PORT, help=f"where to listen; 0 is any (default: {_PORT})")
     command.add_argument(
         "--dialect", choices=[*NAMES, *ALIASES], default=None, help="show the address of this one alone"
     )
@@ -49,7 +49,7 @@ def _introduce(url: str, wanted: str | None) -> None:
     chosen = ALIASES.get(wanted, wanted) if wanted is not None else None
     for name in NAMES:
         if chosen in (None, name):
-            print(f"{name:<17} {url}{BASES.get(name, '')}", flush=True)
+            print(f"{name:<17} {url}{_BASES.get(name, '')}", flush=True)
 
 
 def _report(model: Any, enough: int | None) -> None:
@@ -60,7 +60,7 @@ def _report(model: Any, enough: int | None) -> None:
             _tell(model.requests[reported])
             reported += 1
         else:
-            time.sleep(BLINK)
+            time.sleep(_BLINK)
 
 
 def _tell(received: Any) -> None:

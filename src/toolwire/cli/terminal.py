@@ -23,17 +23,17 @@ from toolwire.cli.showing import show_change
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Tool, ToolCall
 
-FETCHES = frozenset({"http_get"})
-WHOLE, PART = 400, 40
-BLINK = 0.1
-QUESTION = "Run it? [y]es, [n]o, [a]lways {tool}, or say why not: "
+_FETCHES = frozenset({"http_get"})
+WHOLE, _PART = 400, 40
+_BLINK = 0.1
+_QUESTION = "Run it? [y]es, [n]o, [a]lways {tool}, or say why not: "
 NOBODY = "nobody can be asked here, as there is no terminal; --yes approves all"
-STOPPED = "everything was stopped"
+_STOPPED = "everything was stopped"
 
 
 def to_be_asked(tools: Iterable[Tool]) -> list[str]:
     """Name the tools that do more than look into the project folder."""
-    return [tool.name for tool in tools if tool.metadata.get("writes") or tool.name in FETCHES]
+    return [tool.name for tool in tools if tool.metadata.get("writes") or tool.name in _FETCHES]
 
 
 class Approving:
@@ -50,23 +50,23 @@ class Approving:
         """Give True, or why not."""
         with self._one:
             if self.all_of_it or call.name in self.always:
-                show_change(self.screen, preview, PART)
+                show_change(self.screen, preview, _PART)
                 return True
             return self._ask(call, preview)
 
     def _ask(self, call: ToolCall, preview: str) -> bool | str:
         screen = self.screen if self.screen.terminal else Screen(sys.stderr)
         if not (screen.terminal and _is_terminal(sys.stdin)):
-            show_change(self.screen, preview, PART)
+            show_change(self.screen, preview, _PART)
             return NOBODY
         show_change(screen, preview, WHOLE)
         with contextlib.suppress(ImportError, OSError):
             _forget_what_was_typed()
-        screen.write(QUESTION.format(tool=call.name), "question")
+        screen.write(_QUESTION.format(tool=call.name), "question")
         answer = typed(self.cancel)
         if answer is None:
             screen.fresh()
-            return STOPPED
+            return _STOPPED
         screen.entered()
         if answer.strip().lower() in ("a", "always"):
             self.always.add(call.name)
@@ -85,7 +85,7 @@ def typed(cancel: Cancel, fd: int | None = None, wait: Callable[..., Any] = sele
     """Read a line from the terminal; None if everything is stopped, or nobody is there any more."""
     fd = sys.stdin.fileno() if fd is None else fd
     while not cancel.is_set():
-        if wait([fd], [], [], BLINK)[0]:
+        if wait([fd], [], [], _BLINK)[0]:
             data = os.read(fd, 4096)
             return data.decode(errors="replace") if data else None
     return None

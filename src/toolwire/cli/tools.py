@@ -15,7 +15,7 @@ from toolwire.errors import UserError
 from toolwire.types import Tool, ToolCall
 from toolwire.wire.bodies import read_body
 
-SANDBOXES = ("auto", "bubblewrap", "none")
+_SANDBOXES = ("auto", "bubblewrap", "none")
 
 
 def add(commands: Any) -> None:
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add what is said of the code tools."""
     command.add_argument("--cwd", default=".", help="the project folder (default: this one)")
-    command.add_argument("--sandbox", choices=SANDBOXES, default="auto", help="how bash is confined (default: auto)")
+    command.add_argument("--sandbox", choices=_SANDBOXES, default="auto", help="how bash is confined (default: auto)")
     command.add_argument("--network", action="store_true", help="let commands of bash use the network")
 
 

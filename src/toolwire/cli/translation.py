@@ -16,7 +16,7 @@ from toolwire.translation.translate import refuse
 from toolwire.types import Loss
 from toolwire.wire.bodies import read_body
 
-KINDS = ("request", "response", "stream", "error")
+_KINDS = ("request", "response", "stream", "error")
 PIECE = 65536
 
 
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
     command = commands.add_parser("translate", help="translate a body from one dialect to another")
     command.add_argument("--from", dest="source", required=True, choices=names, help="the dialect of the input")
     command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
-    command.add_argument("--kind", choices=KINDS, default="request", help="what the input is (default: request)")
+    command.add_argument("--kind", choices=_KINDS, default="request", help="what the input is (default: request)")
     command.add_argument("--path", default="", help="the URL path of a request, where it says something (gemini)")
     command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
     command.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost")

@@ -35,9 +35,9 @@ from toolwire.types import (
     Usage,
 )
 
-CHARACTERS = 4  # of one token, where nobody has counted
-MEDIUM = 6000  # characters that are as much as a picture, a file or a sound
-BINDING = frozenset({"anthropic"})
+_CHARACTERS = 4  # of one token, where nobody has counted
+_MEDIUM = 6000  # characters that are as much as a picture, a file or a sound
+_BINDING = frozenset({"anthropic"})
 
 
 class Clearing(Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Clearance(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-class Native(Struct, frozen=True):
+class _Native(Struct, frozen=True):
     """What tells a provider to clear by itself: fields of the request's body, and headers."""
 
     body: dict[str, Any]
@@ -177,7 +177,7 @@ def cleared(
         answered = sum(one.message < begin for one in results)
         end = min(max(0, len(results) - policy.keep), answered)
         freed = sum(_freed(one, policy) for one in results[before.results : end])
-        if freed and freed >= policy.least(limit) * CHARACTERS:
+        if freed and freed >= policy.least(limit) * _CHARACTERS:
             cut = Clearance(end, len(messages))
     old = [one for one in results[: cut.results] if _freed(one, policy)]
     if not old:
@@ -195,24 +195,24 @@ def used(request: Request, usage: Usage | None = None) -> int:
     """Estimate the tokens of a request: what was counted for its last answer, and what came after it."""
     messages = request.messages
     if usage is not None and usage.input_tokens:
-        return usage.total_tokens + _length(messages[_unanswered(messages) :]) // CHARACTERS
+        return usage.total_tokens + _length(messages[_unanswered(messages) :]) // _CHARACTERS
     system = request.system or ""
     spoken = len(system) if isinstance(system, str) else _sum(system)
-    return (spoken + sum(map(_declared, request.tools)) + _length(messages)) // CHARACTERS
+    return (spoken + sum(map(_declared, request.tools)) + _length(messages)) // _CHARACTERS
 
 
-def native(policy: Clearing, dialect: str, window: int | None = None) -> Native | None:
+def native(policy: Clearing, dialect: str, window: int | None = None) -> _Native | None:
     """Say what tells the provider of a dialect to clear by itself; None where it cannot, or has no limit.
 
     Of the wires, only Messages can clear results. Responses can drop items from the beginning (`truncation`),
     the task among them, or replace all by a summary that nobody can read (`compaction`): neither is this.
     """
     limit = policy.limit(policy.window or window)
-    make = NATIVE.get(dialect)
+    make = _NATIVE.get(dialect)
     return None if make is None or limit is None or not policy.native else make(policy, limit)
 
 
-def _messages_api(policy: Clearing, limit: int) -> Native:
+def _messages_api(policy: Clearing, limit: int) -> _Native:
     edit = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": limit},
@@ -222,10 +222,10 @@ def _messages_api(policy: Clearing, limit: int) -> Native:
         edit["clear_at_least"] = {"type": "input_tokens", "value": least}
     if policy.exclude:
         edit["exclude_tools"] = list(policy.exclude)
-    return Native({"context_management": {"edits": [edit]}}, {"anthropic-beta": "context-management-2025-06-27"})
+    return _Native({"context_management": {"edits": [edit]}}, {"anthropic-beta": "context-management-2025-06-27"})
 
 
-NATIVE: dict[str, Callable[[Clearing, int], Native]] = {"anthropic": _messages_api}
+_NATIVE: dict[str, Callable[[Clearing, int], _Native]] = {"anthropic": _messages_api}
 
 
 def _results(messages: Sequence[Message]) -> list[_Result]:
@@ -258,7 +258,7 @@ def _stand_in(one: _Result) -> str:
     if isinstance(content, str):
         return f"[{one.name} gave {len(content)} characters, which were cleared to make room]"
     media = sum(isinstance(part, Image | Document | Audio) for part in content)
-    words = sum(_size(part) for part in content) - MEDIUM * media
+    words = sum(_size(part) for part in content) - _MEDIUM * media
     return f"[{one.name} gave {words} characters and {media} media, which were cleared to make room]"
 
 
@@ -299,7 +299,7 @@ def _is_bound(part: Part) -> bool:
         type(part) is Thinking
         and part.signature is not None
         and part.opaque is not None
-        and part.opaque.dialect in BINDING
+        and part.opaque.dialect in _BINDING
     )
 
 
@@ -315,9 +315,9 @@ def _size(part: Any) -> int:
     """Count the characters of a part, or what it is worth in them."""
     match part:
         case Image() | Audio():
-            return MEDIUM
+            return _MEDIUM
         case Document(text=text):
-            return MEDIUM if text is None else len(text)
+            return _MEDIUM if text is None else len(text)
         case ToolResult(content=content):
             return len(content) if isinstance(content, str) else _sum(content)
         case ToolCall(raw=raw, arguments=arguments):

@@ -30,9 +30,9 @@ from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
 logger = logging.getLogger("toolwire")
-NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
-MODES = frozenset({"auto", "none", "required"})
-Tell = Callable[[Any], Any]
+_NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
+_MODES = frozenset({"auto", "none", "required"})
+_Tell = Callable[[Any], Any]
 OnEnd = Callable[[Done], None]
 
 
@@ -51,10 +51,10 @@ class RunSetup(Struct, frozen=True):
     recording: Any = None
 
 
-class Listener(Struct, frozen=True):
+class _Listener(Struct, frozen=True):
     """Who is told of events, and what no log of its failures may say."""
 
-    tell: Tell
+    tell: _Tell
     secrecy: RunSecrets
 
 
@@ -131,7 +131,7 @@ def _choice_of(choice: Any) -> ToolChoice | None:
     match choice:
         case None | ToolChoice():
             return choice
-        case str() if choice in MODES:
+        case str() if choice in _MODES:
             return ToolChoice(choice)  # type: ignore[arg-type]
         case str():
             return ToolChoice("required", [choice])
@@ -141,7 +141,7 @@ def _choice_of(choice: Any) -> ToolChoice | None:
 
 
 def conversing(
-    upstream: Upstream, setup: RunSetup, tell: Tell | None = None, on_end: OnEnd | None = None
+    upstream: Upstream, setup: RunSetup, tell: _Tell | None = None, on_end: OnEnd | None = None
 ) -> Work[Done]:
     """Lead a conversation to its end; events of the model, results and the end are emitted.
 
@@ -169,7 +169,7 @@ def conversing(
     step = next(loop)
     losses: dict[Loss, None] = {}
     secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
-    listener = None if tell is None else Listener(tell, secrecy)
+    listener = None if tell is None else _Listener(tell, secrecy)
     while not isinstance(step, Done):
         sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
         ran: list[Ran] = []
@@ -199,7 +199,7 @@ def conversing(
     return done
 
 
-def _ending(setup: RunSetup, step: Done, done: Done, listener: Listener | None) -> Work[None]:
+def _ending(setup: RunSetup, step: Done, done: Done, listener: _Listener | None) -> Work[None]:
     """Record the last calls, and tell the end, also where an exception stops the recording."""
     try:
         yield from _recorded(setup, step)
@@ -309,19 +309,19 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
     looks = look_of_call(done.message.text) if done.ending == "answer" and setup.request.tools else None
     if looks is None:
         return done
-    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {NOT_TAKEN}")
+    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_TAKEN}")
 
 
 def _nobody(call: Any) -> Any:
     return "error", f"there is nobody to run {call.name!r}"
 
 
-def _telling(listener: Listener | None, event: Any) -> Work[None]:
+def _telling(listener: _Listener | None, event: Any) -> Work[None]:
     yield from _told(listener, event)
     yield Emit(event)
 
 
-def _told(listener: Listener | None, event: Any) -> Work[None]:
+def _told(listener: _Listener | None, event: Any) -> Work[None]:
     """Tell an event; what the listener raises is its own affair, and is logged."""
     if listener is None:
         return

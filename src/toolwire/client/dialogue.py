@@ -37,8 +37,8 @@ from toolwire.work.waiting import Ask, Emit, Work, picking, through
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
-RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
-AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
+_RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
+_AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
 
 
 class Dialogue:
@@ -133,8 +133,8 @@ class Dialogue:
     def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
-        leads = _taken(settings, RUNNING)
-        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        leads = _taken(settings, _RUNNING)
+        options = _taken(settings, _AROUND if _is_form(settings.get("output")) else _AROUND[:-1])
         upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
         leads["limits"] = leads.get("limits") or LoopLimits()

@@ -53,10 +53,10 @@ from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Tim
 from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
-LONGEST_WAIT = 60.0
+_LONGEST_WAIT = 60.0
 _BODY_OF_ERROR = 1024 * 1024
-AGENT = "toolwire"
-KINDS: dict[str, ErrorKind] = {
+_AGENT = "toolwire"
+_KINDS: dict[str, ErrorKind] = {
     "timeout": "timeout",
     "connect": "server",
     "reset": "server",
@@ -78,7 +78,7 @@ class Retries(Struct, frozen=True):
 
     attempts: int = 3
     base: float = 0.5
-    longest: float = LONGEST_WAIT
+    longest: float = _LONGEST_WAIT
 
 
 class Upstream(Struct):
@@ -138,7 +138,7 @@ def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
     if provider.query:
         mark = "&" if "?" in path else "?"
         path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
-    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": AGENT, **provider.headers}
+    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **provider.headers}
     key = _key_of(provider)
     if provider.auth is not None and key:
         headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
@@ -266,7 +266,7 @@ def _read_answer(
 
 
 def _error_of(problem: TransportError) -> Error:
-    return Error(KINDS[problem.kind], str(problem), code=f"transport_{problem.kind}")
+    return Error(_KINDS[problem.kind], str(problem), code=f"transport_{problem.kind}")
 
 
 def _failed(problem: TransportError) -> _Once:

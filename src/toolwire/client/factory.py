@@ -15,8 +15,8 @@ from toolwire.dialects import dialect
 from toolwire.providers import PROVIDERS, UnknownProvider, catalogue, named
 from toolwire.types import FinishReason, Message, Response, Text, ToolCall, Usage
 
-ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")
-SERVED_BY = {"ollama": "ollama-v1"}
+_ENVIRONMENT = ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL")
+_SERVED_BY = {"ollama": "ollama-v1"}
 
 
 class _AnyResponse(type(Response)):  # type: ignore[misc]
@@ -69,15 +69,15 @@ class LLMFactory:
 
 def _meant(name: str | None) -> tuple[str, str | None]:
     """Say which provider and model a name means."""
-    name = name or next(filter(None, map(os.environ.get, ENVIRONMENT)), None) or catalogue.providers()[0].name
+    name = name or next(filter(None, map(os.environ.get, _ENVIRONMENT)), None) or catalogue.providers()[0].name
     provider, slash, model = name.partition("/")
     if named(name) is not None:
         traits = catalogue.provider(name)
-        return SERVED_BY.get(name, name), traits.default_model if traits is not None else None
+        return _SERVED_BY.get(name, name), traits.default_model if traits is not None else None
     if slash and named(provider) is not None:
-        return SERVED_BY.get(provider, provider), model
+        return _SERVED_BY.get(provider, provider), model
     known = catalogue.model(name)
     owner = next((one for one in known.providers if one in PROVIDERS), None) if known is not None else None
     if owner is None:
         raise UnknownProvider(name)
-    return SERVED_BY.get(owner, owner), name
+    return _SERVED_BY.get(owner, owner), name

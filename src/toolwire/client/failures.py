@@ -62,7 +62,7 @@ class ChoiceIgnored(ToolwireError):
         super().__init__(f"no tool was called, though one had to be: {done.reason}", path=provider)
 
 
-KINDS: dict[str, type[ProviderError]] = {
+_KINDS: dict[str, type[ProviderError]] = {
     "authentication": AuthenticationFailed,
     "permission": AuthenticationFailed,
     "billing": RateLimited,
@@ -81,4 +81,4 @@ KINDS: dict[str, type[ProviderError]] = {
 
 def exception_of(error: Error, provider: str = "") -> ProviderError:
     """Give the exception of an error."""
-    return KINDS.get(error.kind, ProviderError)(error, provider)
+    return _KINDS.get(error.kind, ProviderError)(error, provider)

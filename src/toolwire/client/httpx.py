@@ -27,8 +27,8 @@ from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, Tr
 from toolwire.work.waiting import stop_future
 
 T = TypeVar("T")
-KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
-KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
+_KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
+_KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.ConnectError, "connect"),
     (httpx2.UnsupportedProtocol, "protocol"),
     (httpx2.InvalidURL, "protocol"),
@@ -37,10 +37,10 @@ KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.ProtocolError, "reset"),
     (httpx2.NetworkError, "reset"),
 )
-FAILURES = (httpx2.HTTPError, httpx2.InvalidURL)
-STOPPED = "the request was stopped"
-LATE = "it took too long"
-MOMENT = 0.05
+_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL)
+_STOPPED = "the request was stopped"
+_LATE = "it took too long"
+_MOMENT = 0.05
 
 
 class _Guard:
@@ -70,12 +70,12 @@ class _Guard:
     def left(self, timeout: float | None) -> float | None:
         """Give the seconds that a call may take."""
         if self.stopped:
-            raise httpcore2.ReadError(STOPPED)
+            raise httpcore2.ReadError(_STOPPED)
         if self.deadline is None:
             return timeout
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise httpcore2.ReadTimeout(LATE)
+            raise httpcore2.ReadTimeout(_LATE)
         return left if timeout is None else min(left, timeout)
 
     def _give_up(self) -> None:
@@ -152,15 +152,15 @@ class _Pool(httpx2.HTTPTransport):
     def __init__(self) -> None:
         self._pool = httpcore2.ConnectionPool(
             ssl_context=trusted(),
-            max_connections=KEPT.max_connections,
-            max_keepalive_connections=KEPT.max_keepalive_connections,
-            keepalive_expiry=KEPT.keepalive_expiry,
+            max_connections=_KEPT.max_connections,
+            max_keepalive_connections=_KEPT.max_keepalive_connections,
+            keepalive_expiry=_KEPT.keepalive_expiry,
             network_backend=_Backend(),
         )
 
 
 def _transport_error(problem: Exception, where: str) -> TransportError:
-    kind: FailureKind = next((kind for base, kind in KINDS if isinstance(problem, base)), "protocol")
+    kind: FailureKind = next((kind for base, kind in _KINDS if isinstance(problem, base)), "protocol")
     reason = type(problem).__name__ if kind == "protocol" else f"{type(problem).__name__}: {problem}"
     return TransportError(kind, f"{where}: {reason}")
 
@@ -184,9 +184,9 @@ class _HttpxResponse:
                 if self._pieces is None:
                     self._pieces = self._response.iter_bytes()
                 return next(self._pieces, b"")
-        except FAILURES as problem:
+        except _FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
-        raise TransportError("cancelled", STOPPED) if self._guard.stopped else failure
+        raise TransportError("cancelled", _STOPPED) if self._guard.stopped else failure
 
     async def aread(self) -> bytes:
         """Give the next piece."""
@@ -194,13 +194,13 @@ class _HttpxResponse:
             self._apieces = self._response.aiter_bytes()
         try:
             return await _guarded(anext(self._apieces, b""), self._guard)
-        except FAILURES as problem:
+        except _FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
         raise failure
 
     def finish(self) -> None:
         """Read what is on its way, for a moment; then let go of the connection."""
-        self._guard.deadline = time.monotonic() + MOMENT
+        self._guard.deadline = time.monotonic() + _MOMENT
         with contextlib.suppress(TransportError):
             while self.read():
                 continue
@@ -208,7 +208,7 @@ class _HttpxResponse:
 
     async def afinish(self) -> None:
         """Read what is on its way, for a moment; then let go of the connection."""
-        self._guard.deadline = time.monotonic() + MOMENT
+        self._guard.deadline = time.monotonic() + _MOMENT
         with contextlib.suppress(TransportError):
             while await self.aread():
                 continue
@@ -264,7 +264,7 @@ class HttpxTransport:
             for old in [one for one in self._async if one.is_closed()]:
                 del self._async[old]
             if loop not in self._async:
-                self._async[loop] = httpx2.AsyncClient(verify=trusted(), trust_env=False, limits=KEPT)
+                self._async[loop] = httpx2.AsyncClient(verify=trusted(), trust_env=False, limits=_KEPT)
             return self._async[loop]
 
     def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
@@ -276,9 +276,9 @@ class HttpxTransport:
                 response = client.send(_built(client, request, timeouts), stream=True, follow_redirects=False)
                 guard.deadline = over
                 return _HttpxResponse(response, guard, timeouts.between)
-        except FAILURES as problem:
+        except _FAILURES as problem:
             failure = _transport_error(problem, _where(request))
-        raise TransportError("cancelled", STOPPED) if guard.stopped else failure
+        raise TransportError("cancelled", _STOPPED) if guard.stopped else failure
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
@@ -292,7 +292,7 @@ class HttpxTransport:
 
         try:
             answer = await _guarded(sending(), guard)
-        except FAILURES as problem:
+        except _FAILURES as problem:
             failure = _transport_error(problem, _where(request))
         else:
             guard.deadline = over
@@ -342,7 +342,7 @@ async def _guarded(work: Awaitable[T], guard: _Guard) -> T:
         async with asyncio.timeout(left):
             return await (work if guard.stop is None else _unless(guard.stop, work))
     except TimeoutError:
-        late = TransportError("timeout", LATE)
+        late = TransportError("timeout", _LATE)
     raise late
 
 
@@ -359,7 +359,7 @@ async def _unless(stop: Stop, work: Awaitable[T]) -> T:
     if not is_stopped:
         return task.result()  # type: ignore[no-any-return]
     await _drop(task)
-    raise TransportError("cancelled", STOPPED)
+    raise TransportError("cancelled", _STOPPED)
 
 
 async def _drop(task: "asyncio.Future[Any]") -> None:

@@ -37,14 +37,14 @@ from toolwire.wire.arguments import input_of
 from toolwire.work.results import Ran
 
 # Providers whose name in the conventions is not ours.
-PROVIDERS = {
+_PROVIDERS = {
     "azure": "azure.ai.openai",
     "gemini": "gcp.gemini",
     "mistral": "mistral_ai",
     "openai-responses": "openai",
     "xai": "x_ai",
 }
-SETTINGS = {
+_SETTINGS = {
     "model": "gen_ai.request.model",
     "max_tokens": "gen_ai.request.max_tokens",
     "temperature": "gen_ai.request.temperature",
@@ -57,16 +57,16 @@ SETTINGS = {
     "n": "gen_ai.request.choice.count",
     "stream": "gen_ai.request.stream",
 }
-TOKENS = {
+_TOKENS = {
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
     "cache_read_tokens": "gen_ai.usage.cache_read.input_tokens",
     "cache_write_tokens": "gen_ai.usage.cache_creation.input_tokens",
     "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
 }
-GOOD_ENDINGS = frozenset({"answer", "calls", "terminal"})
-NANOSECONDS = 1_000_000_000
-Fields = Collection[str] | Callable[[str], Collection[str]]
+_GOOD_ENDINGS = frozenset({"answer", "calls", "terminal"})
+_NANOSECONDS = 1_000_000_000
+_Fields = Collection[str] | Callable[[str], Collection[str]]
 
 
 class Spans:
@@ -84,7 +84,7 @@ class Spans:
         content: bool = False,
         provider: str | None = None,
         conversation_id: str | None = None,
-        fields: Fields = (),
+        fields: _Fields = (),
         secrets: Collection[str] = (),
     ) -> None:
         self._api = _opentelemetry()
@@ -95,7 +95,7 @@ class Spans:
         self._run_secrets: RunSecrets | None = None
         self._secrets = Known(secrets)
         self._common = {
-            "gen_ai.provider.name": None if provider is None else PROVIDERS.get(provider, provider),
+            "gen_ai.provider.name": None if provider is None else _PROVIDERS.get(provider, provider),
             "gen_ai.conversation.id": conversation_id,
         }
         self._conversation: Any = None
@@ -143,7 +143,7 @@ class Spans:
             of_the_run = () if self._run_secrets is None else self._run_secrets.given
             self._secrets = Known([*self._known_secrets, *of_the_run])
             self._conversation = self._start("invoke_agent", "", {"gen_ai.request.model": request.model})
-        settings = _named(request, SETTINGS)
+        settings = _named(request, _SETTINGS)
         self._exchange = self._start("chat", request.model or "", settings, kind="CLIENT")
         if self._content:
             self._set(self._exchange, self._content_of(request))
@@ -221,7 +221,7 @@ class Spans:
             self._end(span, why)
 
     def _done(self, done: Done) -> None:
-        error = None if done.ending in GOOD_ENDINGS else done.error or done.ending
+        error = None if done.ending in _GOOD_ENDINGS else done.error or done.ending
         self._end_exchange(done.response if done.error is None else None, error)
         if self._conversation is not None:
             self._set(self._conversation, _tokens(done.usage))
@@ -266,7 +266,7 @@ class Spans:
             kind, why = (error.kind, error.message) if isinstance(error, Error) else (error, None)
             span.set_attribute("error.type", kind)
             span.set_status(self._api.Status(self._api.StatusCode.ERROR, why and self._clean(why)))
-        span.end() if ended is None else span.end(int(ended * NANOSECONDS))
+        span.end() if ended is None else span.end(int(ended * _NANOSECONDS))
 
     def _clean(self, text: str) -> str:
         return scrub_text(text, self._secrets)
@@ -314,7 +314,7 @@ def _named(value: Any, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _tokens(usage: Usage | None) -> dict[str, Any]:
     """Give the counts of a usage, as far as they count anything."""
-    return {name: count for name, count in _named(usage, TOKENS).items() if is_count(count)}
+    return {name: count for name, count in _named(usage, _TOKENS).items() if is_count(count)}
 
 
 def _attributes_of(response: Response) -> dict[str, Any]:

@@ -57,16 +57,16 @@ from toolwire.types import (
 )
 from toolwire.wire.arguments import argument_text, parse_arguments
 
-VALUE = "value"
+_VALUE = "value"
 PATH = "output"
 _OF_DOCUMENT = ("$schema", "$id", "$defs", "definitions")
 _NOT_AN_OBJECT_ALONE = COMBINERS | {"enum", "const"}
-Kind = Literal["native", "tool", "instruction"]
-OF_TOOL = (
+_Kind = Literal["native", "tool", "instruction"]
+_OF_TOOL = (
     "Gives the final answer: its arguments are the answer. Call it once and alone, as the last thing, when "
     "nothing else is left to do; answer in no other way."
 )
-INSTRUCTION = """\
+_INSTRUCTION = """\
 # Form of the answer
 
 Your final answer is one JSON object and nothing else: no words before or after it. It is valid under this
@@ -74,16 +74,16 @@ JSON Schema:
 
 {schema}"""
 _MAX_PROBLEM = 600
-REFUSED = frozenset({"refusal", "content_filter"})
-NOT_CALLED = f"the answer must be given by calling {ANSWER}, not in words"
-MENDABLE = frozenset({"empty", "no_json", "invalid"})
+_REFUSED = frozenset({"refusal", "content_filter"})
+_NOT_CALLED = f"the answer must be given by calling {ANSWER}, not in words"
+_MENDABLE = frozenset({"empty", "no_json", "invalid"})
 _THOUGHT = re.compile(r"\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-AGAIN = "Give the whole answer again, in the form that was asked for."
+_AGAIN = "Give the whole answer again, in the form that was asked for."
 TOO_EARLY = (
     "not taken: other tools were called together with it. Give the answer again, alone, when you have read "
     "their results."
 )
-ANSWERED: frozenset[Ending] = frozenset({"answer", "terminal"})
+_ANSWERED: frozenset[Ending] = frozenset({"answer", "terminal"})
 
 
 class WantedForm(Struct, frozen=True):
@@ -117,9 +117,9 @@ class WantedForm(Struct, frozen=True):
     def value(self, answer: dict[str, Any]) -> Any:
         """Make the value of a valid answer; one that cannot be read all the same is InvalidField."""
         try:
-            return self.convert(answer[VALUE] if self.wrapped else answer)
+            return self.convert(answer[_VALUE] if self.wrapped else answer)
         except UnreadableValue as problem:
-            field = (problem.inside(VALUE) if self.wrapped else problem).place() or "answer"
+            field = (problem.inside(_VALUE) if self.wrapped else problem).place() or "answer"
             raise InvalidField(field, problem.reason) from problem.__cause__
         except RecursionError:
             raise InvalidField("answer", "is nested too deeply") from None
@@ -152,8 +152,8 @@ def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
     inner = {key: value for key, value in schema.items() if key not in _OF_DOCUMENT}
     return {
         "type": "object",
-        "properties": {VALUE: inner},
-        "required": [VALUE],
+        "properties": {_VALUE: inner},
+        "required": [_VALUE],
         "additionalProperties": False,
         **{key: schema[key] for key in _OF_DOCUMENT if key in schema},
     }
@@ -165,22 +165,22 @@ def _moved(reference: str, base: str) -> str:
     stays = pointer.startswith(tuple(f"/{key}/" for key in _OF_DOCUMENT)) or pointer[:1] not in ("", "/")
     if stays or (document and document != base):
         return reference
-    return f"{document}{mark or '#'}/properties/{VALUE}{pointer}"
+    return f"{document}{mark or '#'}/properties/{_VALUE}{pointer}"
 
 
 class Way(Struct, frozen=True):
     """How the form of an answer is asked for; `strict` holds the model to a schema that can be said whole."""
 
-    kind: Kind
+    kind: _Kind
     strict: bool = False
 
 
-WAYS = (Way("native", strict=True), Way("native"), Way("tool"), Way("instruction"))
+_WAYS = (Way("native", strict=True), Way("native"), Way("tool"), Way("instruction"))
 
 
-def way_of(provider: Provider, wanted: WantedForm, request: Request, kind: Kind | None = None) -> Way:
+def way_of(provider: Provider, wanted: WantedForm, request: Request, kind: _Kind | None = None) -> Way:
     """Choose the way; `kind` is one that the caller insists on, whatever is known of the server."""
-    ways = [way for way in WAYS if kind in (None, way.kind)]
+    ways = [way for way in _WAYS if kind in (None, way.kind)]
     if not ways:
         raise InvalidField("way", f"must be native, tool or instruction, not {kind!r}", path="output")
     offered = (way for way in ways[:-1] if kind is not None or _offers(provider, way, request))
@@ -227,10 +227,10 @@ def prepare(request: Request, wanted: WantedForm, way: Way) -> Request:
         return replace(request, output=output)
     context = request.context
     if way.kind == "tool":
-        tools = [*context.tools, Tool(ANSWER, OF_TOOL, wanted.schema)]
+        tools = [*context.tools, Tool(ANSWER, _OF_TOOL, wanted.schema)]
         choice = _choice(request)
         return replace(request, context=replace(context, tools=tools), tool_choice=choice, output=None)
-    words = INSTRUCTION.format(schema=json.dumps(wanted.schema, ensure_ascii=False))
+    words = _INSTRUCTION.format(schema=json.dumps(wanted.schema, ensure_ascii=False))
     system, messages = add_words(context.system, list(context.messages), words)
     return replace(request, context=replace(context, system=system, messages=messages), output=None)
 
@@ -265,7 +265,7 @@ class AnswerProblems(Struct, frozen=True):
     @property
     def mendable(self) -> bool:
         """Whether the model may do better if it is told."""
-        return self.kind in MENDABLE
+        return self.kind in _MENDABLE
 
 
 def read(response: Response, wanted: WantedForm, way: Way) -> ReadValue | AnswerProblems:
@@ -293,7 +293,7 @@ def _unread(response: Response, *, others: bool) -> tuple[Any, tuple[str, ...]] 
     """Say why an answer is not to be read, if it is not."""
     reason = response.finish_reason
     refusals = [part.text for part in response.parts if type(part) is Refusal]
-    if refusals or reason in REFUSED:
+    if refusals or reason in _REFUSED:
         return "refused", (shortened("; ".join(filter(None, refusals)) or f"it ended with {reason}"),)
     if reason in CUT:
         return "cut_off", (f"the answer was cut off before it was whole ({reason})",)
@@ -327,7 +327,7 @@ def _object_in(text: str, way: Way) -> tuple[dict[str, Any], str | None]:
     if not words.lstrip().startswith("{"):
         blocks = _blocks(words)
         if not blocks:
-            return {}, NOT_CALLED if way.kind == "tool" else "the answer is not a JSON object"
+            return {}, _NOT_CALLED if way.kind == "tool" else "the answer is not a JSON object"
         if len(blocks) > 1:
             return {}, f"{len(blocks)} blocks of code came, where one JSON object was expected"
         words = blocks[0]
@@ -357,7 +357,7 @@ def _blocks(text: str) -> list[str]:
 def repair(problems: AnswerProblems) -> str:
     """Say what is wrong with an answer, so that the next one can be right."""
     listed = "\n".join(f"- {problem}" for problem in problems.problems)
-    return f"The answer cannot be used:\n{listed}\n\n{AGAIN}"
+    return f"The answer cannot be used:\n{listed}\n\n{_AGAIN}"
 
 
 def is_answer(part: Any) -> TypeGuard[ToolCall]:
@@ -444,7 +444,7 @@ class AnswerForm(Struct, frozen=True):
         messages = settled_history(done.messages)
         response = None if done.response is None else settled(done.response)
         done = replace(done, messages=messages, calls=[], response=response)
-        if done.ending not in ANSWERED or response is None:
+        if done.ending not in _ANSWERED or response is None:
             return done
         match read(response, self.wanted, self.way):
             case ReadValue(value):

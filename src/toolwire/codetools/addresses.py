@@ -21,22 +21,22 @@ from msgspec import Struct
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
 
-MAX_URL = 8000
-MAX_HOST = 253
-DEFAULT_PORTS = {"http": 80, "https": 443}
-PORTS = frozenset({80, 443, 8080, 8443})
-FIRST_PRIVATE_PORT = 1024
-LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_MAX_URL = 8000
+_MAX_HOST = 253
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_PORTS = frozenset({80, 443, 8080, 8443})
+_FIRST_PRIVATE_PORT = 1024
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
-LOOPBACK = "this machine"
+_LOOPBACK = "this machine"
 PRIVATE = "a private network"
-OPENED = frozenset({LOOPBACK, PRIVATE})
-METADATA = "a cloud's metadata service"
-METADATA_HOSTS = frozenset(
+_OPENED = frozenset({_LOOPBACK, PRIVATE})
+_METADATA = "a cloud's metadata service"
+_METADATA_HOSTS = frozenset(
     "metadata metadata.google.internal metadata.goog instance-data instance-data.ec2.internal".split()
 )
-METADATA_ADDRESSES = frozenset(
+_METADATA_ADDRESSES = frozenset(
     map(
         ip_address,
         "169.254.169.254 169.254.170.2 169.254.170.23 168.63.129.16 192.0.0.192 100.100.100.200 "
@@ -45,10 +45,10 @@ METADATA_ADDRESSES = frozenset(
 )
 # The special-purpose registries of IANA: www.iana.org/assignments/iana-ipv4-special-registry and
 # www.iana.org/assignments/iana-ipv6-special-registry.
-BLOCKS = [
+_BLOCKS = [
     (ip_network(block), kind)
     for kind, blocks in {
-        LOOPBACK: "127.0.0.0/8 ::1/128",
+        _LOOPBACK: "127.0.0.0/8 ::1/128",
         PRIVATE: "10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.168.0.0/16 fc00::/7",
         "this very machine": "0.0.0.0/8",
         "no address": "::/128",
@@ -63,7 +63,7 @@ BLOCKS = [
     for block in blocks.split()
 ]
 # Forms of IPv6 that carry an IPv4 address: the block, its name, and how far from the right the latter stands.
-CARRIERS = [
+_CARRIERS = [
     (IPv6Network("::ffff:0:0/96"), "IPv4-mapped", 0),
     (IPv6Network("::ffff:0:0:0/96"), "IPv4-translated", 0),
     (IPv6Network("::/96"), "IPv4-compatible", 0),
@@ -72,10 +72,10 @@ CARRIERS = [
     (IPv6Network("2001::/32"), "Teredo", 0),
 ]
 NAT64 = IPv6Network("64:ff9b::/96")
-PROTOCOLS = IPv6Network("2001::/23")
-UNICAST = IPv6Network("2000::/3")
+_PROTOCOLS = IPv6Network("2001::/23")
+_UNICAST = IPv6Network("2000::/3")
 ISATAP = frozenset({0x00005EFE, 0x02005EFE})
-WORD = 0xFFFFFFFF
+_WORD = 0xFFFFFFFF
 
 
 class AddressRefused(ToolError):
@@ -133,8 +133,8 @@ class FetchTarget(Struct, frozen=True):
 
 def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTarget:
     """Read a URL, relative to `base` if that is given, and refuse what is never fetched."""
-    if len(text) > MAX_URL:
-        raise AddressRefused(f"the address has {len(text)} characters; {MAX_URL} are the most")
+    if len(text) > _MAX_URL:
+        raise AddressRefused(f"the address has {len(text)} characters; {_MAX_URL} are the most")
     try:
         url = (URL(text) if base is None else base.join(text)).copy_with(fragment=None)
         host = url.raw_host.decode().removesuffix(".")
@@ -142,7 +142,7 @@ def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTar
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
         raise AddressRefused(f"{brief(text)} is no address that can be fetched: {brief(str(problem))}") from None
-    if url.scheme not in DEFAULT_PORTS:
+    if url.scheme not in _DEFAULT_PORTS:
         raise AddressRefused(f"{brief(text)}: only http:// and https:// addresses are fetched")
     if not host:
         raise AddressRefused(f"{brief(text)} names no host: give an address such as https://example.com/")
@@ -151,9 +151,9 @@ def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTar
             f"the address of {host} has a user name in it, before the @: leave it out, and use headers"
         )
     _check_host(host, rules)
-    port = url.port if url.port is not None else DEFAULT_PORTS[url.scheme]
-    if port not in PORTS and not (rules.allow_private and FIRST_PRIVATE_PORT <= port <= 0xFFFF):
-        allowed = ", ".join(map(str, sorted(PORTS)))
+    port = url.port if url.port is not None else _DEFAULT_PORTS[url.scheme]
+    if port not in _PORTS and not (rules.allow_private and _FIRST_PRIVATE_PORT <= port <= 0xFFFF):
+        allowed = ", ".join(map(str, sorted(_PORTS)))
         raise AddressRefused(f"port {port} of {host} is refused: the ports that may be used are {allowed}")
     return FetchTarget(url, host, port)
 
@@ -169,8 +169,8 @@ def _check_host(host: str, rules: FetchRules) -> None:
         raise AddressRefused(
             f"{host} is another spelling of {meant}" if meant else f"{host} is neither a name nor an address"
         )
-    if host in METADATA_HOSTS:
-        raise AddressRefused(f"{host} is {METADATA}: it is never fetched")
+    if host in _METADATA_HOSTS:
+        raise AddressRefused(f"{host} is {_METADATA}: it is never fetched")
     if rules.allow_hosts is not None and not is_allowed(host, rules.allow_hosts):
         named = ", ".join(rules.allow_hosts) or "none"
         raise AddressRefused(f"{host} is not among the hosts that may be fetched: {named}")
@@ -178,7 +178,7 @@ def _check_host(host: str, rules: FetchRules) -> None:
 
 def _is_name(host: str) -> bool:
     """Whether a host is a name that can be looked up."""
-    return len(host) <= MAX_HOST and all(map(LABEL.fullmatch, host.split("."))) and number_of(host) is None
+    return len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.split("."))) and number_of(host) is None
 
 
 def number_of(host: str) -> str | None:
@@ -210,7 +210,7 @@ def why_refused(address: str, *, allow_private: bool = False) -> str | None:
     """Say what an address is that may not be connected to; None if it may."""
     parsed = _address(address)
     kind = "no public address" if parsed is None or "%" in address else _kind(parsed)
-    return None if allow_private and kind in OPENED else kind
+    return None if allow_private and kind in _OPENED else kind
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
@@ -222,15 +222,15 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 def _kind(address: IPv4Address | IPv6Address) -> str | None:
     """Say what an address is that is not public; None if it is public."""
-    if address in METADATA_ADDRESSES:
-        return METADATA
-    kind = next((kind for block, kind in BLOCKS if address in block), None)
+    if address in _METADATA_ADDRESSES:
+        return _METADATA
+    kind = next((kind for block, kind in _BLOCKS if address in block), None)
     if kind is None and isinstance(address, IPv6Address):
         if address in NAT64:
-            return _kind(IPv4Address(int(address) & WORD))
+            return _kind(IPv4Address(int(address) & _WORD))
         if (carried := carried_by(address)) is not None:
             return f"an address of the form {carried[0]}, which carries {carried[1]}"
-        if address not in UNICAST or address in PROTOCOLS:
+        if address not in _UNICAST or address in _PROTOCOLS:
             return "no public address"
     return kind or (None if address.is_global else "no public address")
 
@@ -238,12 +238,12 @@ def _kind(address: IPv4Address | IPv6Address) -> str | None:
 def carried_by(address: IPv6Address) -> tuple[str, IPv4Address] | None:
     """Name the form and the IPv4 address that an IPv6 address carries inside."""
     number = int(address)
-    for block, name, shift in CARRIERS:
+    for block, name, shift in _CARRIERS:
         if address in block:
-            inner = number >> shift & WORD
-            return name, IPv4Address(inner ^ WORD if name == "Teredo" else inner)
-    if number >> 32 & WORD in ISATAP:
-        return "ISATAP", IPv4Address(number & WORD)
+            inner = number >> shift & _WORD
+            return name, IPv4Address(inner ^ _WORD if name == "Teredo" else inner)
+    if number >> 32 & _WORD in ISATAP:
+        return "ISATAP", IPv4Address(number & _WORD)
     return None
 
 

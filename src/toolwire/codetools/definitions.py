@@ -63,31 +63,31 @@ def _tool(name: str, description: str, required: list[str], /, *, writes: bool =
     return Tool(name, description, parameters, {"writes": True} if writes else {"parallel": True})
 
 
-EDIT = {
+_EDIT = {
     "oldText": _text(
         "The text to replace, exactly as it stands in the file, with every space and line break. "
         "It must be there exactly once; give more of the lines around it if it is not."
     ),
     "newText": _text("The text that takes its place."),
 }
-EDITS: Schema = {
+_EDITS: Schema = {
     "type": "array",
     "description": "The edits, in order: each sees what was made before. If one fails, no file is changed.",
     "minItems": 1,
     "maxItems": MAX_EDITS,
     "items": {
         "type": "object",
-        "properties": {**EDIT, "path": _text("Another file than that of the call.")},
+        "properties": {**_EDIT, "path": _text("Another file than that of the call.")},
         "required": ["oldText", "newText"],
         "additionalProperties": False,
     },
 }
-KIBIBYTES = READ_BYTES // 1024
+_KIBIBYTES = READ_BYTES // 1024
 
 TOOLS = (
     _tool(
         "read_file",
-        f"Read a file. Gives at most {READ_LINES} lines or {KIBIBYTES} KB; a notice says how to read on. "
+        f"Read a file. Gives at most {READ_LINES} lines or {_KIBIBYTES} KB; a notice says how to read on. "
         "Images (PNG, JPEG, GIF, WebP) are given as images.",
         ["path"],
         path=PATH,
@@ -110,7 +110,7 @@ TOOLS = (
         ["path", "oldText", "newText"],
         writes=True,
         path=PATH,
-        **EDIT,
+        **_EDIT,
     ),
     _tool(
         "multi_edit",
@@ -118,7 +118,7 @@ TOOLS = (
         ["edits"],
         writes=True,
         path=_text("Path of the file of those edits that name none."),
-        edits=EDITS,
+        edits=_EDITS,
     ),
     _tool(
         "append_to_file",

@@ -26,11 +26,11 @@ from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import FILE_SIZE, MEMORY, MOST_PROCESSES, MOST_TASKS, NotStarted, pipe_of, run
 from toolwire.errors import ToolError
 
-SECONDS = 20.0
-NAME = "TOOLWIRE_PROBE_KEY"
+_SECONDS = 20.0
+_NAME = "TOOLWIRE_PROBE_KEY"
 
 
-class Finding(Struct, frozen=True):
+class _Finding(Struct, frozen=True):
     """What was looked at, whether it holds, and what that means, in words."""
 
     name: str
@@ -47,46 +47,46 @@ class _ProbeSite(Struct, frozen=True):
     def run(self, command: str) -> str:
         """Run a command, and give what it wrote to stdout."""
         with sandbox.launching(self.workspace, self.options, command) as launch:
-            ended = run(launch, SECONDS)
+            ended = run(launch, _SECONDS)
         return bytes(ended.stdout.head).decode("utf-8", "replace").strip()
 
 
 # Whether something holds, what that means if it does, and what if it does not.
-Outcome = tuple[bool, str, str]
-Probe = Callable[[_ProbeSite], Outcome]
+_Outcome = tuple[bool, str, str]
+_Probe = Callable[[_ProbeSite], _Outcome]
 
 
-def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[Finding]:
+def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[_Finding]:
     """Try what holds for the commands of this folder, with these options."""
     site = _ProbeSite(workspace, options or {})
     try:
         level = sandbox.level_of(site.options)
         site.run("exit 0")
     except NotStarted as problem:
-        return [Finding("sandbox", False, str(sandbox.refusal(str(problem))))]
+        return [_Finding("sandbox", False, str(sandbox.refusal(str(problem))))]
     except (ToolError, OSError) as problem:
-        return [Finding("sandbox", False, str(problem))]
+        return [_Finding("sandbox", False, str(problem))]
     confined = level != sandbox.NONE
     words = "commands run in bubblewrap" if confined else 'sandbox="none": commands do all that this user may do'
-    return [Finding("sandbox", confined, words), *(_tried(one, site) for one in PROBES)]
+    return [_Finding("sandbox", confined, words), *(_tried(one, site) for one in PROBES)]
 
 
-def _tried(probe: Probe, site: _ProbeSite) -> Finding:
+def _tried(probe: _Probe, site: _ProbeSite) -> _Finding:
     name = probe.__name__.strip("_").replace("_", " ")
     try:
         holds, words, otherwise = probe(site)
     except (ToolError, NotStarted, OSError, LookupError, ValueError, subprocess.SubprocessError) as problem:
-        return Finding(name, False, f"it could not be tried: {problem}")
-    return Finding(name, holds, words if holds else otherwise)
+        return _Finding(name, False, f"it could not be tried: {problem}")
+    return _Finding(name, holds, words if holds else otherwise)
 
 
-def _write_inside(site: _ProbeSite) -> Outcome:
+def _write_inside(site: _ProbeSite) -> _Outcome:
     name = f".toolwire-probe-{secrets.token_hex(4)}"
     output = site.run(f"echo x > {name} && cat {name} && rm {name}")
     return output == "x", "the project folder can be written", "the project folder cannot be written"
 
 
-def _write_outside(site: _ProbeSite) -> Outcome:
+def _write_outside(site: _ProbeSite) -> _Outcome:
     """Write beside the project and into the folder of everyone; elsewhere it is only asked."""
     name = f".toolwire-probe-{secrets.token_hex(4)}"
     folders = (os.path.dirname(real_path(site.workspace.cwd)), tempfile.gettempdir())
@@ -102,7 +102,7 @@ def _write_outside(site: _ProbeSite) -> Outcome:
     return not written, "nothing outside of the project folder can be", f"can be written: {', '.join(written)}"
 
 
-def _protected(site: _ProbeSite) -> Outcome:
+def _protected(site: _ProbeSite) -> _Outcome:
     """Make, or change, what is protected."""
     names = [name for name in site.workspace.protected_names if "*" not in name]
     quoted = [shlex.quote(name) for name in names]
@@ -113,14 +113,14 @@ def _protected(site: _ProbeSite) -> Outcome:
     return not output, words, words
 
 
-def _settings(site: _ProbeSite) -> Outcome:
+def _settings(site: _ProbeSite) -> _Outcome:
     """Open what sets up the whole machine; nothing is written."""
     names = ("sys/kernel/core_pattern", "sys/vm/overcommit_memory", "sysrq-trigger")
     output = site.run("".join(f"(: >> /proc/{name}) 2>/dev/null && echo {name}\n" for name in names))
     return not output, "those of the machine cannot be written", f"can be written: {', '.join(output.split())}"
 
 
-def _network(site: _ProbeSite) -> Outcome:
+def _network(site: _ProbeSite) -> _Outcome:
     """Reach a port of this very machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
@@ -137,16 +137,16 @@ def _network(site: _ProbeSite) -> Outcome:
     return shut, "none can be reached", f"it can be reached{asked}"
 
 
-def _processes(site: _ProbeSite) -> Outcome:
+def _processes(site: _ProbeSite) -> _Outcome:
     count = int(site.run("set -- /proc/[0-9]*; echo $#").split()[0])
     return count <= 3, f"{count} are visible", f"{count} are visible"
 
 
-def _keys(site: _ProbeSite) -> Outcome:
+def _keys(site: _ProbeSite) -> _Outcome:
     """Look for a key that another process of the host has in its environment."""
     key = secrets.token_hex(16)
-    with _bystander({NAME: key}):
-        output = site.run("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a ^" + NAME)
+    with _bystander({_NAME: key}):
+        output = site.run("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a ^" + _NAME)
     own = [name for name, value in os.environ.items() if _is_a_key(name) and len(value) > 7 and value in output]
     words = "none can be read from the environment of this or of another process"
     return key not in output and not own, words, "the environment of other processes can be read"
@@ -166,7 +166,7 @@ def _bystander(variables: dict[str, str]) -> Iterator[None]:
         pipe_of(process.stdin).close()
 
 
-def _survivors(site: _ProbeSite) -> Outcome:
+def _survivors(site: _ProbeSite) -> _Outcome:
     """Leave a process behind, in a session of its own."""
     mark = f"987654.{secrets.randbelow(10**9):09d}"
     site.run(f"(setsid sleep {mark} </dev/null >/dev/null 2>&1 &); sleep 0.05")
@@ -184,31 +184,31 @@ def _line_of(pid: str) -> bytes:
         return b""
 
 
-def _descriptors(site: _ProbeSite) -> Outcome:
+def _descriptors(site: _ProbeSite) -> _Outcome:
     output = site.run("ls /proc/$$/fd; true").split()
     own = [fd for fd in output if int(fd) not in (0, 1, 2)]
     return not own, "only stdin, stdout and stderr are open", f"open: {own}"
 
 
-def _privileges(site: _ProbeSite) -> Outcome:
+def _privileges(site: _ProbeSite) -> _Outcome:
     output = dict(line.split(":", 1) for line in site.run("cat /proc/self/status").splitlines() if ":" in line)
     none = int(output.get("CapEff", "1"), 16) == 0 and output.get("NoNewPrivs", "").strip() == "1"
     return none, "none, and none can be gained", "those of this user"
 
 
-def _user(site: _ProbeSite) -> Outcome:
+def _user(site: _ProbeSite) -> _Outcome:
     del site
     devices = "who owns the devices of the machine: a command can change the mode of /dev/null"
     return os.getuid() != 0, "this is not root", f"this is root, {devices}. Use another user"
 
 
-def _namespaces(site: _ProbeSite) -> Outcome:
+def _namespaces(site: _ProbeSite) -> _Outcome:
     output = site.run("unshare -U true 2>/dev/null && echo made; command -v unshare")
     otherwise = "further ones can be made" if output else "it could not be tried"
     return "made" not in output and bool(output), "no further ones can be made", otherwise
 
 
-def _bounds(site: _ProbeSite) -> Outcome:
+def _bounds(site: _ProbeSite) -> _Outcome:
     output = site.run("ulimit -d; ulimit -f; ulimit -u").split()
     held = output[:2] == [str(MEMORY // 1024), str(FILE_SIZE // 1024)]
     tasks = f"{MOST_TASKS} tasks by the system, " if os.getuid() and output[2] == str(MOST_TASKS) else ""
@@ -219,14 +219,14 @@ def _bounds(site: _ProbeSite) -> Outcome:
     return held, words, f"not those that were set: {' '.join(output)}"
 
 
-def _time(site: _ProbeSite) -> Outcome:
+def _time(site: _ProbeSite) -> _Outcome:
     begun = time.monotonic()
     site.run("exit 0")
     spent = (time.monotonic() - begun) * 1000
     return True, f"an empty command takes {spent:.0f} ms", ""
 
 
-PROBES: tuple[Probe, ...] = (
+PROBES: tuple[_Probe, ...] = (
     *(_write_inside, _write_outside, _protected, _settings, _network, _processes, _keys, _survivors),
     *(_descriptors, _privileges, _user, _namespaces, _bounds, _time),
 )

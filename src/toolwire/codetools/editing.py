@@ -45,8 +45,8 @@ from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
 
 HEAD = 8192
-MAX_FILES = 100
-MAX_TOTAL = 4 * FILE_BYTES
+_MAX_FILES = 100
+_MAX_TOTAL = 4 * FILE_BYTES
 
 
 class EditRequest(Struct, frozen=True):
@@ -261,8 +261,8 @@ def _edited_files(workspace: Workspace, wanted: list[EditRequest], held: context
         if one.path not in by_path:
             spot = held.enter_context(workspace.open_parent(file_place(workspace, one.path, writes=True)))
             by_path[one.path] = by_file.setdefault((identity(spot.folder), spot.name), _EditedFile(spot, []))
-            if len(by_path) > MAX_FILES:
-                raise ToolError(f"edits: at most {MAX_FILES} files are changed in a call")
+            if len(by_path) > _MAX_FILES:
+                raise ToolError(f"edits: at most {_MAX_FILES} files are changed in a call")
         by_path[one.path].edits.append(one)
     return list(by_file.values())
 
@@ -278,8 +278,8 @@ def _opened(workspace: Workspace, files: list[_EditedFile], held: contextlib.Exi
         if other is not found:
             reason = f"it is the same file as {shown(other.spot.given)}: use one of the two paths"
             raise PathRefused("same_file", file.spot.given, reason)
-        if sum(one.status.st_size for one in opened.values()) > MAX_TOTAL:
-            raise ToolError(f"edits: files of more than {sized(MAX_TOTAL)} together are not changed in a call")
+        if sum(one.status.st_size for one in opened.values()) > _MAX_TOTAL:
+            raise ToolError(f"edits: files of more than {sized(_MAX_TOTAL)} together are not changed in a call")
     return list(opened.values())
 
 

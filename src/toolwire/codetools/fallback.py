@@ -18,7 +18,7 @@ from toolwire.codetools.paths import READ, kind_of
 from toolwire.codetools.regexes import LinePattern
 
 BLOCK = 64 * 1024
-MAX_FILE = 100 * 1024 * 1024
+_MAX_FILE = 100 * 1024 * 1024
 KEPT = LINE_CHARACTERS + 2
 MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -138,7 +138,7 @@ def opened(folder: int, name: str) -> int:
     """Open a regular file of a folder that is being walked; OSError if it is none, or too large."""
     fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
     status = os.fstat(fd)
-    if kind_of(status.st_mode) is not None or status.st_size > MAX_FILE:
+    if kind_of(status.st_mode) is not None or status.st_size > _MAX_FILE:
         os.close(fd)
         raise FileNotFoundError(name)
     return fd

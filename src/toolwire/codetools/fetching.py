@@ -32,52 +32,52 @@ from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
 from toolwire.work.threads import TooManyThreads, in_thread
 
-MAX_DIALLED = 4
+_MAX_DIALLED = 4
 CONNECT_SECONDS = 5
-HEAD_BYTES = 256 * 1024
-PIECE_BYTES = 64 * 1024
-WIRE_FACTOR = 8
-MAX_MEMBERS = 1000
-REDIRECTING = frozenset({301, 302, 303, 307, 308})
-GZIP = zlib.MAX_WBITS | 16
-CODINGS = {"": False, "identity": False, "gzip": True, "x-gzip": True}
+_HEAD_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
+_WIRE_FACTOR = 8
+_MAX_MEMBERS = 1000
+_REDIRECTING = frozenset({301, 302, 303, 307, 308})
+_GZIP = zlib.MAX_WBITS | 16
+_CODINGS = {"": False, "identity": False, "gzip": True, "x-gzip": True}
 
-Headers = dict[str, str]
-MAX_HEADERS = 50
-HEADER_CHARACTERS = 16_000
-STANDARD: Headers = {
+_Headers = dict[str, str]
+_MAX_HEADERS = 50
+_HEADER_CHARACTERS = 16_000
+_STANDARD: _Headers = {
     "user-agent": "toolwire",
     "accept": "text/markdown, text/html;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5",
 }
-OWN: Headers = {"accept-encoding": "gzip, identity", "connection": "close"}
-FRAMING = frozenset(
+OWN: _Headers = {"accept-encoding": "gzip, identity", "connection": "close"}
+_FRAMING = frozenset(
     "host connection content-length transfer-encoding accept-encoding te trailer upgrade expect "
     "keep-alive http2-settings".split()
 )
-TRAVELLING = frozenset("accept accept-language cache-control range user-agent".split()) | OWN.keys()
-NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
+_TRAVELLING = frozenset("accept accept-language cache-control range user-agent".split()) | OWN.keys()
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
 
 
-def headers_of(wanted: Mapping[str, Any] | None) -> Headers:
+def headers_of(wanted: Mapping[str, Any] | None) -> _Headers:
     """Read the headers that the model gave, with those that are always sent; names are in small letters.
 
     What frames the request is the client's: a header that could change it is refused.
     """
     wanted = wanted or {}
-    if len(wanted) > MAX_HEADERS or sum(len(name) + len(str(wanted[name])) for name in wanted) > HEADER_CHARACTERS:
-        raise ToolError(f"headers: {MAX_HEADERS} of {HEADER_CHARACTERS} characters in all are the most")
-    read: Headers = {}
+    if len(wanted) > _MAX_HEADERS or sum(len(name) + len(str(wanted[name])) for name in wanted) > _HEADER_CHARACTERS:
+        raise ToolError(f"headers: {_MAX_HEADERS} of {_HEADER_CHARACTERS} characters in all are the most")
+    read: _Headers = {}
     for name, value in wanted.items():
         low = name.lower()
-        if not NAME.fullmatch(name) or not isinstance(value, str) or not VALUE.fullmatch(value):
+        if not _NAME.fullmatch(name) or not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise ToolError(f"headers: {shown(name[:80])} is no header of printable ASCII characters on one line")
-        if low in FRAMING or low.startswith("proxy-"):
+        if low in _FRAMING or low.startswith("proxy-"):
             raise ToolError(f"headers: {name} is set by the tool itself; leave it out")
         if low in read:
             raise ToolError(f"headers: {name} is given twice")
         read[low] = value
-    return STANDARD | read | OWN
+    return _STANDARD | read | OWN
 
 
 class Network:
@@ -116,7 +116,7 @@ class Fetched(Struct, frozen=True):
 
     status: int
     target: FetchTarget
-    headers: Headers
+    headers: _Headers
     body: bytes | bytearray | None
     cut: bool = False
     dropped: tuple[str, ...] = ()
@@ -124,11 +124,11 @@ class Fetched(Struct, frozen=True):
 
 async def fetch(
     url: str,
-    headers: Headers,
+    headers: _Headers,
     rules: FetchRules,
     limit: int,
     *,
-    wanted: Callable[[Headers], bool] = lambda _headers: True,
+    wanted: Callable[[_Headers], bool] = lambda _headers: True,
     network: Network | None = None,
 ) -> Fetched:
     """GET an address, and follow where it leads; `wanted` says whether a body is worth reading."""
@@ -150,7 +150,7 @@ async def fetch(
             raise ToolError(f"{target.host} does not answer in proper HTTP: {_reason(problem)}") from None
         except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as problem:
             raise ToolError(f"the connection to {target.host} broke off: {_reason(problem)}") from None
-        if answer.status not in REDIRECTING:
+        if answer.status not in _REDIRECTING:
             return replace(answer, dropped=dropped)
         before, target = target, _next(target, answer.headers.get("location"), rules)
         if str(target.url) in visited:
@@ -158,8 +158,8 @@ async def fetch(
         if len(visited) > REDIRECTS:
             raise ToolError(f"{shown(url)} is redirected more than {REDIRECTS} times")
         if target.origin != before.origin:
-            dropped += tuple(name for name in headers if name not in TRAVELLING)
-            headers = {name: value for name, value in headers.items() if name in TRAVELLING}
+            dropped += tuple(name for name in headers if name not in _TRAVELLING)
+            headers = {name: value for name, value in headers.items() if name in _TRAVELLING}
 
 
 def _next(target: FetchTarget, location: str | None, rules: FetchRules) -> FetchTarget:
@@ -190,7 +190,7 @@ async def _addresses(target: FetchTarget, rules: FetchRules, network: Network) -
             )
     if not addresses:
         raise ToolError(f"{host} is not found: no address is known for that name")
-    return addresses[:MAX_DIALLED]
+    return addresses[:_MAX_DIALLED]
 
 
 async def _connected(target: FetchTarget, addresses: list[str], network: Network) -> "_Metered":
@@ -216,7 +216,7 @@ async def _connected(target: FetchTarget, addresses: list[str], network: Network
 
 
 async def _asked(
-    target: FetchTarget, headers: Headers, stream: "_Metered", limit: int, wanted: Callable[[Headers], bool]
+    target: FetchTarget, headers: _Headers, stream: "_Metered", limit: int, wanted: Callable[[_Headers], bool]
 ) -> Fetched:
     """Send a request on a connection of its own, and read the answer."""
     url = httpcore2.URL(
@@ -228,9 +228,9 @@ async def _asked(
         answered = _read_headers(response.headers)
         if response.status < 200:
             raise ToolError(f"{target.host} wants to change the protocol, which is not done")
-        if response.status in REDIRECTING or not wanted(answered):
+        if response.status in _REDIRECTING or not wanted(answered):
             return Fetched(response.status, target, answered, None)
-        stream.left += WIRE_FACTOR * limit + HEAD_BYTES
+        stream.left += _WIRE_FACTOR * limit + _HEAD_BYTES
         body = Unpacking(answered.get("content-encoding", ""), limit)
         async with aclosing(response.aiter_stream()) as pieces:
             async for piece in pieces:
@@ -241,9 +241,9 @@ async def _asked(
     return Fetched(response.status, target, answered, body.data, body.cut)
 
 
-def _read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
+def _read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> _Headers:
     """Read the headers; of one that is there several times, all values, as a list."""
-    read: Headers = {}
+    read: _Headers = {}
     for name, value in pairs:
         low = name.decode("latin-1").lower()
         text = value.decode("utf-8", "replace").strip()
@@ -269,11 +269,11 @@ class _Metered(httpcore2.AsyncNetworkStream):
     """A connection on which no more bytes come than were allowed."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
-        self.stream, self.left = stream, HEAD_BYTES
+        self.stream, self.left = stream, _HEAD_BYTES
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - of the client
         """Read what has come."""
-        data = await self.stream.read(min(max_bytes, PIECE_BYTES), timeout)
+        data = await self.stream.read(min(max_bytes, _PIECE_BYTES), timeout)
         self.left -= len(data)
         if self.left < 0:
             raise ToolError("the server sends more around its content than is read")
@@ -296,7 +296,7 @@ class Unpacking:
     """
 
     def __init__(self, coding: str, limit: int) -> None:
-        packed = CODINGS.get(coding.strip().lower())
+        packed = _CODINGS.get(coding.strip().lower())
         if packed is None:
             raise ToolError(f"the content is packed as {shown(coding[:80])}, which is not read: only gzip is")
         self.packed, self.limit = packed, limit
@@ -323,12 +323,12 @@ class Unpacking:
                 piece = piece.lstrip(b"\0") if self.members else piece  # zeros may stand between two parts
                 if not piece:
                     return
-                self.member = zlib.decompressobj(GZIP)
+                self.member = zlib.decompressobj(_GZIP)
                 self.members += 1
-                if self.members > MAX_MEMBERS:
-                    raise ToolError(f"the content is packed in more than {MAX_MEMBERS} parts, which is not read")
+                if self.members > _MAX_MEMBERS:
+                    raise ToolError(f"the content is packed in more than {_MAX_MEMBERS} parts, which is not read")
             try:
-                self._add(self.member.decompress(piece, PIECE_BYTES))
+                self._add(self.member.decompress(piece, _PIECE_BYTES))
             except zlib.error:
                 raise ToolError("the content is no proper gzip, so it was not read") from None
             piece = self.member.unused_data if self.member.eof else self.member.unconsumed_tail

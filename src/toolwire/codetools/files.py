@@ -26,14 +26,14 @@ from toolwire.codetools.spelling import shown
 CHUNK = 256 * 1024
 KNOWN_BY_CONTENT = 256 * 1024
 LATELY = 2_000_000_000  # nanoseconds: the coarsest clock of a file system that is in use
-REMEMBERED = 10_000
-NAMES = 10_000
+_REMEMBERED = 10_000
+_NAMES = 10_000
 BOM = b"\xef\xbb\xbf"
-LINK = "it is a symbolic link, which is not written through: give the path that it leads to"
+_LINK = "it is a symbolic link, which is not written through: give the path that it leads to"
 STALE = "it changed since it was last read here: read it again, then change it"
 
 
-class Seen(Struct, frozen=True):
+class _Seen(Struct, frozen=True):
     """What a file was: by inode, size and times, and by its content where that is known."""
 
     signature: tuple[int, ...]
@@ -49,7 +49,7 @@ class Desk:
     def __init__(self, workspace: Workspace, options: dict[str, Any]) -> None:
         self.workspace = workspace
         self.options = options
-        self.seen: dict[Any, Seen] = {}
+        self.seen: dict[Any, _Seen] = {}
 
 
 class Standing(Struct, frozen=True):
@@ -81,7 +81,7 @@ def standing(workspace: Workspace, spot: FileSpot) -> Iterator[Standing | None]:
             fd = None
         except OSError as problem:
             if problem.errno == errno.ELOOP:
-                raise PathRefused("link", spot.given, LINK) from None
+                raise PathRefused("link", spot.given, _LINK) from None
             raise
     if fd is None:
         yield None
@@ -156,7 +156,7 @@ def key_of(fd: int, place: ProjectPath) -> tuple[str, ...]:
     return (place.root.path, *real_parts(fd, place))
 
 
-def remember(seen: dict[Any, Seen], key: Any, fd: int, written: bytes | None = None) -> None:
+def remember(seen: dict[Any, _Seen], key: Any, fd: int, written: bytes | None = None) -> None:
     """Note what a file is now; `written` is its content, if it was written here and has a time of its own."""
     status = os.fstat(fd)
     seen.pop(key, None)
@@ -164,19 +164,19 @@ def remember(seen: dict[Any, Seen], key: Any, fd: int, written: bytes | None = N
         return
     lately = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < LATELY
     by_content = (lately and written is None) or status.st_size <= KNOWN_BY_CONTENT
-    seen[key] = Seen(_signature(status), _content(fd, written) if by_content else None)
-    while len(seen) > REMEMBERED:
+    seen[key] = _Seen(_signature(status), _content(fd, written) if by_content else None)
+    while len(seen) > _REMEMBERED:
         with contextlib.suppress(KeyError, StopIteration, RuntimeError):
             del seen[next(iter(seen))]
 
 
-def check_unchanged(seen: dict[Any, Seen], found: Standing, data: bytes | None = None) -> None:
+def check_unchanged(seen: dict[Any, _Seen], found: Standing, data: bytes | None = None) -> None:
     """Refuse a file that changed since it was read or written here; one that never was may be changed."""
     if not is_unchanged(seen, found, data):
         raise PathRefused("stale", found.spot.given, STALE)
 
 
-def is_unchanged(seen: dict[Any, Seen], found: Standing, data: bytes | None = None) -> bool:
+def is_unchanged(seen: dict[Any, _Seen], found: Standing, data: bytes | None = None) -> bool:
     """Whether a file is what was read or written here last, or never was."""
     last = seen.get(found.key)
     if last is None:
@@ -222,7 +222,7 @@ def missing(workspace: Workspace, place: ProjectPath) -> PathRefused:
 def _near(name: str, folder: int) -> list[str]:
     names: dict[str, str] = {}
     with os.scandir(folder) as entries:
-        for _, entry in zip(range(NAMES), entries, strict=False):
+        for _, entry in zip(range(_NAMES), entries, strict=False):
             names[entry.name] = unicodedata.normalize("NFKC", entry.name).casefold()
     wanted = unicodedata.normalize("NFKC", name).casefold()
     alike = [one for one, plain in names.items() if plain == wanted]

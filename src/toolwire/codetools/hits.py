@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
 from toolwire.codetools.spelling import shown, spelled
 
-CUT = " [cut]"
+_CUT = " [cut]"
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LIKE_A_LINE = re.compile(r"[:-](?=\d+[:-](?: |$))")
 
@@ -167,7 +167,7 @@ class Report:
 
     def _told(self) -> list[str]:
         """Say what is left out, and how to get it."""
-        is_cut = any(line.endswith(CUT) for line in self._lines)
+        is_cut = any(line.endswith(_CUT) for line in self._lines)
         notices = (
             (
                 self.full == "limit",
@@ -193,4 +193,4 @@ def clipped(text: str) -> str:
     text = text.removesuffix("\r")
     short = text[:LINE_CHARACTERS]
     short = _UNSAYABLE.sub(spelled, short)
-    return short + CUT if len(text) > LINE_CHARACTERS else short
+    return short + _CUT if len(text) > LINE_CHARACTERS else short

@@ -18,12 +18,12 @@ from msgspec import Struct
 from toolwire.codetools.paths import READ, ProjectPath, folder_of
 from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
 
-NAME = ".gitignore"
-MAX_BYTES = 1024 * 1024
-MAX_RULES = 10_000
+_NAME = ".gitignore"
+_MAX_BYTES = 1024 * 1024
+_MAX_RULES = 10_000
 
 
-class Rule(Struct, frozen=True):
+class _Rule(Struct, frozen=True):
     """One line: what it fits as a regular expression, and whether it takes back or is about folders only."""
 
     body: str
@@ -31,10 +31,10 @@ class Rule(Struct, frozen=True):
     folders_only: bool
 
 
-class IgnoreFile:
+class _IgnoreFile:
     """One file of rules."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[_Rule]) -> None:
         self._rules = rules
         self._tests: list[Test | None] = [None] * len(rules)
         try:
@@ -68,7 +68,7 @@ class Level(Struct, frozen=True):
     """A folder on the way down: where paths below it begin, its rules, and whether it is a repository."""
 
     start: int
-    rules: IgnoreFile | None
+    rules: _IgnoreFile | None
     is_repository: bool
 
 
@@ -86,7 +86,7 @@ def is_ignored(levels: Sequence[Level], path: str, *, is_folder: bool) -> bool:
 
 def level_of(fd: int, start: int, names: Sequence[str] | None = None) -> Level:
     """Read the rules of an open folder; `names` are its entries, where they are known."""
-    rules = rules_of(fd) if names is None or NAME in names else None
+    rules = _rules_of(fd) if names is None or _NAME in names else None
     if names is not None:
         return Level(start, rules, ".git" in names)
     try:
@@ -106,16 +106,16 @@ def levels_above(place: ProjectPath) -> list[Level]:
     return found
 
 
-def rules_of(folder: int) -> IgnoreFile | None:
+def _rules_of(folder: int) -> _IgnoreFile | None:
     """Read the `.gitignore` of an open folder; None if it has none, or no rules in it."""
     try:
-        fd = os.open(NAME, READ | os.O_NOFOLLOW, dir_fd=folder)
+        fd = os.open(_NAME, READ | os.O_NOFOLLOW, dir_fd=folder)
     except OSError:
         return None
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        data = os.read(fd, MAX_BYTES)
+        data = os.read(fd, _MAX_BYTES)
     except OSError:
         return None
     finally:
@@ -123,14 +123,14 @@ def rules_of(folder: int) -> IgnoreFile | None:
     return parsed(data)
 
 
-def parsed(data: bytes) -> IgnoreFile | None:
+def parsed(data: bytes) -> _IgnoreFile | None:
     """Read the text of a `.gitignore`."""
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:MAX_RULES]
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:_MAX_RULES]
     rules = [rule for line in lines if (rule := _rule(line.removesuffix(b"\r").decode("latin-1"))) is not None]
-    return IgnoreFile(rules) if rules else None
+    return _IgnoreFile(rules) if rules else None
 
 
-def _rule(line: str) -> Rule | None:
+def _rule(line: str) -> _Rule | None:
     bare = line.rstrip(" \t")
     if bare.endswith("\\") and not bare.endswith("\\\\") and bare != line:
         bare += line[len(bare)]
@@ -147,7 +147,7 @@ def _rule(line: str) -> Rule | None:
         body = translated(pattern, braces=False)
     except ValueError:
         return None
-    return Rule(body if anchored else f"(?:.*/)?{body}", bare.startswith("!"), folders_only)
+    return _Rule(body if anchored else f"(?:.*/)?{body}", bare.startswith("!"), folders_only)
 
 
 class Below:

@@ -28,10 +28,10 @@ from toolwire.errors import ToolError
 
 PLANNED = ".toolwire-journal.new"
 COMMITTED = ".toolwire-journal"
-OURS = re.compile(r"\.toolwire-[0-9a-f]{16}-[0-9]{1,4}\.(staged|old)")
+_OURS = re.compile(r"\.toolwire-[0-9a-f]{16}-[0-9]{1,4}\.(staged|old)")
 SOON = 1.0
-UNDONE = "could neither be finished nor undone; that is tried again when the tools are started again"
-IN_THE_WAY = (
+_UNDONE = "could neither be finished nor undone; that is tried again when the tools are started again"
+_IN_THE_WAY = (
     f"an earlier change of several files is not finished, its note {COMMITTED} is there: try again later, "
     "and take the note away if nothing else is at work"
 )
@@ -83,7 +83,7 @@ def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
     """Make changes together; the folders, and that of the project, `root`, are open and locked."""
     given = changes[0].spot.given
     if _is_there(root, COMMITTED) or _is_there(root, PLANNED):
-        raise PathRefused("busy", given, IN_THE_WAY)
+        raise PathRefused("busy", given, _IN_THE_WAY)
     entries = [_entry(workspace, change, number) for number, change in enumerate(changes)]
     spots = list({identity(change.spot.folder): change.spot for change in changes}.values())
     try:
@@ -153,7 +153,7 @@ def _take_back(root: int, changes: list[Change], entries: list[_Change]) -> None
     try:
         _go_back(stands)
     except OSError as problem:
-        raise ToolError(f"edits: the change {UNDONE} ({problem.strerror})") from None
+        raise ToolError(f"edits: the change {_UNDONE} ({problem.strerror})") from None
     _clean(root, [(stand.spot.folder, stand.entry) for stand in stands])
 
 
@@ -192,7 +192,7 @@ def recover(workspace: Workspace) -> list[str]:
                 try:
                     done += _recovered(workspace, root, name)
                 except OSError as problem:
-                    done.append(f"a change of several files {UNDONE}: {problem.strerror}")
+                    done.append(f"a change of several files {_UNDONE}: {problem.strerror}")
     for message in done:
         logger.warning("%s", message)
     return done
@@ -254,7 +254,7 @@ def _noted(root: int, name: str) -> list[_Change]:
 
 
 def _is_ours(entry: _Change) -> bool:
-    return all(map(OURS.fullmatch, (entry.staged, entry.kept)))
+    return all(map(_OURS.fullmatch, (entry.staged, entry.kept)))
 
 
 def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> FileSpot | None:

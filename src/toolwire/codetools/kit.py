@@ -22,7 +22,7 @@ from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote
 from toolwire.work.waiting import Emit, Work
 
-FUNCTIONS = {
+_FUNCTIONS = {
     "read_file": "reading",
     "write_file": "editing",
     "append_to_file": "editing",
@@ -36,7 +36,7 @@ FUNCTIONS = {
     "file_info": "listing",
     "http_get": "web",
 }
-ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
+_ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
 
 
 OPTIONS = frozenset({"sandbox", "network", "environment", "readable", "allow_private", "allow_hosts", "ripgrep"})
@@ -138,7 +138,7 @@ def _function_of(name: str) -> Callable[..., Any]:
     """Give the function of a tool; its module is imported when it is called first."""
 
     def run(desk: Desk, **arguments: Any) -> Any:
-        module = importlib.import_module(f"toolwire.codetools.{FUNCTIONS[name]}")
+        module = importlib.import_module(f"toolwire.codetools.{_FUNCTIONS[name]}")
         return getattr(module, name)(desk, **arguments)
 
     return run
@@ -149,7 +149,7 @@ def _with_own_names(value: Any) -> Any:
     match value:
         case dict():
             return {
-                ALIASES[key] if key in ALIASES and ALIASES[key] not in value else key: _with_own_names(inner)
+                _ALIASES[key] if key in _ALIASES and _ALIASES[key] not in value else key: _with_own_names(inner)
                 for key, inner in value.items()
             }
         case list():

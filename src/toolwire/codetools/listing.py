@@ -27,11 +27,11 @@ from toolwire.codetools.spelling import shown
 from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
 from toolwire.errors import ToolError
 
-KIBI = 1024
-UNITS = ("KB", "MB", "GB", "TB", "PB", "EB")
-MAGIC = frozenset("*?[{\\")
-APART = "(what is kept apart)"
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_KIBI = 1024
+_UNITS = ("KB", "MB", "GB", "TB", "PB", "EB")
+_MAGIC = frozenset("*?[{\\")
+_APART = "(what is kept apart)"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, ignored: bool = False) -> str:
@@ -82,7 +82,7 @@ def _reach(pattern: str) -> tuple[str, float]:
         pattern = pattern[2:].lstrip("/")
     names = pattern.split("/")
     plain = 0
-    while plain < len(names) - 1 and not MAGIC & set(names[plain]):
+    while plain < len(names) - 1 and not _MAGIC & set(names[plain]):
         plain += 1
     beginning = "".join(f"{name}/" for name in names[:plain])
     return beginning, float("inf") if "**" in pattern or "{" in pattern else len(names) - 1
@@ -131,7 +131,7 @@ def _target(workspace: Workspace, name: str, fd: int) -> str:
         target = os.readlink(name, dir_fd=fd)
     except OSError:
         return "?"
-    return APART if workspace.is_secret(target.split("/")) else shown(target)
+    return _APART if workspace.is_secret(target.split("/")) else shown(target)
 
 
 def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str:
@@ -157,7 +157,7 @@ class _ShownFolder(Struct):
     hidden: int = 0
 
 
-class Growth:
+class _Growth:
     """A tree as it grows, level by level, so that what is near the top is there when the limit is met."""
 
     def __init__(self, workspace: Workspace, place: ProjectPath, max_depth: int, max_entries: int) -> None:
@@ -221,7 +221,7 @@ class Growth:
 def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: int = TREE_ENTRIES) -> str:
     """Show a folder and what is in it as a tree."""
     place = desk.workspace.place(path)
-    growth = Growth(desk.workspace, place, max_depth, max_entries)
+    growth = _Growth(desk.workspace, place, max_depth, max_entries)
     with _opened_folder(desk.workspace, place) as fd:
         top = growth.grown(fd)
     name = shown(_path_below(desk.workspace, place, ""))
@@ -250,10 +250,10 @@ def _drawn(node: _ShownFolder, indent: str = "") -> Iterator[str]:
 
 def size_of(count: int) -> str:
     """Say a size: 12B, 1.5KB, 3.0MB."""
-    if count < KIBI:
+    if count < _KIBI:
         return f"{count}B"
-    power = next((power for power in range(1, len(UNITS)) if count < KIBI ** (power + 1)), len(UNITS))
-    return f"{count / KIBI**power:.1f}{UNITS[power - 1]}"
+    power = next((power for power in range(1, len(_UNITS)) if count < _KIBI ** (power + 1)), len(_UNITS))
+    return f"{count / _KIBI**power:.1f}{_UNITS[power - 1]}"
 
 
 def file_info(desk: Any, path: str) -> str:
@@ -274,7 +274,7 @@ def file_info(desk: Any, path: str) -> str:
     if kind == "link":
         with workspace.open_parent(place) as spot:
             rows["target"] = _target(workspace, spot.name, spot.folder)
-        rows["leads to"] = APART if rows["target"] == APART else _leads_to(workspace, place)
+        rows["leads to"] = _APART if rows["target"] == _APART else _leads_to(workspace, place)
     return "\n".join(f"{name}: {value}" for name, value in rows.items())
 
 
@@ -290,7 +290,7 @@ def _leads_to(workspace: Workspace, place: ProjectPath) -> str:
     except OSError as problem:
         return "nothing" if problem.errno == errno.ENOENT else REASONS.get(problem.errno or 0, ("", "?"))[1]
     try:
-        return APART if workspace.is_secret(real_parts(fd, place)) else _kind(os.fstat(fd).st_mode)
+        return _APART if workspace.is_secret(real_parts(fd, place)) else _kind(os.fstat(fd).st_mode)
     finally:
         os.close(fd)
 
@@ -298,7 +298,7 @@ def _leads_to(workspace: Workspace, place: ProjectPath) -> str:
 def moment(nanoseconds: int) -> str:
     """Say a moment in ISO 8601, in UTC; one that no calendar has is said in seconds."""
     try:
-        made = EPOCH + dt.timedelta(seconds=nanoseconds // 1_000_000_000)
+        made = _EPOCH + dt.timedelta(seconds=nanoseconds // 1_000_000_000)
     except OverflowError:
         return f"{nanoseconds // 1_000_000_000} seconds since 1970-01-01T00:00:00Z"
     return made.isoformat(timespec="seconds").replace("+00:00", "Z")

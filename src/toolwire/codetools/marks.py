@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 MARK = "TOOLWIRE_COMMAND"
-ROUNDS = 100
+_ROUNDS = 100
 # PF_KTHREAD in the flags of /proc/PID/stat (proc_pid_stat(5), and include/linux/sched.h of Linux 6.1).
 _OF_THE_KERNEL = 0x00200000
 _FORM = re.compile(MARK.encode() + rb"=(\d+)\.(\d+)\.(\d+)\.[0-9a-f]+\0")
@@ -72,7 +72,7 @@ def _is_orphaned(variables: bytes) -> bool:
 
 def _kill(is_meant: Callable[[bytes], bool]) -> bool:
     meant: list[int] = []
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         environments = dict(_environments())
         meant = [pid for pid, variables in environments.items() if is_meant(variables)]
         if not meant and not any(map(_is_beginning, _without_variables(environments))):

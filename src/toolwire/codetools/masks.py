@@ -28,7 +28,7 @@ MOST_ENTRIES = 2_000_000
 LOOK_SECONDS = 30.0
 LOOKS = 5
 # What bubblewrap and /proc put before a path, and one more name, have to fit as well.
-LONGEST_FOLDER = MAX_PATH - 400
+_LONGEST_FOLDER = MAX_PATH - 400
 _VANISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
@@ -113,7 +113,7 @@ class _Look:
     def _look_into(self, top: str, parts: tuple[str, ...], protected: bool) -> list[tuple[tuple[str, ...], bool]]:
         """Cover what is to be covered in a folder; give the folders in it that are to be looked into."""
         path = "/".join((top, *parts))
-        if len(os.fsencode(path)) > LONGEST_FOLDER:
+        if len(os.fsencode(path)) > _LONGEST_FOLDER:
             self._cover(path, secret=True)
             return []
         try:

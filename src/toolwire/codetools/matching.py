@@ -22,21 +22,21 @@ from toolwire.codetools.lines import after_break, line_at
 from toolwire.errors import ToolError
 
 LF, CRLF = b"\n", b"\r\n"
-MAX_COUNT = 1000
-MAX_WORK = 64 * 1024 * 1024
-SHOWN_LINES = 10
+_MAX_COUNT = 1000
+_MAX_WORK = 64 * 1024 * 1024
+_SHOWN_LINES = 10
 
-HINT_LINES = 12
-SHOWN_CHARACTERS = 300
-AROUND = 60
-COMPARED = 3000
-CANDIDATES = 200
-ANCHORS = 3
-LEAST_ANCHOR = 4
-ALIKE = 0.6
+_HINT_LINES = 12
+_SHOWN_CHARACTERS = 300
+_AROUND = 60
+_COMPARED = 3000
+_CANDIDATES = 200
+_ANCHORS = 3
+_LEAST_ANCHOR = 4
+_ALIKE = 0.6
 
-Loosen = Callable[[str], str]
-LOOK_ALIKES = str.maketrans(
+_Loosen = Callable[[str], str]
+_LOOK_ALIKES = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'")
     | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
@@ -72,7 +72,7 @@ def edit(data: bytes, old: bytes, new: bytes) -> Edited:
         raise Unmatched("no_change", "newText is the same as oldText: nothing would change")
     start, end, exact = find(data, old)
     was = data[start:end]
-    piece = new if exact else with_breaks_of(data, start, end, was, old, new)
+    piece = new if exact else _with_breaks_of(data, start, end, was, old, new)
     if piece == was:
         raise Unmatched("no_change", "newText is what is there already: nothing would change")
     rest = memoryview(data)
@@ -116,17 +116,17 @@ def places_of(data: bytes, wanted: bytes) -> list[int]:
 
 def _most(wanted: bytes) -> int:
     """Say how many places are counted: fewer of a long text, so that counting ends soon."""
-    return max(2, min(MAX_COUNT, MAX_WORK // len(wanted)))
+    return max(2, min(_MAX_COUNT, _MAX_WORK // len(wanted)))
 
 
 def _several(plain: bytes, places: list[int], most: int) -> str:
     lines, line, before = [], 1, 0
-    for place in places[:SHOWN_LINES]:
+    for place in places[:_SHOWN_LINES]:
         line += plain.count(LF, before, place)
         lines.append(str(line))
         before = place
     count = f"at least {len(places)}" if len(places) >= most else str(len(places))
-    where = f"{', '.join(lines)}{' and more' if len(places) > SHOWN_LINES else ''}"
+    where = f"{', '.join(lines)}{' and more' if len(places) > _SHOWN_LINES else ''}"
     return (
         f"oldText is in the file {count} times, beginning in lines {where}: "
         "give more of the lines around the one that is meant"
@@ -139,7 +139,7 @@ def _unfolded(data: bytes, plain: bytes, place: int) -> int:
     return after_break(data, plain.count(LF, 0, place)) + column
 
 
-def with_breaks_of(data: bytes, start: int, end: int, was: bytes, old: bytes, new: bytes) -> bytes:
+def _with_breaks_of(data: bytes, start: int, end: int, was: bytes, old: bytes, new: bytes) -> bytes:
     """Give the new text with the line breaks of its place."""
     if CRLF in was:
         return _aligned(was, new.replace(CRLF, LF))
@@ -185,7 +185,7 @@ def _same(text: str) -> str:
 
 
 def _unmarked(text: str) -> str:
-    return text.translate(LOOK_ALIKES)
+    return text.translate(_LOOK_ALIKES)
 
 
 def _composed(text: str) -> str:
@@ -207,7 +207,7 @@ def _unescaped(text: str) -> str:
 
 
 # In what a text differs that is only nearly there, and how the file and `oldText` are loosened to find it.
-LOOSENINGS: tuple[tuple[str, Loosen, Loosen], ...] = (
+_LOOSENINGS: tuple[tuple[str, _Loosen, _Loosen], ...] = (
     ("in line breaks at its ends", _same, lambda text: text.strip("\n")),
     ("in white space (spaces, tabs)", _solid, _solid),
     ("in quotes, dashes or spaces that look alike", _unmarked, _unmarked),
@@ -221,7 +221,7 @@ LOOSENINGS: tuple[tuple[str, Loosen, Loosen], ...] = (
 
 def hint(text: str, old: str) -> str:
     """Say what is nearest; nothing if nothing is near. Both texts have LF alone as line breaks."""
-    for what, loosen, loosen_old in LOOSENINGS:
+    for what, loosen, loosen_old in _LOOSENINGS:
         wanted = loosen_old(old)
         if not wanted.strip() or (wanted == old and loosen is _same):
             continue
@@ -239,9 +239,9 @@ def _told(lines: list[str], first: int, count: int, old: str, what: str) -> str:
     found = lines[first : first + count]
     where = f"line {first + 1}" if len(found) == 1 else f"lines {first + 1}-{first + len(found)}"
     said = f"It is nearly in {where}, but differs {what}." if what else f"The nearest is {where}."
-    shown = [f"{first + place + 1}: {found[place][:SHOWN_CHARACTERS]}" for place in range(len(found))]
-    more = [f"[{len(shown) - HINT_LINES} more lines]"] if len(shown) > HINT_LINES else []
-    return "\n".join([said, *shown[:HINT_LINES], *more, *_difference(found, old.split("\n"), first)])
+    shown = [f"{first + place + 1}: {found[place][:_SHOWN_CHARACTERS]}" for place in range(len(found))]
+    more = [f"[{len(shown) - _HINT_LINES} more lines]"] if len(shown) > _HINT_LINES else []
+    return "\n".join([said, *shown[:_HINT_LINES], *more, *_difference(found, old.split("\n"), first)])
 
 
 def _difference(found: list[str], olds: list[str], first: int) -> list[str]:
@@ -252,8 +252,8 @@ def _difference(found: list[str], olds: list[str], first: int) -> list[str]:
         if line == old or partly or (last == 0 and old in line):
             continue
         at = len(commonprefix((line, old)))  # noqa: RUF071 - it is characters that are compared
-        begin = max(0, at - AROUND // 2)
-        pair = (ascii(one[begin : begin + AROUND]) for one in (line, old))
+        begin = max(0, at - _AROUND // 2)
+        pair = (ascii(one[begin : begin + _AROUND]) for one in (line, old))
         return [f"In line {first + place + 1} the file has {next(pair)}, oldText has {next(pair)}."]
     return []
 
@@ -262,18 +262,18 @@ def _similar(lines: list[str], olds: list[str]) -> int | None:
     """Find the line at which most lines are the same, or else a line that is like the longest."""
     bare = [line.strip() for line in lines]
     wanted = [line.strip() for line in olds]
-    anchors = sorted(range(len(wanted)), key=lambda place: -len(wanted[place]))[:ANCHORS]
+    anchors = sorted(range(len(wanted)), key=lambda place: -len(wanted[place]))[:_ANCHORS]
     best: tuple[int, int] | None = None
     for anchor in anchors:
-        if len(wanted[anchor]) < LEAST_ANCHOR:
+        if len(wanted[anchor]) < _LEAST_ANCHOR:
             continue
         same = (place for place, line in enumerate(bare) if line == wanted[anchor])
-        for place in islice(same, CANDIDATES):
+        for place in islice(same, _CANDIDATES):
             score = _score(bare, wanted, place - anchor)
             best = max(best or (0, 0), (score, anchor - place))
     if best is not None:
         return -best[1]
-    return _alike(bare, wanted, anchors[0]) if len(wanted[anchors[0]]) >= LEAST_ANCHOR else None
+    return _alike(bare, wanted, anchors[0]) if len(wanted[anchors[0]]) >= _LEAST_ANCHOR else None
 
 
 def _score(bare: list[str], wanted: list[str], start: int) -> int:
@@ -284,9 +284,9 @@ def _score(bare: list[str], wanted: list[str], start: int) -> int:
 def _alike(bare: list[str], wanted: list[str], anchor: int) -> int | None:
     length = len(wanted[anchor])
     near = (line for line in bare if length / 2 <= len(line) <= length * 2)
-    some = [line[:SHOWN_CHARACTERS] for line, _ in zip(dict.fromkeys(near), range(COMPARED), strict=False)]
-    found = difflib.get_close_matches(wanted[anchor][:SHOWN_CHARACTERS], some, 1, ALIKE)
+    some = [line[:_SHOWN_CHARACTERS] for line, _ in zip(dict.fromkeys(near), range(_COMPARED), strict=False)]
+    found = difflib.get_close_matches(wanted[anchor][:_SHOWN_CHARACTERS], some, 1, _ALIKE)
     if not found:
         return None
-    place = next(place for place, line in enumerate(bare) if line[:SHOWN_CHARACTERS] == found[0])
+    place = next(place for place, line in enumerate(bare) if line[:_SHOWN_CHARACTERS] == found[0])
     return place - anchor

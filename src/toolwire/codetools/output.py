@@ -13,7 +13,7 @@ from toolwire.codetools.definitions import OUTPUT_BYTES
 from toolwire.codetools.spelling import spelled
 
 CHUNK = 64 * 1024
-MOSTLY = 0.3
+_MOSTLY = 0.3
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cM])")
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 CUT = "output was cut: write it to a file and read that in parts, or filter it with grep, head or tail"
@@ -92,7 +92,7 @@ def _is_binary(data: bytes) -> bool:
     """Whether bytes are no text: many of their characters cannot be shown."""
     text = _COLOURS.sub("", data.decode("utf-8", "replace"))
     unsayable = text.count("\ufffd") + sum(map(len, _UNSAYABLE.findall(text))) - text.count("\r")
-    return unsayable > MOSTLY * len(text) and len(text) > 64
+    return unsayable > _MOSTLY * len(text) and len(text) > 64
 
 
 def _said(data: bytes, total: int) -> str:

@@ -14,23 +14,23 @@ import sys
 import time
 from collections.abc import Iterator
 
-SUBREAPER = 36
-KILL = 9
-RESTORED = (13, 25)
+_SUBREAPER = 36
+_KILL = 9
+_RESTORED = (13, 25)
 PATIENCE = 4.0
 
 
 def main(argv: list[str]) -> int:
     """Run a command, and give how it ended: its exit code, or 128 and the number of the signal."""
-    if ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0) != 0:
+    if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) != 0:
         return 125
     os.write(1, b"\n")
     if os.read(0, 3) != b"go\n":
         return 125
     silence = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-    command = os.posix_spawn(argv[0], argv, os.environ, file_actions=[silence], setsid=True, setsigdef=RESTORED)
+    command = os.posix_spawn(argv[0], argv, os.environ, file_actions=[silence], setsid=True, setsigdef=_RESTORED)
     status = wait_for(command)
-    end_all(time.monotonic() + PATIENCE)
+    _end_all(time.monotonic() + PATIENCE)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
@@ -49,11 +49,11 @@ def wait_for(command: int) -> int:
             if pid == 0:
                 break
         if closed:
-            os.kill(command, KILL)
-            return KILL
+            os.kill(command, _KILL)
+            return _KILL
 
 
-def end_all(deadline: float) -> None:
+def _end_all(deadline: float) -> None:
     """Kill and reap until nothing is left: what was below a killed process is then below this one."""
     while time.monotonic() < deadline:
         try:
@@ -63,7 +63,7 @@ def end_all(deadline: float) -> None:
             return
         for pid in below(os.getpid()):
             try:
-                os.kill(pid, KILL)
+                os.kill(pid, _KILL)
             except OSError:
                 continue
         time.sleep(0.001)

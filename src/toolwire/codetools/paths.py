@@ -28,16 +28,16 @@ from toolwire.errors import InvalidField, ToolError
 
 MAX_PATH = 4096
 MAX_PARTS = 256
-MAX_LINKS = 40
+_MAX_LINKS = 40
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+_HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 PROTECTED = (".git",)
 OWN = ".toolwire-*"
 SECRET = (".env", ".env.*")
-EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
-SECRETS = "it may hold secrets, and is neither read nor written here"
-SPECIAL = {
+_EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
+_SECRETS = "it may hold secrets, and is neither read nor written here"
+_SPECIAL = {
     stat.S_ISDIR: "a folder",
     stat.S_ISFIFO: "a pipe",
     stat.S_ISSOCK: "a socket",
@@ -124,7 +124,7 @@ class Root:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         try:
-            self.fd = os.open(self.path, HANDLE | os.O_DIRECTORY)
+            self.fd = os.open(self.path, _HANDLE | os.O_DIRECTORY)
         except OSError as problem:
             reason = os.strerror(problem.errno or 0)
             raise InvalidField("cwd", f"must be a folder: {path!r} is none ({reason})") from None
@@ -214,20 +214,20 @@ class Workspace:
 
     def _is_there(self, place: ProjectPath) -> bool:
         try:
-            os.close(place.root.open(place.parts, HANDLE))
+            os.close(place.root.open(place.parts, _HANDLE))
         except OSError:
             return False
         return True
 
     def _check(self, place: ProjectPath, *, writes: bool) -> None:
         if self.is_secret(place.parts):
-            raise PathRefused("secret", place.given, SECRETS)
+            raise PathRefused("secret", place.given, _SECRETS)
         if writes and any(self.protected.fullmatch(folded(name)) for name in place.parts):
             raise PathRefused("protected", place.given, "it is protected: it is not written here")
 
     def is_secret(self, parts: Iterable[str]) -> bool:
         """Whether a path leads to what is kept secret."""
-        return any(self.secret.fullmatch(name) and name not in EXAMPLES for name in map(folded, parts))
+        return any(self.secret.fullmatch(name) and name not in _EXAMPLES for name in map(folded, parts))
 
     def covered_among(self, names: list[str]) -> tuple[set[str], set[str]]:
         """Of the names in one folder, give those that are secret, and those that are protected and no secret."""
@@ -256,7 +256,7 @@ class Workspace:
             raise PathRefused("not_regular_file", place.given, f"it is {kind}, and only files are read")
         parts = self._check_real(fd, place, writes=False)
         if status.st_nlink > 1 and self._is_secret_too(status, place.root, parts):
-            raise PathRefused("secret", place.given, SECRETS)
+            raise PathRefused("secret", place.given, _SECRETS)
 
     def _check_real(self, fd: int, place: ProjectPath, *, writes: bool) -> tuple[str, ...]:
         """Check the names that links led to as well."""
@@ -340,7 +340,7 @@ def kind_of(mode: int) -> str | None:
     """Name what is no regular file."""
     if stat.S_ISREG(mode):
         return None
-    return next((name for test, name in SPECIAL.items() if test(mode)), "no regular file")
+    return next((name for test, name in _SPECIAL.items() if test(mode)), "no regular file")
 
 
 def _is_at(name: str, folder: int, status: os.stat_result) -> bool:
@@ -365,7 +365,7 @@ def real_parts(fd: int, place: ProjectPath) -> tuple[str, ...]:
         top, path = (os.readlink(f"/proc/self/fd/{number}") for number in (place.root.fd, fd))
     except OSError:
         try:
-            os.close(_walk(place.root.fd, place.parts, HANDLE, 0, links=0))
+            os.close(_walk(place.root.fd, place.parts, _HANDLE, 0, links=0))
         except OSError as problem:
             raise refusal(problem, place.given) from None
         return place.parts
@@ -397,9 +397,9 @@ class _How(ctypes.Structure):
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
-OPENAT2 = 437
-AT_FDCWD = -100
-BENEATH_WITHOUT_MAGIC = 0x08 | 0x02
+_OPENAT2 = 437
+_AT_FDCWD = -100
+_BENEATH_WITHOUT_MAGIC = 0x08 | 0x02
 _found: dict[str, Any] = {}
 
 
@@ -408,16 +408,16 @@ def has_openat2() -> bool:
     if "openat2" not in _found:
         _found["openat2"] = False
         with contextlib.suppress(OSError, AttributeError):
-            os.close(_openat2(AT_FDCWD, ".", HANDLE, 0))
+            os.close(_openat2(_AT_FDCWD, ".", _HANDLE, 0))
             _found["openat2"] = sys.platform == "linux"
     return bool(_found["openat2"])
 
 
 def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
     libc = _found.get("libc") or _found.setdefault("libc", ctypes.CDLL(None, use_errno=True))
-    how = _How(flags, mode, BENEATH_WITHOUT_MAGIC)
+    how = _How(flags, mode, _BENEATH_WITHOUT_MAGIC)
     for _ in range(100):
-        fd = libc.syscall(OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        fd = libc.syscall(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
         if fd >= 0:
             return int(fd)
         if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
@@ -426,7 +426,7 @@ def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
     raise OSError(number, os.strerror(number))
 
 
-def _walk(folder: int, parts: tuple[str, ...], flags: int, mode: int, links: int = MAX_LINKS) -> int:
+def _walk(folder: int, parts: tuple[str, ...], flags: int, mode: int, links: int = _MAX_LINKS) -> int:
     """Open name by name, each by the descriptor of its folder; of links, relative ones that stay inside."""
     todo, trail = list(reversed(parts)) or ["."], [os.dup(folder)]
     try:
@@ -445,7 +445,7 @@ def _walk(folder: int, parts: tuple[str, ...], flags: int, mode: int, links: int
                 todo += ["."] * target.endswith(("/", "/."))
                 todo += [part for part in reversed(target.split("/")) if part not in ("", ".")]
             elif todo:
-                trail.append(os.open(name, HANDLE | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=trail[-1]))
+                trail.append(os.open(name, _HANDLE | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=trail[-1]))
             else:
                 return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=trail[-1])
             if not todo:

@@ -19,7 +19,7 @@ from toolwire.schema.patterns import linear
 
 Test = Callable[[str], bool]
 MAX_PATTERN = 1000
-NEVER = r"[^\x{0}-\x{10FFFF}]"
+_NEVER = r"[^\x{0}-\x{10FFFF}]"
 _STARS = re.compile(r"\*+")
 _CLASS = re.compile(r"\[([!^]?)(\]?(?:\[:\w+:\]|\\[\s\S]|[^\]\\])*)\]", re.DOTALL)
 _ITEM = re.compile(r"\[:(\w+):\]|(\\[\s\S]|[\s\S])(?:-(\\[\s\S]|[\s\S]))?", re.DOTALL)
@@ -42,10 +42,10 @@ POSIX = {
 }
 
 
-PIECES = {"stars": "[^/]*", "star": "[^/]*", "open": "(?:", "comma": "|", "close": ")"}
+_PIECES = {"stars": "[^/]*", "star": "[^/]*", "open": "(?:", "comma": "|", "close": ")"}
 
 
-class Token(Struct):
+class _Token(Struct):
     """A piece of a pattern: a character, or what stands for something, with its regular expression."""
 
     kind: str
@@ -119,12 +119,12 @@ def translated(pattern: str, *, braces: bool = True) -> str:
     return "".join(made)
 
 
-def _is_edge(token: Token | None, brace: str) -> bool:
+def _is_edge(token: _Token | None, brace: str) -> bool:
     return token is None or token.kind in ("/", "comma", brace)
 
 
-def _piece(token: Token) -> str:
-    return token.text if token.kind == "regex" else PIECES.get(token.kind) or escaped(token.text)
+def _piece(token: _Token) -> str:
+    return token.text if token.kind == "regex" else _PIECES.get(token.kind) or escaped(token.text)
 
 
 def escaped(text: str) -> str:
@@ -135,24 +135,24 @@ def escaped(text: str) -> str:
     )
 
 
-def _tokens(pattern: str, *, strict: bool) -> Iterator[Token]:
+def _tokens(pattern: str, *, strict: bool) -> Iterator[_Token]:
     index = 0
     while index < len(pattern):
         letter = pattern[index]
         if stars := _STARS.match(pattern, index):
-            yield Token("stars" if len(stars[0]) > 1 else "star", stars[0])
+            yield _Token("stars" if len(stars[0]) > 1 else "star", stars[0])
             index = stars.end()
         elif letter == "[" and (found := _CLASS.match(pattern, index)):
-            yield Token("regex", _class(found[1], found[2]))
+            yield _Token("regex", _class(found[1], found[2]))
             index = found.end()
         elif (letter == "[" or pattern[index:] == "\\") and strict:
             raise ValueError(pattern)
         elif letter == "\\" and index + 1 < len(pattern):
             found = _SPELLED.match(pattern, index) if not strict else None
-            yield Token("text", meant(found[0]) if found else pattern[index + 1])
+            yield _Token("text", meant(found[0]) if found else pattern[index + 1])
             index = found.end() if found else index + 2
         else:
-            yield Token(_kind(letter, strict=strict), "[^/]" if letter == "?" else letter)
+            yield _Token(_kind(letter, strict=strict), "[^/]" if letter == "?" else letter)
             index += 1
 
 
@@ -162,9 +162,9 @@ def _kind(letter: str, *, strict: bool) -> str:
     return letter if letter in ("/" if strict else "/{,}") else "text"
 
 
-def _pair(tokens: list[Token]) -> None:
+def _pair(tokens: list[_Token]) -> None:
     """Find the braces that belong together, and the commas between them; the others are letters."""
-    opened: list[list[Token]] = []
+    opened: list[list[_Token]] = []
     for token in tokens:
         match token.kind:
             case "{":
@@ -195,7 +195,7 @@ def _class(negation: str, inside: str) -> str:
     return (
         "[" + "".join(_range(part) for part in kept if part[0] <= part[1]) + "]"
         if any(low <= high for low, high in kept)
-        else NEVER
+        else _NEVER
     )
 
 

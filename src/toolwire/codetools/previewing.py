@@ -19,14 +19,14 @@ from toolwire.codetools.paths import PathRefused, ProjectPath
 from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
 
-AROUND = 3
-COMPARED = 2000
-Change = tuple[str, bytes | None, bytes]
+_AROUND = 3
+_COMPARED = 2000
+_Change = tuple[str, bytes | None, bytes]
 
 
 def preview(desk: Any, name: str, arguments: dict[str, Any]) -> str | None:
     """Say what a call would do; None where it only reads."""
-    say = PREVIEWS.get(name)
+    say = _PREVIEWS.get(name)
     if say is None:
         return None
     try:
@@ -68,7 +68,7 @@ def _edit_several(desk: Any, *, edits: list[dict[str, Any]], path: str | None = 
     return "\n".join(map(diff, _edits(desk, wanted_of(edits, path))))
 
 
-def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[Change]:
+def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[_Change]:
     """Make the edits of each file in memory; paths that are spelled in two ways lead to one file."""
     places: dict[Any, tuple[ProjectPath, list[EditRequest]]] = {}
     for one in wanted:
@@ -95,12 +95,12 @@ def _opened(desk: Any, place: ProjectPath) -> Iterator[Standing | None]:
         yield held.enter_context(standing(desk.workspace, spot))
 
 
-def diff(change: Change) -> str:
+def diff(change: _Change) -> str:
     """Write what goes and what comes, with some lines around it; a file that is not there has no lines."""
     path, old, new = change
     before, after = ([] if data is None else _lines(data) for data in (old, new))
     same = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-    first = max(0, (min(len(before), len(after)) if same is None else same) - AROUND)
+    first = max(0, (min(len(before), len(after)) if same is None else same) - _AROUND)
     told = _differences(before[first:], after[first:])
     words = " (a new file)" if old is None else " (nothing changes)" if old == new else ""
     return "\n".join([f"{shown(path)}{words}", *_numbered(told, first)])
@@ -116,13 +116,13 @@ def _lines(data: bytes) -> list[str]:
 
 def _differences(before: list[str], after: list[str]) -> list[list[tuple[str, int, str]]]:
     """Find what differs: groups of marks, line numbers and lines."""
-    while before and after and before[-1] == after[-1] and len(before) + len(after) > COMPARED:
+    while before and after and before[-1] == after[-1] and len(before) + len(after) > _COMPARED:
         before, after = before[:-1], after[:-1]
-    if len(before) + len(after) > COMPARED:
+    if len(before) + len(after) > _COMPARED:
         return [[*_marked("-", before, 0), *_marked("+", after, 0)]] if before != after else []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     groups: list[list[tuple[str, int, str]]] = []
-    for opcodes in matcher.get_grouped_opcodes(AROUND):
+    for opcodes in matcher.get_grouped_opcodes(_AROUND):
         groups.append([])
         for kind, old, old_end, new, new_end in opcodes:
             if kind == "equal":
@@ -144,7 +144,7 @@ def _numbered(groups: list[list[tuple[str, int, str]]], first: int) -> Iterator[
         yield from (f"{mark} {first + number:>{width}} {line}" for mark, number, line in group)
 
 
-PREVIEWS: dict[str, Callable[..., str]] = {
+_PREVIEWS: dict[str, Callable[..., str]] = {
     "write_file": _write,
     "append_to_file": _append,
     "edit_file": _edit,

@@ -31,16 +31,16 @@ from toolwire.codetools.output import CHUNK, Captured
 
 START = 15.0
 GRACE = 0.5
-LAST = 15.0
-SOONEST, TICK, LATEST = 0.02, 0.05, 0.2
-READS = 64
+_LAST = 15.0
+_SOONEST, _TICK, _LATEST = 0.02, 0.05, 0.2
+_READS = 64
 CANCELLED, TIMEOUT = "cancelled", "timeout"
 MOST_PROCESSES = 500
 MOST_TASKS = 2000
 FILE_SIZE = 4 * 1024**3
-PAGE = os.sysconf("SC_PAGE_SIZE")
-MEMORY = os.sysconf("SC_PHYS_PAGES") * PAGE // 2
-SOONEST_KILLED = "800"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+MEMORY = os.sysconf("SC_PHYS_PAGES") * _PAGE // 2
+_SOONEST_KILLED = "800"
 LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: FILE_SIZE}
 _CHILD = re.compile(rb'"child-pid": *(\d+)')
 
@@ -153,7 +153,7 @@ class _Command:
     def _call_off(self) -> str:
         """Let the leader end before it began anything."""
         self._hang_up()
-        self._until(time.monotonic() + LAST)
+        self._until(time.monotonic() + _LAST)
         return CANCELLED
 
     def _find_leader(self) -> None:
@@ -171,16 +171,16 @@ class _Command:
     def watch(self, timeout: float) -> str:
         """Wait until the command ends, or has to; say why it had to."""
         deadline = time.monotonic() + timeout
-        pause, before = SOONEST, _crowd()
+        pause, before = _SOONEST, _crowd()
         look = time.monotonic() + pause
-        while not self._turn(min(deadline, look, time.monotonic() + TICK)):
+        while not self._turn(min(deadline, look, time.monotonic() + _TICK)):
             stopped = ""
             if self.told:
                 stopped = CANCELLED
             elif time.monotonic() >= deadline:
                 stopped = TIMEOUT
             elif time.monotonic() >= look or _crowd() - before > MOST_PROCESSES // 2:
-                stopped, pause = too_much(self.leader), min(LATEST, 2 * pause)
+                stopped, pause = too_much(self.leader), min(_LATEST, 2 * pause)
                 look = time.monotonic() + pause
             if stopped:
                 self._end(gently=stopped in (CANCELLED, TIMEOUT))
@@ -197,11 +197,11 @@ class _Command:
                 return
         if self.launch.info is None:
             self._hang_up()
-            self._kill_below(time.monotonic() + LAST)
+            self._kill_below(time.monotonic() + _LAST)
             return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.leader_fd, signal.SIGKILL)
-        self._until(time.monotonic() + LAST)
+        self._until(time.monotonic() + _LAST)
 
     def _kill_below(self, deadline: float) -> None:
         """Kill all below the overseer, and let it go on: a command can have stopped it."""
@@ -211,13 +211,13 @@ class _Command:
                     os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.leader_fd, signal.SIGCONT)
-            if self._until(time.monotonic() + SOONEST):
+            if self._until(time.monotonic() + _SOONEST):
                 return
 
     def last_words(self, stopped: str) -> Ended:
         """Read what is left in the pipes, and say how it ended."""
         for fd in list(self.streams):
-            for _ in range(READS):
+            for _ in range(_READS):
                 if not self._read(fd):
                     break
         code = self.process.poll()
@@ -312,7 +312,7 @@ def _bound(leader: int, *, alone: bool) -> None:
         value = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.prlimit(leader, name, (value, value))
     with contextlib.suppress(OSError), open(f"/proc/{leader}/oom_score_adj", "w", encoding="ascii") as file:
-        file.write(SOONEST_KILLED)
+        file.write(_SOONEST_KILLED)
 
 
 def _children_of(pid: int) -> list[int]:
@@ -353,4 +353,4 @@ def _memory_of(pid: int) -> int:
             _, resident, shared, *_ = file.read().split()
     except (OSError, ValueError):
         return 0
-    return max(0, int(resident) - int(shared)) * PAGE
+    return max(0, int(resident) - int(shared)) * _PAGE

@@ -17,9 +17,9 @@ from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-PIECE_BYTES = 64 * 1024
-PEEKED_BYTES = 1024
-MOST_NOISE = 0.1
+_PIECE_BYTES = 64 * 1024
+_PEEKED_BYTES = 1024
+_MOST_NOISE = 0.1
 GUESSED = "cp1252"
 
 _LABELS = {
@@ -43,43 +43,43 @@ _LABELS = {
     **{f"iso8859-{n}": f"iso-8859-{n} iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
 }
 CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels.split()}
-MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-DECLARED = re.compile(
+_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_DECLARED = re.compile(
     rb"""(?:<meta[^>]{0,200}?charset|<\?xml[^>]{0,100}?encoding)\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
 )
-PARAMETER = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
-NOISE = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_PARAMETER = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
+_NOISE = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 
-FED_CHARACTERS = 4096
-PENDING_CHARACTERS = 16 * 1024
-LINK_CHARACTERS = 2000
-DEEPEST_LIST = 20
+_FED_CHARACTERS = 4096
+_PENDING_CHARACTERS = 16 * 1024
+_LINK_CHARACTERS = 2000
+_DEEPEST_LIST = 20
 
-Sink = Callable[[str], None]
-Attributes = list[tuple[str, str | None]]
-SKIPPED = frozenset({"script", "style", "template"})
-HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_Sink = Callable[[str], None]
+_Attributes = list[tuple[str, str | None]]
+_SKIPPED = frozenset({"script", "style", "template"})
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 # How many line breaks stand around an element that is not a part of a line.
-BREAKS = dict.fromkeys("br caption dd dt hr legend li option select tbody tfoot thead tr".split(), 1) | dict.fromkeys(
+_BREAKS = dict.fromkeys("br caption dd dt hr legend li option select tbody tfoot thead tr".split(), 1) | dict.fromkeys(
     "address article aside blockquote body center details dialog dir div dl fieldset figcaption figure "
     "footer form header hgroup html main menu nav ol p pre search section summary table title ul".split()
-    + list(HEADINGS),
+    + list(_HEADINGS),
     2,
 )
-SPACE = re.compile(r"[ \t\n\r\f]+")
-TAG = re.compile(r"<[a-zA-Z/!?]")
-LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+_TAG = re.compile(r"<[a-zA-Z/!?]")
+_LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
 
 
 def codec_of(content_type: str, body: bytes | bytearray, *, cut: bool = False) -> str:
     """Say which codec a body is in."""
-    for mark, codec in MARKS.items():
+    for mark, codec in _MARKS.items():
         if body.startswith(mark):
             return codec
-    declared = PARAMETER.search(content_type)
+    declared = _PARAMETER.search(content_type)
     if declared and declared[1].lower() in CODECS:
         return CODECS[declared[1].lower()]
-    inside = DECLARED.search(body, 0, PEEKED_BYTES)
+    inside = _DECLARED.search(body, 0, _PEEKED_BYTES)
     if inside and (codec := CODECS.get(inside[1].decode("ascii", "replace").lower(), "utf-16-le")) != "utf-16-le":
         return codec  # a page that can be read so far is not in UTF-16, whatever it says
     return "utf-8" if is_whole(body, "utf-8", cut=cut) else GUESSED
@@ -98,16 +98,16 @@ def is_whole(body: bytes | bytearray, codec: str, *, cut: bool = False) -> bool:
 def decoded(body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True) -> Iterator[str]:
     """Give the text of a body, piece by piece, without its byte order mark."""
     decoder = codecs.getincrementaldecoder(codec)(errors)
-    begin = next((len(mark) for mark, of in MARKS.items() if of == codec and body.startswith(mark)), 0)
-    for start in range(begin, len(body), PIECE_BYTES):
-        end = start + PIECE_BYTES
+    begin = next((len(mark) for mark, of in _MARKS.items() if of == codec and body.startswith(mark)), 0)
+    for start in range(begin, len(body), _PIECE_BYTES):
+        end = start + _PIECE_BYTES
         yield decoder.decode(bytes(body[start:end]), final and end >= len(body))
 
 
 def is_text(body: bytes | bytearray, codec: str) -> bool:
     """Whether the beginning of a body reads as text: no NUL, and little else that nobody writes."""
     first = next(decoded(body, codec, final=False), "")
-    return "\0" not in first and len(NOISE.findall(first)) <= MOST_NOISE * len(first)
+    return "\0" not in first and len(_NOISE.findall(first)) <= _MOST_NOISE * len(first)
 
 
 class TextWindow:
@@ -139,19 +139,19 @@ class TextWindow:
         return "".join(self.parts)
 
 
-def read_page(pieces: Iterable[str], address: str, sink: Sink) -> None:
+def read_page(pieces: Iterable[str], address: str, sink: _Sink) -> None:
     """Write what stands on a page."""
     reader = _Reader(sink, address)
     for piece in pieces:
-        for start in range(0, len(piece), FED_CHARACTERS):
-            reader.read(piece[start : start + FED_CHARACTERS])
+        for start in range(0, len(piece), _FED_CHARACTERS):
+            reader.read(piece[start : start + _FED_CHARACTERS])
     reader.end()
 
 
 class _Reader(HTMLParser):
     """Writes the text of a page as its tags come; what is open or closed wrongly does no harm."""
 
-    def __init__(self, sink: Sink, address: str) -> None:
+    def __init__(self, sink: _Sink, address: str) -> None:
         super().__init__(convert_charrefs=True)
         self.sink, self.address = sink, address
         self.lists: list[int | None] = []
@@ -169,12 +169,12 @@ class _Reader(HTMLParser):
                 return
             text, self.until, self.rawdata = rest, "", ""
         self.feed(text)
-        if len(self.rawdata) > PENDING_CHARACTERS:
+        if len(self.rawdata) > _PENDING_CHARACTERS:
             self._leave()
 
     def _leave(self) -> None:
         """Leave what does not come to an end."""
-        if self.cdata_elem is not None or not TAG.match(self.rawdata):
+        if self.cdata_elem is not None or not _TAG.match(self.rawdata):
             self.handle_data(self.rawdata[:-20])
             self.rawdata = self.rawdata[-20:]
             return
@@ -183,26 +183,26 @@ class _Reader(HTMLParser):
 
     def end(self) -> None:
         """Write what is left at the end of the page."""
-        if not self.until and (self.cdata_elem is not None or not TAG.match(self.rawdata)):
+        if not self.until and (self.cdata_elem is not None or not _TAG.match(self.rawdata)):
             self.handle_data(unescape(self.rawdata))
         self._end_link()
         if self.exact:
             self.exact = 1
             self._end_code()
 
-    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+    def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
         """Begin an element."""
-        self.skipping += tag in SKIPPED
+        self.skipping += tag in _SKIPPED
         if self.skipping:
             return
         attributes = dict(attrs)
-        self._break(self._breaks_around(tag), HEADINGS.get(tag, ""))
+        self._break(self._breaks_around(tag), _HEADINGS.get(tag, ""))
         match tag:
             case "code" | "kbd" | "samp":
                 self._begin_code(attributes.get("class") or "")
             case "ul" | "ol":
                 self.lists.append(1 if tag == "ol" else None)
-                del self.lists[:-DEEPEST_LIST]
+                del self.lists[:-_DEEPEST_LIST]
             case "li":
                 self.before = self._bullet()
             case "pre":
@@ -214,15 +214,15 @@ class _Reader(HTMLParser):
                 self._mark("---")
                 self._break(1)
             case "img" if attributes.get("alt"):
-                self._mark(f"![{SPACE.sub(' ', attributes['alt'] or '')}]")
+                self._mark(f"![{_SPACE.sub(' ', attributes['alt'] or '')}]")
             case "a":
                 self._end_link()
                 self._begin_link(attributes)
 
     def handle_endtag(self, tag: str) -> None:
         """End an element."""
-        if self.skipping or tag in SKIPPED:
-            self.skipping = max(self.skipping - (tag in SKIPPED), 0)
+        if self.skipping or tag in _SKIPPED:
+            self.skipping = max(self.skipping - (tag in _SKIPPED), 0)
             return
         match tag:
             case "ul" | "ol":
@@ -243,7 +243,7 @@ class _Reader(HTMLParser):
         if self.exact:
             self._write(data.removeprefix("\n") if self.before else data)
             return
-        words = SPACE.sub(" ", data)
+        words = _SPACE.sub(" ", data)
         self.spaced = self.spaced or words.startswith(" ")
         if words.strip(" "):
             self._mark(words.strip(" "))
@@ -251,7 +251,7 @@ class _Reader(HTMLParser):
 
     def _breaks_around(self, tag: str) -> int:
         """Say how far an element stands from the text around it: 0 if it is a part of a line."""
-        return 1 if tag in ("ul", "ol") and self.lists else BREAKS.get(tag, 0)
+        return 1 if tag in ("ul", "ol") and self.lists else _BREAKS.get(tag, 0)
 
     def _bullet(self) -> str:
         indent = "  " * (len(self.lists) - 1)
@@ -265,7 +265,7 @@ class _Reader(HTMLParser):
         if not self.exact:
             self.coding += 1
             self._mark("`")
-        elif self.before and (language := LANGUAGE.search(kind)):
+        elif self.before and (language := _LANGUAGE.search(kind)):
             self.before = f"```{language[1]}\n"
 
     def _end_code(self) -> None:
@@ -276,7 +276,7 @@ class _Reader(HTMLParser):
 
     def _begin_link(self, attributes: dict[str, str | None]) -> None:
         self.link = _absolute(self.address, attributes.get("href") or "")
-        self.label = SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
+        self.label = _SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
         self.opening = bool(self.link)
 
     def _end_link(self) -> None:
@@ -308,10 +308,10 @@ class _Reader(HTMLParser):
 
 def _absolute(address: str, href: str) -> str:
     """Give the address that a link leads to; nothing for a place on the page, or for what is not fetched."""
-    if not href or href.startswith("#") or len(href) > LINK_CHARACTERS:
+    if not href or href.startswith("#") or len(href) > _LINK_CHARACTERS:
         return ""
     try:
         found = urljoin(address, href.strip())
     except ValueError:
         return ""
-    return SPACE.sub("%20", found) if found.startswith(("http://", "https://")) else ""
+    return _SPACE.sub("%20", found) if found.startswith(("http://", "https://")) else ""

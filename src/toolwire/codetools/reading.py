@@ -21,23 +21,23 @@ from toolwire.codetools.paths import PathRefused, ProjectPath, saying
 from toolwire.types import Image
 
 HEAD = 8192
-COUNTED = 512 * 1024
+_COUNTED = 512 * 1024
 SEARCHED = 256 * 1024 * 1024
-MOST = 1 << 62
-IMAGES = (
+_MOST = 1 << 62
+_IMAGES = (
     ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", 0, b"\xff\xd8\xff"),
     ("image/gif", 0, b"GIF87a"),
     ("image/gif", 0, b"GIF89a"),
     ("image/webp", 8, b"WEBP"),
 )
-WIDE = (
+_WIDE = (
     ("UTF-32", codecs.BOM_UTF32_LE),
     ("UTF-32", codecs.BOM_UTF32_BE),
     ("UTF-16", codecs.BOM_UTF16_LE),
     ("UTF-16", codecs.BOM_UTF16_BE),
 )
-KINDS = (
+_KINDS = (
     ("a PDF document", 0, b"%PDF-"),
     ("a ZIP archive", 0, b"PK\x03\x04"),
     ("a gzip archive", 0, b"\x1f\x8b"),
@@ -70,7 +70,7 @@ def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LI
         raise PathRefused("invalid", path, "offset and limit are at least 1")
     try:
         with desk.workspace.reading(place) as fd, saying(path):
-            return _read(desk, place, fd, int(min(offset, MOST)), int(min(limit, READ_LINES)))
+            return _read(desk, place, fd, int(min(offset, _MOST)), int(min(limit, READ_LINES)))
     except PathRefused as problem:
         raise (missing(desk.workspace, place) if problem.code == "not_found" else problem) from None
 
@@ -78,13 +78,13 @@ def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LI
 def _read(desk: Any, place: ProjectPath, fd: int, offset: int, limit: int) -> str | Image:
     status = os.fstat(fd)
     head = os.pread(fd, HEAD, 0)
-    image = _named(IMAGES, head)
+    image = _named(_IMAGES, head)
     if image is not None and (image != "image/webp" or head.startswith(b"RIFF")):
         return _image(place, fd, status.st_size, image)
-    wide = next((name for name, mark in WIDE if head.startswith(mark)), None)
+    wide = next((name for name, mark in _WIDE if head.startswith(mark)), None)
     if wide is not None:
         return _shown_wide(place, fd, status.st_size, wide, offset, limit)
-    if b"\0" in head or _named(KINDS[:1], head):
+    if b"\0" in head or _named(_KINDS[:1], head):
         _refuse_binary(place, status.st_size, head)
     remember(desk.seen, key_of(fd, place), fd)
     return _shown(place, lambda count, start: os.pread(fd, count, start), status.st_size, offset, limit, [])
@@ -95,7 +95,7 @@ def _named(table: tuple[tuple[str, int, bytes], ...], head: bytes) -> str | None
 
 
 def _refuse_binary(place: ProjectPath, size: int, head: bytes) -> NoReturn:
-    kind = _named(KINDS, head) or "binary (it has NUL bytes)"
+    kind = _named(_KINDS, head) or "binary (it has NUL bytes)"
     reason = f"it is {kind} of {sized(size)}, and no text: use a command of the shell that reads such files"
     raise PathRefused("binary", place.given, reason)
 
@@ -122,7 +122,7 @@ def _shown_wide(place: ProjectPath, fd: int, size: int, charset: str, offset: in
 
 def _shown(place: ProjectPath, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:
     try:
-        found = window(read, size, offset, limit, READ_BYTES, counted=COUNTED, searched=SEARCHED)
+        found = window(read, size, offset, limit, READ_BYTES, counted=_COUNTED, searched=SEARCHED)
     except Beyond as problem:
         if problem.total == 0 and offset == 1:
             return "[The file is empty.]"

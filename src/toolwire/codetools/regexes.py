@@ -14,28 +14,28 @@ from toolwire.codetools.patterns import POSIX, Test, engine, escaped
 from toolwire.errors import ToolError
 from toolwire.schema.patterns import weight
 
-MAX_PATTERN = 10_000
+_MAX_PATTERN = 10_000
 PIECE = 1_000_000
-PIECE_WORK = 6_000_000
+_PIECE_WORK = 6_000_000
 LONGEST = 16_000_000
-LONGEST_WORK = 250_000_000
-WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
-WRITTEN = {
+_LONGEST_WORK = 250_000_000
+_WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
+_WRITTEN = {
     "\\d": r"\p{Nd}",
     "\\D": r"\P{Nd}",
     "\\s": r"\p{White_Space}",
     "\\S": r"\P{White_Space}",
-    "\\w": f"[{WORD}]",
-    "\\W": f"[^{WORD}]",
+    "\\w": f"[{_WORD}]",
+    "\\W": f"[^{_WORD}]",
 }
-EDGES = {"\\A": "^", "\\z": "$"}
-PLAIN = frozenset("/\"'!@%=:;,`")
+_EDGES = {"\\A": "^", "\\z": "$"}
+_PLAIN = frozenset("/\"'!@%=:;,`")
 _TOKEN = re.compile(
     r"\\(?:[pPxuU]\{[^}]*\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[\s\S])"
     r"|\[:\^?\w+:\]|\(\?[imsUuxR-]+(?=[:)])|&&|--|~~|[\s\S]"
 )
 _BREAK = re.compile(r"\\(?:n|x0[aA]|u000[aA]|U0000000[aA]|[xuU]\{0*[aA]\})")
-ONE_LINE = (
+_ONE_LINE = (
     "a pattern is held against one line at a time, so that it has no line break: search for one of the "
     "lines, with context"
 )
@@ -43,12 +43,12 @@ ONE_LINE = (
 
 def checked(pattern: str, *, literal: bool) -> str:
     """Refuse what no search can use, and leave out backslashes that mean nothing outside of classes."""
-    if len(pattern) > MAX_PATTERN:
-        raise ToolError(f"a pattern has at most {MAX_PATTERN} characters")
+    if len(pattern) > _MAX_PATTERN:
+        raise ToolError(f"a pattern has at most {_MAX_PATTERN} characters")
     if "\0" in pattern or any("\ud800" <= letter <= "\udfff" for letter in pattern):
         raise ToolError("the pattern has a character that no text has")
     if "\n" in pattern:
-        raise ToolError(ONE_LINE)
+        raise ToolError(_ONE_LINE)
     if literal:
         return pattern
     return "".join(part if inside else _of_a_line(part) for part, inside in _tokens(pattern))
@@ -56,12 +56,12 @@ def checked(pattern: str, *, literal: bool) -> str:
 
 def _of_a_line(part: str) -> str:
     if _BREAK.fullmatch(part):
-        raise ToolError(ONE_LINE)
+        raise ToolError(_ONE_LINE)
     if part.startswith("(?") and ("m" in part or "R" in part):
         raise ToolError(f"`{part}`: a pattern is held against one line, so that the flags m and R mean nothing")
-    if part in EDGES:
-        return EDGES[part]
-    return part[1] if len(part) == 2 and part[0] == "\\" and part[1] in PLAIN else part
+    if part in _EDGES:
+        return _EDGES[part]
+    return part[1] if len(part) == 2 and part[0] == "\\" and part[1] in _PLAIN else part
 
 
 def _tokens(pattern: str) -> Iterator[tuple[str, bool]]:
@@ -91,9 +91,9 @@ def written(pattern: str) -> str:
         if inside and part.startswith("[:"):
             made.append(_posix(part))
         elif inside and part == "\\w":
-            made.append(WORD)
+            made.append(_WORD)
         else:
-            made.append(WRITTEN.get(part, part))
+            made.append(_WRITTEN.get(part, part))
     return "".join(made)
 
 
@@ -129,5 +129,5 @@ class LinePattern:
                 f"{ascii(pattern)[1:-1][:200]}. There is no look-around and no back-reference; "
                 "for plain text, set literal."
             ) from None
-        self.piece = min(PIECE, max(PIECE_WORK // heavy, 2000))
-        self.longest = min(LONGEST, LONGEST_WORK // heavy)
+        self.piece = min(PIECE, max(_PIECE_WORK // heavy, 2000))
+        self.longest = min(LONGEST, _LONGEST_WORK // heavy)

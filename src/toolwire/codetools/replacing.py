@@ -22,16 +22,16 @@ from toolwire.codetools.files import STALE, Standing, read_all
 from toolwire.codetools.locks import identity
 from toolwire.codetools.paths import READ, FileSpot, PathRefused, saying
 
-TEMPORARY = re.compile(r"\.toolwire-([0-9]+)-[0-9a-f]{16}\.tmp")
-OLD = 3600.0
-NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS})
-NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOENT, errno.EXDEV})
-NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-FROM_CONTENT = ("security.capability", "security.ima", "security.evm")
-ACCESS_LIST = "system.posix_acl_access"
-UNCONFIRMED = "it is written, but the disk did not confirm it: read it again"
-OVERTAKEN = "something else changed it at once: read it again"
-MAX_SWEPT = 10_000
+_TEMPORARY = re.compile(r"\.toolwire-([0-9]+)-[0-9a-f]{16}\.tmp")
+_OLD = 3600.0
+_NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS})
+_NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOENT, errno.EXDEV})
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FROM_CONTENT = ("security.capability", "security.ima", "security.evm")
+_ACCESS_LIST = "system.posix_acl_access"
+_UNCONFIRMED = "it is written, but the disk did not confirm it: read it again"
+_OVERTAKEN = "something else changed it at once: read it again"
+_MAX_SWEPT = 10_000
 _swept: set[tuple[int, int]] = set()
 _can = {"unnamed": hasattr(os, "O_TMPFILE")}
 
@@ -75,7 +75,7 @@ def confirm(spot: FileSpot) -> None:
         sync(spot.folder)
     except OSError as problem:
         if problem.errno not in (errno.EINVAL, errno.EBADF):
-            raise PathRefused("io_error", spot.given, UNCONFIRMED) from None
+            raise PathRefused("io_error", spot.given, _UNCONFIRMED) from None
 
 
 def reread(spot: FileSpot, data: bytes) -> int:
@@ -88,11 +88,11 @@ def reread(spot: FileSpot, data: bytes) -> int:
         if fd >= 0:
             os.close(fd)
         if problem.errno in (errno.ENOENT, errno.ELOOP):
-            raise PathRefused("stale", spot.given, OVERTAKEN) from None
-        raise PathRefused("io_error", spot.given, UNCONFIRMED) from None
+            raise PathRefused("stale", spot.given, _OVERTAKEN) from None
+        raise PathRefused("io_error", spot.given, _UNCONFIRMED) from None
     if not same:
         os.close(fd)
-        raise PathRefused("stale", spot.given, OVERTAKEN)
+        raise PathRefused("stale", spot.given, _OVERTAKEN)
     return fd
 
 
@@ -102,7 +102,7 @@ def _begin(folder: int, mode: int) -> tuple[int, str | None]:
         try:
             return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=folder), None
         except OSError as problem:
-            if problem.errno not in NO_UNNAMED:
+            if problem.errno not in _NO_UNNAMED:
                 raise
     name = _temporary_name()
     return create(folder, name, mode), name
@@ -114,7 +114,7 @@ def _temporary_name() -> str:
 
 def create(folder: int, name: str, mode: int) -> int:
     """Open a new file by a name that nobody has."""
-    return os.open(name, NEW, mode, dir_fd=folder)
+    return os.open(name, _NEW, mode, dir_fd=folder)
 
 
 def fill(fd: int, data: bytes, old: Standing | None) -> None:
@@ -137,7 +137,7 @@ def _named(fd: int, folder: int, name: str) -> str:
     try:
         os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder)
     except OSError as problem:
-        if problem.errno in NO_LINKS:
+        if problem.errno in _NO_LINKS:
             raise _NoName from None
         raise
     return name
@@ -149,7 +149,7 @@ def _move(folder: int, temporary: str, name: str, old: Standing | None) -> None:
         try:
             os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         except OSError as problem:
-            if problem.errno not in NO_LINKS:
+            if problem.errno not in _NO_LINKS:
                 raise
         else:
             remove(folder, temporary)
@@ -211,14 +211,14 @@ def _copy_attributes(fd: int, old: int) -> bool:
         return True
     kept = True
     for name in wanted:
-        if name not in FROM_CONTENT:
+        if name not in _FROM_CONTENT:
             try:
                 os.setxattr(fd, name, os.getxattr(old, name))
             except OSError:
-                kept = kept and name != ACCESS_LIST
-    if ACCESS_LIST in own and ACCESS_LIST not in wanted:
+                kept = kept and name != _ACCESS_LIST
+    if _ACCESS_LIST in own and _ACCESS_LIST not in wanted:
         with contextlib.suppress(OSError):
-            os.removexattr(fd, ACCESS_LIST)
+            os.removexattr(fd, _ACCESS_LIST)
     return kept
 
 
@@ -246,7 +246,7 @@ def sweep(folder: int, *, alone: bool) -> None:
     key = identity(folder)
     if key in _swept:
         return
-    if len(_swept) >= MAX_SWEPT:
+    if len(_swept) >= _MAX_SWEPT:
         _swept.clear()
     _swept.add(key)
     for name in _left(folder, alone=alone):
@@ -256,14 +256,14 @@ def sweep(folder: int, *, alone: bool) -> None:
 def _left(folder: int, *, alone: bool) -> Iterator[str]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            found = TEMPORARY.fullmatch(entry.name)
+            found = _TEMPORARY.fullmatch(entry.name)
             if found and (alone or _is_left_over(int(found[1]), entry.name, folder)):
                 yield entry.name
 
 
 def _is_left_over(process: int, name: str, folder: int) -> bool:
     with contextlib.suppress(OSError):
-        if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < OLD:
+        if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < _OLD:
             return False
     try:
         os.kill(process, 0)

@@ -28,11 +28,11 @@ from toolwire.codetools.hits import Gathering, Query, RipgrepHit, SearchStop
 from toolwire.codetools.paths import Root
 from toolwire.errors import ToolError
 
-LEAST = (13, 0)
+_LEAST = (13, 0)
 CHUNK = 1024 * 1024
-KEPT_ERRORS = 64 * 1024
+_KEPT_ERRORS = 64 * 1024
 START = 64
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 OPTIONS = (
     *("--no-config", "--color=never", "--line-number", "--byte-offset", "--crlf"),
     "--no-mmap",
@@ -61,7 +61,7 @@ def located(option: Any, roots: Iterable[Root]) -> str | None:
         if sys.platform != "linux" or not os.path.isabs(path) or not _is_new_enough(path):
             raise ToolError(
                 "rg_missing: the ripgrep that the tools were set to use cannot be run here, or is older than "
-                f"{LEAST[0]}; its option takes an absolute path, or False to search without it"
+                f"{_LEAST[0]}; its option takes an absolute path, or False to search without it"
             )
         return path
     within = [root.real.rstrip("/") + "/" for root in roots]
@@ -80,7 +80,7 @@ def _is_new_enough(path: str) -> bool:
         return False
     if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH or not os.access(path, os.X_OK):
         return False
-    return _version(path, status.st_ino, status.st_mtime_ns, status.st_size) >= LEAST
+    return _version(path, status.st_ino, status.st_mtime_ns, status.st_size) >= _LEAST
 
 
 @functools.cache
@@ -89,7 +89,7 @@ def _version(path: str, *_of_this_file: int) -> tuple[int, ...]:
     argv = [path, "--no-config", "--version"]
     try:
         done = subprocess.run(  # noqa: S603 - an absolute path that no model can give
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env=ENVIRONMENT, timeout=5, check=True
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env=_ENVIRONMENT, timeout=5, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ()
@@ -134,7 +134,7 @@ class Run:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=f"/proc/self/fd/{self._folder}",
-                env=ENVIRONMENT,
+                env=_ENVIRONMENT,
                 bufsize=0,
             )
         except OSError:
@@ -167,7 +167,7 @@ class Run:
                         yield data
                     else:
                         self.complaints += data.count(b"\n")
-                        self.errors += data[: max(KEPT_ERRORS - len(self.errors), 0)]
+                        self.errors += data[: max(_KEPT_ERRORS - len(self.errors), 0)]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(self._deadline - time.monotonic(), 0.1))
 

@@ -36,20 +36,20 @@ from toolwire.errors import ToolError
 PATIENCE = 2.0
 PLACEHOLDER = 0o1500
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
-BUBBLEWRAP, NONE, REFUSED = "bubblewrap", "none", "refused"
-LEVELS = ("auto", BUBBLEWRAP, NONE)
+_SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
+BUBBLEWRAP, NONE, _REFUSED = "bubblewrap", "none", "refused"
+_LEVELS = ("auto", BUBBLEWRAP, NONE)
 PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 TMP_BYTES = 1024**3
-SHARED_BYTES = 256 * 1024**2
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-SETTINGS = (
+_SHARED_BYTES = 256 * 1024**2
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+_SETTINGS = (
     *("alternatives", "ca-certificates", "crypto-policies", "debian_version", "fonts", "java", "ld.so.cache"),
     *("ld.so.conf", "ld.so.conf.d", "localtime", "magic", "magic.mime", "mime.types", "nsswitch.conf"),
     *("os-release", "perl", "pki/tls/certs", "pki/ca-trust", "protocols", "services", "ssl/certs"),
     *("ssl/openssl.cnf", "terminfo", "timezone", "xml"),
 )
-ISOLATION = (
+_ISOLATION = (
     *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
     *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox"),
 )
@@ -57,9 +57,9 @@ FIRST = (
     'printf "\\n"; IFS= read -r go || exit 125; exec 3>&2 2>/dev/null; '
     '(exec "$0" --noprofile --norc -c "$1" bash </dev/null 2>&3 3>&-); exit $?'
 )
-HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
-CHOOSE = 'or choose sandbox="none", which lets commands do all that this user may do'
-ADVICE = (
+_HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+_CHOOSE = 'or choose sandbox="none", which lets commands do all that this user may do'
+_ADVICE = (
     ("uid map", "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
     ("No permissions to create", "the system has no user namespaces for users: see user.max_user_namespaces"),
     ("Creating new namespace", "the system, or the container around, allows no new namespaces"),
@@ -71,8 +71,8 @@ ADVICE = (
 def level_of(options: dict[str, Any]) -> str:
     """Say which level is in force; raise what says why none is."""
     asked = options.get("sandbox", "auto")
-    if asked not in LEVELS:
-        raise ToolError(f"the option `sandbox` must be one of {', '.join(LEVELS)}, not {asked!r}")
+    if asked not in _LEVELS:
+        raise ToolError(f"the option `sandbox` must be one of {', '.join(_LEVELS)}, not {asked!r}")
     if not (sys.platform == "linux" and hasattr(os, "pidfd_open")):
         raise ToolError("commands run on Linux 5.3 or newer only; use the other tools")
     if asked == NONE:
@@ -88,12 +88,12 @@ def bubblewrap() -> str:
             return path
     raise ToolError(
         "no command is run, because there is no sandbox for it: bubblewrap is not installed. "
-        f"Install it (Debian, Ubuntu, Fedora, Arch: the package bubblewrap), {CHOOSE}"
+        f"Install it (Debian, Ubuntu, Fedora, Arch: the package bubblewrap), {_CHOOSE}"
     )
 
 
 @functools.lru_cache(8)
-def features(path: str, changed: int) -> frozenset[str]:
+def _features(path: str, changed: int) -> frozenset[str]:
     """List the options that this bubblewrap has; it is asked again when the file was changed."""
     del changed
     listed = subprocess.run(  # noqa: S603 - it has an absolute path
@@ -103,10 +103,10 @@ def features(path: str, changed: int) -> frozenset[str]:
 
 
 @functools.lru_cache(8)
-def trial(path: str, changed: int) -> str:
+def _trial(path: str, changed: int) -> str:
     """Make a sandbox once, to see whether that works here; give what it said if not."""
     del changed
-    argv = [path, *ISOLATION, "--unshare-net", *_system({}), *_own(sized=False), "--", "/bin/sh", "-c", "exit 0"]
+    argv = [path, *_ISOLATION, "--unshare-net", *_system({}), *_own(sized=False), "--", "/bin/sh", "-c", "exit 0"]
     done = subprocess.run(  # noqa: S603 - it has an absolute path
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False, env={}
     )
@@ -117,20 +117,20 @@ def in_force(options: dict[str, Any]) -> str:
     """Say which level commands run at; "refused" if they do not."""
     try:
         level = level_of(options)
-        if level == BUBBLEWRAP and trial(path := bubblewrap(), os.stat(path).st_mtime_ns):
-            return REFUSED
+        if level == BUBBLEWRAP and _trial(path := bubblewrap(), os.stat(path).st_mtime_ns):
+            return _REFUSED
     except (ToolError, OSError, subprocess.SubprocessError):
-        return REFUSED
+        return _REFUSED
     return level
 
 
 def refusal(message: str) -> ToolError:
     """Say why a command could not be started in the sandbox."""
-    advice = next((f" ({words})" for sign, words in ADVICE if sign in message), "")
+    advice = next((f" ({words})" for sign, words in _ADVICE if sign in message), "")
     reason = message.splitlines()[0].removeprefix("bwrap: ") if message else "it said nothing"
     return ToolError(
         f"no command is run, because its sandbox cannot be made: {reason}{advice}. "
-        f"`toolwire doctor` tells more. Mend it, {CHOOSE}"
+        f"`toolwire doctor` tells more. Mend it, {_CHOOSE}"
     )
 
 
@@ -158,7 +158,7 @@ def _bare(workspace: Workspace, options: dict[str, Any], command: str) -> Launch
 
 def _confined(workspace: Workspace, options: dict[str, Any], command: str, held: contextlib.ExitStack) -> Launch:
     program = bubblewrap()
-    known = features(program, os.stat(program).st_mtime_ns)
+    known = _features(program, os.stat(program).st_mtime_ns)
     user = "root" if os.getuid() == 0 else "user"
     roots = {real_path(root): root for root in workspace.roots}
     if "/" in roots:
@@ -176,7 +176,7 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
         return mounted and all(mask.holds(before) for mask in masks)
 
     argv = [
-        *(program, *ISOLATION, "--info-fd", str(info[1])),
+        *(program, *_ISOLATION, "--info-fd", str(info[1])),
         *(["--disable-userns"] if "--disable-userns" in known else []),
         *([] if options.get("network") is True else ["--unshare-net"]),
         *_system(options),
@@ -194,12 +194,12 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
 
 def _system(options: dict[str, Any]) -> Iterator[str]:
     """Give what a command sees of the system, for reading."""
-    for path in SYSTEM:
+    for path in _SYSTEM:
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
-    names = (*SETTINGS, *(["resolv.conf", "gai.conf", "host.conf"] if options.get("network") is True else []))
+    names = (*_SETTINGS, *(["resolv.conf", "gai.conf", "host.conf"] if options.get("network") is True else []))
     for name in names:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
@@ -207,7 +207,7 @@ def _system(options: dict[str, Any]) -> Iterator[str]:
 def _own(*, sized: bool) -> Iterator[str]:
     """Give what a command has for itself."""
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for path, most in (("/dev/shm", SHARED_BYTES), ("/tmp", TMP_BYTES)):  # noqa: S108 - they are its own
+    for path, most in (("/dev/shm", _SHARED_BYTES), ("/tmp", TMP_BYTES)):  # noqa: S108 - they are its own
         yield from ("--perms", "1777", *(["--size", str(most)] if sized else []), "--tmpfs", path)
     yield from ("--symlink", "/tmp", "/var/tmp", "--dir", "/run", "--remount-ro", "/dev")  # noqa: S108 - its own
 
@@ -231,7 +231,7 @@ def _files(user: str, *, network: bool) -> dict[str, str]:
         "/etc/passwd": f"{user}:x:{number}:{group}:{user}:/tmp:/bin/bash\n{nobody}",
         "/etc/group": f"{user}:x:{group}:\n{nogroup}",
     }
-    return made if network else made | {"/etc/hosts": HOSTS}
+    return made if network else made | {"/etc/hosts": _HOSTS}
 
 
 def _memory(text: str, held: contextlib.ExitStack) -> int:
@@ -289,10 +289,10 @@ def _who() -> tuple[str, str]:
 
 def _shell() -> str:
     """Give the absolute path of bash."""
-    for path in SHELLS:
+    for path in _SHELLS:
         if os.access(path, os.X_OK):
             return path
-    raise ToolError(f"bash is not installed here: there is none of {', '.join(SHELLS)}")
+    raise ToolError(f"bash is not installed here: there is none of {', '.join(_SHELLS)}")
 
 
 @contextlib.contextmanager

@@ -33,9 +33,9 @@ from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
 
 MAX_SEARCHES = 8
-BINARY = "it is binary: only text is searched"
-BUSY = f"{MAX_SEARCHES} searches are running, and none ended within {SEARCH_SECONDS} s: try again"
-PLAIN_NAME = re.compile(r"(?=[^*]*\*)\*?[A-Za-z0-9_.]+\*?")
+_BINARY = "it is binary: only text is searched"
+_BUSY = f"{MAX_SEARCHES} searches are running, and none ended within {SEARCH_SECONDS} s: try again"
+_PLAIN_NAME = re.compile(r"(?=[^*]*\*)\*?[A-Za-z0-9_.]+\*?")
 _places = threading.BoundedSemaphore(MAX_SEARCHES)
 
 
@@ -73,7 +73,7 @@ def _accepting(workspace: Workspace, glob: str | None) -> Callable[[str], bool]:
 def _plain_names(glob: str) -> tuple[str, ...]:
     """Give the names that ripgrep can look for itself: only the plainest; all are tested here as well."""
     name = glob.rpartition("/")[2]
-    is_plain = PLAIN_NAME.fullmatch(name) is not None and not set("{}!") & set(glob)
+    is_plain = _PLAIN_NAME.fullmatch(name) is not None and not set("{}!") & set(glob)
     return (name,) if is_plain else ()
 
 
@@ -125,7 +125,7 @@ class Search:
     def _turn(self) -> Iterator[None]:
         while not _places.acquire(timeout=0.05):
             if self._stop.asked or not self._has_time():
-                raise ToolError(BUSY)
+                raise ToolError(_BUSY)
         try:
             yield
         finally:
@@ -161,7 +161,7 @@ class Search:
         with self._workspace.reading(self._place) as fd:
             head = os.pread(fd, 64 * 1024, 0)
             if b"\0" in head and head[:2] not in MARKS:
-                raise PathRefused("not_text", self._place.given, BINARY)
+                raise PathRefused("not_text", self._place.given, _BINARY)
             if rg is None:
                 self._read_file(fd)
                 return

@@ -20,20 +20,20 @@ from toolwire.codetools.sandbox import NONE, launching, level_of, refusal
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
 
-STOPPED = {
+_STOPPED = {
     TIMEOUT: "stopped after {seconds:g} s, as it had not ended: give a longer timeout, or do it in parts",
     CANCELLED: "stopped, because it was cancelled",
     "processes": "stopped, because it had too many processes",
     "memory": "stopped, because it used too much memory",
 }
-SIGNS = (
+_SIGNS = (
     (r"Read-only file system", "in the sandbox only the project folder and /tmp can be written, and not .git"),
     (
         r"(?i)could not resolve|name resolution|network is unreachable|name or service not known",
         "the sandbox has no network",
     ),
 )
-CODE_OF_A_SIGNAL = 128
+_CODE_OF_A_SIGNAL = 128
 
 
 class _Command(Awaitable[str]):
@@ -81,7 +81,7 @@ class _Command(Awaitable[str]):
         options = self.desk.options
         if options.get("sandbox") == NONE:
             return ()
-        return SIGNS[:1] if options.get("network") is True else SIGNS
+        return _SIGNS[:1] if options.get("network") is True else _SIGNS
 
 
 def bash(desk: Any, command: str, timeout: float | None = None) -> Awaitable[str]:
@@ -123,9 +123,9 @@ def said(ended: Ended, seconds: float, signs: tuple[tuple[str, str], ...] = ()) 
 
 def _end_of(ended: Ended, seconds: float) -> str:
     if ended.stopped:
-        return STOPPED[ended.stopped].format(seconds=seconds)
-    code = ended.code if ended.code >= 0 else CODE_OF_A_SIGNAL - ended.code
+        return _STOPPED[ended.stopped].format(seconds=seconds)
+    code = ended.code if ended.code >= 0 else _CODE_OF_A_SIGNAL - ended.code
     name = ""
     with contextlib.suppress(ValueError):
-        name = f": {signal.Signals(code - CODE_OF_A_SIGNAL).name}" if code > CODE_OF_A_SIGNAL else ""
+        name = f": {signal.Signals(code - _CODE_OF_A_SIGNAL).name}" if code > _CODE_OF_A_SIGNAL else ""
     return f"exit code {code}{name}"

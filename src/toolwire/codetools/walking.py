@@ -25,8 +25,8 @@ MAX_ENTRIES = 2_000_000
 FOLDER_ENTRIES = 250_000
 TICKS = 256
 # What a path from the folder of the walk can have at most, with the `./` that ripgrep puts before it and a NUL.
-LONGEST = MAX_PATH - 3
-ONWARD = FOLDER | os.O_NOFOLLOW
+_LONGEST = MAX_PATH - 3
+_ONWARD = FOLDER | os.O_NOFOLLOW
 
 
 class _FolderEntry(Struct, frozen=True):
@@ -124,11 +124,11 @@ class FolderWalk:
         if len(frames) >= self._deepest:
             self.deep += 1
             return
-        if len(os.fsencode(path)) >= LONGEST:
+        if len(os.fsencode(path)) >= _LONGEST:
             self.unreadable += 1
             return
         try:
-            fd = os.open(name, ONWARD, dir_fd=frames[-1].fd)
+            fd = os.open(name, _ONWARD, dir_fd=frames[-1].fd)
         except OSError:
             self.unreadable += 1
             return

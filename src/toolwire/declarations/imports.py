@@ -4,7 +4,7 @@ Rules of this file:
 - Who loads handlers runs code: the modules that a file names are imported. `allow` narrows which may be; it
   and the rules on paths guard against accidents, and are no sandbox.
 - A path is absolute, has no name that begins with `__`, and does not go through one module into another.
-- The modules of `BY_NAME_ONLY` reach the whole machine: they are imported only where `allow` names them.
+- The modules of `_BY_NAME_ONLY` reach the whole machine: they are imported only where `allow` names them.
 """
 
 import difflib
@@ -16,11 +16,11 @@ from typing import Any
 
 from msgspec import Struct
 
-BY_NAME_ONLY = frozenset(
+_BY_NAME_ONLY = frozenset(
     "builtins code ctypes importlib marshal multiprocessing nt os pickle posix pty runpy shutil signal"
     " subprocess sys".split()
 )
-SHAPE = "must be an import path like my_app.tools:search"
+_SHAPE = "must be an import path like my_app.tools:search"
 
 
 class Misnamed(Exception):
@@ -39,17 +39,17 @@ def read_path(written: str, allow: Collection[str] | None) -> ImportPath:
     module, colon, attributes = written.partition(":")
     names = [*module.split("."), *attributes.split(".")]
     if not colon or not all(name.isidentifier() for name in names):
-        raise Misnamed(f"{SHAPE}, not {written[:100]!r}")
+        raise Misnamed(f"{_SHAPE}, not {written[:100]!r}")
     if any(name.startswith("__") for name in names):
         raise Misnamed(f"has a name that begins with __: {written[:100]!r}")
-    check_allowed(module, allow)
+    _check_allowed(module, allow)
     return ImportPath(module, tuple(attributes.split(".")))
 
 
-def check_allowed(module: str, allow: Collection[str] | None) -> None:
+def _check_allowed(module: str, allow: Collection[str] | None) -> None:
     """Refuse a module that may not be imported."""
     if allow is None:
-        if module.partition(".")[0] in BY_NAME_ONLY:
+        if module.partition(".")[0] in _BY_NAME_ONLY:
             raise Misnamed(f"the module {module} reaches the whole machine; allow must name it")
     elif not any(module == prefix or module.startswith(f"{prefix}.") for prefix in allow):
         raise Misnamed(f"the module {module} is not allowed; allowed: {', '.join(sorted(allow)) or 'none'}")
@@ -94,4 +94,4 @@ def _check_home(target: Any, allow: Collection[str] | None) -> None:
     if inspect.isroutine(target) or inspect.isclass(target):
         home = getattr(inspect.unwrap(target), "__module__", None)
         if isinstance(home, str):
-            check_allowed(home, allow)
+            _check_allowed(home, allow)

@@ -20,7 +20,7 @@ from toolwire.errors import DeclarationError
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
-MAX_NODES = 200_000
+_MAX_NODES = 200_000
 MAX_DIGITS = 300
 _TEXT_UNIT = 64
 _MAX_PROBLEMS = 100
@@ -235,8 +235,8 @@ class Builder:
 
     def _spend(self, size: int, place: TextPosition) -> None:
         self._size += size
-        if self._size > MAX_NODES:
-            self.stop(place, f"is too large: more than {MAX_NODES:,} values, with what aliases repeat")
+        if self._size > _MAX_NODES:
+            self.stop(place, f"is too large: more than {_MAX_NODES:,} values, with what aliases repeat")
 
     def _put(self, node: Node, anchor: str | None = None) -> None:
         if anchor is not None:

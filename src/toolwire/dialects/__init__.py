@@ -45,7 +45,7 @@ class Dialect(Protocol):
         """Write an error's body."""
 
 
-class Tuned:
+class _Tuned:
     """A dialect whose encoder knows how a server deviates from it."""
 
     def __init__(self, dialect: Dialect, quirks: Quirks) -> None:
@@ -75,7 +75,7 @@ class Tuned:
 def dialect(name: str | Dialect, **quirks: Any) -> Dialect:
     """Give a dialect by its name or alias, or one that is made already, tuned by quirks if any are given."""
     found = name if not isinstance(name, str) else _load(name)
-    return Tuned(found, tuned(PLAIN, quirks)) if quirks else found
+    return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 
 
 @cache

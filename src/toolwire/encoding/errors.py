@@ -43,7 +43,7 @@ STATUS_OF_KIND: dict[ErrorKind, int] = {
 }
 
 # The words of OpenAI (openai 3.52.0, ResponseError.code, 2026-11-20), and of the many servers that imitate it.
-KIND_OF_WORD: dict[object, ErrorKind] = {
+_KIND_OF_WORD: dict[object, ErrorKind] = {
     "insufficient_quota": "billing",
     "context_length_exceeded": "context_length",
     "exceed_context_size_error": "context_length",
@@ -70,7 +70,7 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "timeout": "timeout_error",
     "unknown": "server_error",
 }
-CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
+_CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
 
 
 def kind_of_status(status: int | None) -> ErrorKind:
@@ -120,7 +120,7 @@ def take_details(left: dict[str, Any], status: int | None) -> dict[str, Any]:
     """Take what OpenAI says of an error beside its message; a number as its code is a status where there is none."""
     word, param = take(left, "type", str), take(left, "param", str)
     code = left.pop("code") if type(left.get("code")) in (str, int) else None
-    known = KIND_OF_WORD.get(code) or KIND_OF_WORD.get(word)
+    known = _KIND_OF_WORD.get(code) or _KIND_OF_WORD.get(word)
     by_code = type(code) is int and (status is None or status < 400)
     kind = known or kind_of_status(code if by_code else status)
     return {"kind": kind, "status": status, "type": word, "code": code, "param": param}
@@ -142,7 +142,7 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
         body = {"error": left_of(error.opaque, wire.dialect, "error") | inner}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
-        body = {"error": {"param": None, "code": CODE_OF_KIND.get(error.kind), **inner}}
+        body = {"error": {"param": None, "code": _CODE_OF_KIND.get(error.kind), **inner}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
         ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header", severity="minor")

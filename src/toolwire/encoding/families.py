@@ -56,7 +56,7 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it is held to a schema where tools are declared too."""
 
 
-class FamilyRow(Struct, frozen=True, forbid_unknown_fields=True):
+class _FamilyRow(Struct, frozen=True, forbid_unknown_fields=True):
     """Some facts of some models, with their source."""
 
     pattern: str
@@ -90,9 +90,9 @@ def _family_of(model: str) -> Family:
 
 
 @cache
-def rows() -> tuple[FamilyRow, ...]:
+def rows() -> tuple[_FamilyRow, ...]:
     """Read the rows, once."""
-    return msgspec.json.decode(_FILE.read_bytes(), type=tuple[FamilyRow, ...])
+    return msgspec.json.decode(_FILE.read_bytes(), type=tuple[_FamilyRow, ...])
 
 
 def _number(version: str) -> tuple[int, int]:

@@ -125,8 +125,8 @@ def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
 
 
 # What says how an answer travels or who served it, and nothing of what it means.
-ENVELOPE = frozenset({"stream_options", "system_fingerprint"})
-SOURCES = ("data", "url", "file_id", "text")
+_ENVELOPE = frozenset({"stream_options", "system_fingerprint"})
+_SOURCES = ("data", "url", "file_id", "text")
 
 
 class Ledger:
@@ -218,7 +218,7 @@ class Ledger:
             return
         for key, value in opaque.value.items():
             if value not in (None, "", [], {}):
-                severity: Severity = "minor" if key in ENVELOPE else "semantic"
+                severity: Severity = "minor" if key in _ENVELOPE else "semantic"
                 self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity)
 
     def lose_part(self, part: Any, holder: str) -> None:
@@ -272,7 +272,7 @@ class Ledger:
 
     def lose_sources(self, part: Any, used: str) -> None:
         """Lose every source of a medium but the one that is used; only data needs a media type beside it."""
-        for field in SOURCES:
+        for field in _SOURCES:
             if field != used and getattr(part, field, None) is not None:
                 self.lose(field, "media_source", f"its {used} is used", severity="minor")
         if used != "data" and part.media_type is not None:

@@ -20,7 +20,7 @@ from toolwire.types import Action, Loss, Message, Output, Part, Severity, Text, 
 
 NO_RESULT = "no result was provided for this call"
 BEGINNING = "(the conversation begins)"
-REMINDER = "<system-reminder>", "</system-reminder>"
+_REMINDER = "<system-reminder>", "</system-reminder>"
 _JSON = "Answer in JSON."
 _HOLDERS = ("tool", "user")
 _ANSWERERS = ("assistant", "model")
@@ -90,7 +90,7 @@ def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
 
 def remind(text: str) -> str:
     """Wrap a system message that has to stand in a user's turn."""
-    return f"{REMINDER[0]}\n{text}\n{REMINDER[1]}"
+    return f"{_REMINDER[0]}\n{text}\n{_REMINDER[1]}"
 
 
 class _Answer(NamedTuple):

@@ -17,10 +17,10 @@ from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 
 ABSENT: Any = object()
 NUMBER = (int, float)
-NOT_SETTINGS = frozenset({"context", "opaque"})
-FIELDS = Request.__struct_fields__
+_NOT_SETTINGS = frozenset({"context", "opaque"})
+_FIELDS = Request.__struct_fields__
 # What every server does anyway: to lose one of these is no loss of meaning.
-DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[str, Any] = {
     "n": 1,
     "parallel_tool_calls": True,
     "logprobs": False,
@@ -29,9 +29,9 @@ DEFAULTS: Mapping[str, Any] = {
     "frequency_penalty": 0,
     "presence_penalty": 0,
 }
-CHOICE = ("tool_choice", "parallel_tool_calls")
+_CHOICE = ("tool_choice", "parallel_tool_calls")
 # What asks a model to reason, and the values that ask for none of it.
-REASONING: Mapping[str, Any] = {
+_REASONING: Mapping[str, Any] = {
     "thinking": "disabled",
     "thinking_budget": 0,
     "thinking_display": None,
@@ -151,14 +151,14 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
         return request
     left: dict[str, Any] = {}
     if not declared:
-        for field in CHOICE:
+        for field in _CHOICE:
             if getattr(request, field) is not None:
                 ledger.lose(field, field, "there is no tool to choose", severity="minor")
                 left[field] = None
     elif request.tool_choice is not None and request.tool_choice.names is not None:
         left |= _settle_names(request, ledger)
     if ledger.quirks.reasons is False:
-        for field, none in REASONING.items():
+        for field, none in _REASONING.items():
             given = getattr(request, field)
             if given is not None:
                 severity: Severity = "minor" if given == none else "semantic"
@@ -230,12 +230,12 @@ class Settings:
         """Write every setting that is set; what the dialect has no key for is a loss."""
         written: set[str] = set()
         opaque = request.opaque if made_by(request.opaque, ledger.dialect) else None
-        for field, given in zip(FIELDS, astuple(request), strict=True):
-            if given is None or field in NOT_SETTINGS:
+        for field, given in zip(_FIELDS, astuple(request), strict=True):
+            if given is None or field in _NOT_SETTINGS:
                 continue
             settings = self.by_field.get(field)
             if settings is None:
-                severity: Severity = "minor" if DEFAULTS.get(field, ABSENT) == given else "semantic"
+                severity: Severity = "minor" if _DEFAULTS.get(field, ABSENT) == given else "semantic"
                 ledger.lose(field, field, f"{ledger.dialect} has no such setting", severity=severity)
                 continue
             for setting in settings:

@@ -23,13 +23,13 @@ from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopL
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.work.results import failure, invalid
 
-SILENT = frozenset({"Thinking", "Text"})
-REFUSALS = frozenset({"content_filter", "refusal"})
-CALL_ONE = "Call at least one of these tools now: {names}."
+_SILENT = frozenset({"Thinking", "Text"})
+_REFUSALS = frozenset({"content_filter", "refusal"})
+_CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
 Price = Callable[[Usage | None, str | None], float | None]
 Accept = Callable[[Response], str | None]
-Beside = Callable[[], tuple[Usage | None, float | None]]
+_Beside = Callable[[], tuple[Usage | None, float | None]]
 
 
 def tool_loop(
@@ -41,7 +41,7 @@ def tool_loop(
     price: Price | None = None,
     elapsed: Callable[[], float] | None = None,
     accept: Accept | None = None,
-    beside: Beside | None = None,
+    beside: _Beside | None = None,
 ) -> Loop:
     """Lead a conversation with tools to its end.
 
@@ -65,7 +65,7 @@ class _Run(Struct):
     price: Price | None
     elapsed: Callable[[], float] | None
     accept: Accept | None
-    beside: Beside | None
+    beside: _Beside | None
     repairs: int = 0
     added: list[Message] = []
     response: Response | None = None
@@ -212,7 +212,7 @@ class _Run(Struct):
 
     def _without_answer(self, answer: Response) -> Done | None:
         """End with an answer that is none."""
-        if answer.finish_reason in REFUSALS:
+        if answer.finish_reason in _REFUSALS:
             self._answer(self._calls(), [], "not run: the answer was refused")
             return self._done("refused", reason=f"the model's answer ended with {answer.finish_reason}")
         if answer.finish_reason in ("error", "incomplete"):
@@ -231,7 +231,7 @@ class _Run(Struct):
             return None
         wanted = self._wanted_calls()
         if wanted is not None:
-            return self._ask_again(CALL_ONE.format(names=", ".join(wanted)))
+            return self._ask_again(_CALL_ONE.format(names=", ".join(wanted)))
         if _says_something(response.message):
             words = self._to_mend()
             return self._done("answer") if words is None else self._ask_again(words)
@@ -321,7 +321,7 @@ def _repetition(calls: Sequence[ToolCall], results: Sequence[ToolResult], limit:
 
 def _says_something(message: Message) -> bool:
     """Whether there is more in a message than thoughts and white space: else no provider takes it back."""
-    return bool(message.text.strip()) or any(type(part).__name__ not in SILENT for part in message.parts)
+    return bool(message.text.strip()) or any(type(part).__name__ not in _SILENT for part in message.parts)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:

@@ -50,19 +50,19 @@ from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, failure, safe
 
 logger = logging.getLogger("toolwire.mcp")
-ANSWER = "toolwire/answer"
-MAX_PAGES = 1000
-MAX_TOOLS = 10_000
-MOMENT = 0.2
-LIST_AGAIN = 0.1
-LISTEN_AGAIN = 1.0
-LISTEN_AGAIN_AT_MOST = 60.0
-REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
+_ANSWER = "toolwire/answer"
+_MAX_PAGES = 1000
+_MAX_TOOLS = 10_000
+_MOMENT = 0.2
+_LIST_AGAIN = 0.1
+_LISTEN_AGAIN = 1.0
+_LISTEN_AGAIN_AT_MOST = 60.0
+_REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 PAUSES = (0.0, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-PARTING = 2.0
-TURNS = 3  # of the event loop, in which it notices an end that has happened already
-FORGOTTEN = "Session terminated"
-UNKNOWN = "unknown tool"
+_PARTING = 2.0
+_TURNS = 3  # of the event loop, in which it notices an end that has happened already
+_FORGOTTEN = "Session terminated"
+_UNKNOWN = "unknown tool"
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
@@ -90,12 +90,12 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             stand_in = _readable_listing(answer, PROTOCOL_VERSION_META_KEY in ((params or {}).get("_meta") or {}))
         else:
             return answer
-        return {**stand_in, "_meta": {ANSWER: answer}}
+        return {**stand_in, "_meta": {_ANSWER: answer}}
 
 
 def _answer_of(result: Result) -> dict[str, Any]:
     """Give the answer that came with its stand-in."""
-    answer: dict[str, Any] = (result.meta or {})[ANSWER]
+    answer: dict[str, Any] = (result.meta or {})[_ANSWER]
     return answer
 
 
@@ -157,7 +157,7 @@ class _Connection:
 
     async def fate(self) -> str | None:
         """Say how it ended, None if it did not; a moment is waited for what is not known yet."""
-        with anyio.move_on_after(MOMENT):
+        with anyio.move_on_after(_MOMENT):
             await self._over.wait()
         if self.alive or self._task is None:
             return None
@@ -216,7 +216,7 @@ class _Connection:
         """List the tools, of all pages."""
         tools: list[Tool] = []
         cursor, seen = None, set[str]()
-        while len(seen) < MAX_PAGES and len(tools) < MAX_TOOLS:
+        while len(seen) < _MAX_PAGES and len(tools) < _MAX_TOOLS:
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
             answer = _answer_of(page)
             tools += self._read_page(answer, {tool.name for tool in page.tools})
@@ -227,7 +227,7 @@ class _Connection:
                 break
             seen.add(cursor)
         logger.warning("%s lists tools without end: %d are taken", self._target.label, len(tools))
-        return self._first_of_each_name(tools[:MAX_TOOLS])
+        return self._first_of_each_name(tools[:_MAX_TOOLS])
 
     def _first_of_each_name(self, tools: list[Tool]) -> tuple[Tool, ...]:
         """Leave out what nobody could call: a second tool of a name."""
@@ -274,27 +274,27 @@ class _Connection:
                 await self.refresh()
             except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
                 logger.warning("%s could not list its new tools: %s", self._target.label, safe(str(problem)))
-            await anyio.sleep(LIST_AGAIN)
+            await anyio.sleep(_LIST_AGAIN)
 
     async def _listen(self) -> None:
         """Ask to be told when the tools change, where the protocol wants that."""
         capabilities = self._session.server_capabilities
         tools = None if capabilities is None else capabilities.tools
-        pause = LISTEN_AGAIN
+        pause = _LISTEN_AGAIN
         while self._is_modern and tools is not None and tools.list_changed:
             try:
                 async with listen(self._session, tools_list_changed=True) as changes:
-                    pause = LISTEN_AGAIN
+                    pause = _LISTEN_AGAIN
                     self._changed.set()
                     async for _ in changes:
                         self._changed.set()
             except MCPError as problem:
-                if problem.code in REFUSALS:
+                if problem.code in _REFUSALS:
                     return
             except (SubscriptionLost, TimeoutError):
                 logger.debug("%s lost a subscription", self._target.label)
             await anyio.sleep(pause)
-            pause = min(2 * pause, LISTEN_AGAIN_AT_MOST)
+            pause = min(2 * pause, _LISTEN_AGAIN_AT_MOST)
 
 
 async def _shake_hands(session: ClientSession) -> None:
@@ -330,7 +330,7 @@ class Line:
 
     async def connected(self) -> _Connection:
         """Give a connection that lives; all who want one wait for the same."""
-        for _ in range(TURNS):
+        for _ in range(_TURNS):
             await asyncio.sleep(0)
         if self._connection is not None and self._connection.alive:
             return self._connection
@@ -376,7 +376,7 @@ class Line:
                 await connection.close()
         left = [task for task in (self._opening, *self._calls) if task is not None]
         if left:
-            await asyncio.wait(left, timeout=PARTING)
+            await asyncio.wait(left, timeout=_PARTING)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Run a call on the server, and give its result; UnknownTool if it has no such tool."""
@@ -409,7 +409,7 @@ class Line:
         try:
             answer = await connection.call(call.name, call.arguments)
         except MCPError as problem:
-            if problem.code == INVALID_REQUEST and problem.message == FORGOTTEN and self._has_sessions:
+            if problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN and self._has_sessions:
                 await connection.close()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
@@ -425,7 +425,7 @@ class Line:
             ended = f"{self._target.label} ended during the call, which may have had effects"
             return failure(call, f"{FAILED}{ended}{f' ({fate})' if fate else ''}")
         self._starts, self._not_before = 0, 0.0
-        if problem.code == INVALID_PARAMS and problem.message.lower().startswith(UNKNOWN):
+        if problem.code == INVALID_PARAMS and problem.message.lower().startswith(_UNKNOWN):
             raise UnknownTool(call.name, [safe(name) for name in self._names() if name != call.name])
         return failure(call, f"{FAILED}{safe(problem.message)}")
 

@@ -26,16 +26,16 @@ from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, 
 from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
 
 WIRE = "mcp"
-RESERVED = "io.modelcontextprotocol/"
+_RESERVED = "io.modelcontextprotocol/"
 MARK = "toolwire/part"
-NAMED = "toolwire://document/"
-KINDS: dict[str, type[Image | Document | Audio]] = {"image": Image, "audio": Audio, "document": Document}
-BESIDE = {"image": ("detail",), "audio": ("transcript",), "document": ("name",)}
-DEFAULTS = {"image": "image/png", "audio": "audio/wav", "document": "application/octet-stream"}
-BESIDE_TOOL = ("title", "annotations", "outputSchema", "icons", "execution", "_meta")
-SPELLINGS = {"outputSchema": ("outputSchema", "output_schema")}
+_NAMED = "toolwire://document/"
+_KINDS: dict[str, type[Image | Document | Audio]] = {"image": Image, "audio": Audio, "document": Document}
+_BESIDE = {"image": ("detail",), "audio": ("transcript",), "document": ("name",)}
+_DEFAULTS = {"image": "image/png", "audio": "audio/wav", "document": "application/octet-stream"}
+_BESIDE_TOOL = ("title", "annotations", "outputSchema", "icons", "execution", "_meta")
+_SPELLINGS = {"outputSchema": ("outputSchema", "output_schema")}
 TEXT = "input"
-TAKES_TEXT = {"type": "object", "properties": {TEXT: {"type": "string"}}, "required": [TEXT]}
+_TAKES_TEXT = {"type": "object", "properties": {TEXT: {"type": "string"}}, "required": [TEXT]}
 
 
 def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
@@ -106,7 +106,7 @@ def decode_part(block: Any) -> Part:
         case {"type": "text", "text": str(text), **rest}:
             return Text(sayable(text), opaque=_beside(rest))
         case {"type": "image" | "audio" as kind, "data": str(data), "mimeType": str(media_type), **rest}:
-            return KINDS[kind](data=data, media_type=media_type, opaque=_beside(rest), **_fields(kind, rest))
+            return _KINDS[kind](data=data, media_type=media_type, opaque=_beside(rest), **_fields(kind, rest))
         case {"type": "resource", "resource": {"uri": str(uri), **resource}, **rest}:
             return _decode_resource(uri, resource, rest) or Text(_json(block))
         case {"type": "resource_link", "uri": str(uri), **rest}:
@@ -118,7 +118,7 @@ def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, A
     media_type = resource.get("mimeType")
     media_type = media_type if isinstance(media_type, str) else None
     inner = {key: value for key, value in resource.items() if key not in {"mimeType", "text", "blob"}}
-    form = {} if uri.startswith(NAMED) else {"uri": uri}
+    form = {} if uri.startswith(_NAMED) else {"uri": uri}
     opaque = _beside({**rest, **({"resource": inner} if inner else {})}, **form)
     match resource:
         case {"text": str(text)}:
@@ -126,15 +126,15 @@ def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, A
         case {"blob": str(data)}:
             kind = (media_type or "").partition("/")[0]
             if kind in {"image", "audio"}:
-                return KINDS[kind](data=data, media_type=media_type, opaque=opaque)
+                return _KINDS[kind](data=data, media_type=media_type, opaque=opaque)
             return Document(data=data, media_type=media_type, name=_name_of(uri), opaque=opaque)
     return None
 
 
 def _name_of(uri: str) -> str | None:
     """Give the name of a document: the one that it was written with, or the end of its URI."""
-    if uri.startswith(NAMED):
-        return sayable(unquote(uri[len(NAMED) :])) or None
+    if uri.startswith(_NAMED):
+        return sayable(unquote(uri[len(_NAMED) :])) or None
     return sayable(unquote(uri.rstrip("/").rpartition("/")[2])) or uri
 
 
@@ -145,7 +145,7 @@ def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
                 fields = _fields(kind, rest)
                 media_type = rest.get("mimeType")
                 fields |= {"media_type": media_type} if isinstance(media_type, str) else {}
-                return KINDS[kind](url=uri, **fields)
+                return _KINDS[kind](url=uri, **fields)
     names = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
     link = f"[resource {uri}]"
     return Text(
@@ -158,7 +158,7 @@ def _fields(kind: str, rest: Mapping[Any, Any]) -> dict[str, Any]:
     """Read what this package wrote beside a medium."""
     match rest:
         case {"_meta": {"toolwire/part": dict(marked)}}:
-            return {name: marked[name] for name in BESIDE[kind] if isinstance(marked.get(name), str)}
+            return {name: marked[name] for name in _BESIDE[kind] if isinstance(marked.get(name), str)}
     return {}
 
 
@@ -175,7 +175,7 @@ def _own_meta(meta: Any) -> dict[str, Any]:
     """Leave out what the protocol itself, or this package, says in `_meta`."""
     if not isinstance(meta, Mapping):
         return {}
-    return {key: value for key, value in meta.items() if key != MARK and not str(key).startswith(RESERVED)}
+    return {key: value for key, value in meta.items() if key != MARK and not str(key).startswith(_RESERVED)}
 
 
 def _kept(opaque: Opaque | None) -> dict[str, Any]:
@@ -213,9 +213,9 @@ def _encode_medium(part: Image | Audio | Document, kept: dict[str, Any]) -> dict
         if data is None:
             return _encode_link(part, kind, part.url)
         part = replace(part, url=None, data=data, media_type=media_type)
-    marked = {name: value for name in BESIDE[kind] if kind != "document" and (value := getattr(part, name))}
+    marked = {name: value for name in _BESIDE[kind] if kind != "document" and (value := getattr(part, name))}
     kept = {**kept, "_meta": {**kept.get("_meta", {}), MARK: {"kind": kind, **marked}}} if marked else kept
-    media_type = part.media_type or DEFAULTS[kind]
+    media_type = part.media_type or _DEFAULTS[kind]
     if isinstance(part, Document) or "uri" in kept:
         return _encode_resource(part, media_type, kept)
     if part.data is None:
@@ -228,7 +228,7 @@ def _encode_resource(part: Image | Audio | Document, media_type: str, kept: dict
     if text is None and part.data is None:
         return {"type": "text", "text": f"[document {part.file_id or 'without data'}]"}
     name = part.name if isinstance(part, Document) else None
-    uri = kept.get("uri") or NAMED + quote(name or "", safe="")
+    uri = kept.get("uri") or _NAMED + quote(name or "", safe="")
     body = {"text": text} if text is not None else {"blob": part.data}
     typed = {} if part.media_type is None and text is not None else {"mimeType": media_type}
     resource = {"uri": uri, **typed, **body, **kept.get("resource", {})}
@@ -236,7 +236,7 @@ def _encode_resource(part: Image | Audio | Document, media_type: str, kept: dict
 
 
 def _encode_link(part: Image | Audio | Document, kind: str, url: str) -> dict[str, Any]:
-    marked = {name: value for name in BESIDE[kind] if (value := getattr(part, name))}
+    marked = {name: value for name in _BESIDE[kind] if (value := getattr(part, name))}
     name = marked.get("name") or url.rstrip("/").rpartition("/")[2] or url
     block = {"type": "resource_link", "uri": url, "name": name, "_meta": {MARK: {"kind": kind, **marked}}}
     return block | ({"mimeType": part.media_type} if part.media_type is not None else {})
@@ -267,7 +267,7 @@ def decode_tool(listed: Any) -> Tool | None:
         listed["name"],
         description if isinstance(description, str) else None,
         schema if isinstance(schema, dict) else None,
-        {key: listed[key] for key in BESIDE_TOOL if listed.get(key) is not None},
+        {key: listed[key] for key in _BESIDE_TOOL if listed.get(key) is not None},
     )
 
 
@@ -276,20 +276,20 @@ def encode_tool(tool: Tool) -> dict[str, Any]:
     listed: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         listed["description"] = tool.description
-    listed["inputSchema"] = schema_of(tool)
-    return listed | {key: value for key in BESIDE_TOOL if (value := beside(tool, key)) is not None}
+    listed["inputSchema"] = _schema_of(tool)
+    return listed | {key: value for key in _BESIDE_TOOL if (value := beside(tool, key)) is not None}
 
 
 def beside(tool: Tool, key: str) -> Any:
     """Give what the metadata of a tool says under one of MCP's names."""
-    values = (tool.metadata.get(spelling) for spelling in SPELLINGS.get(key, (key,)))
+    values = (tool.metadata.get(spelling) for spelling in _SPELLINGS.get(key, (key,)))
     return next((value for value in values if value is not None), None)
 
 
-def schema_of(tool: Tool) -> dict[str, Any]:
+def _schema_of(tool: Tool) -> dict[str, Any]:
     """Give the schema of a tool's arguments; the text of a custom tool is an argument here."""
     if tool.custom:
-        return TAKES_TEXT
+        return _TAKES_TEXT
     schema = tool.parameters or {}
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 

@@ -21,9 +21,9 @@ from toolwire.errors import InvalidField
 from toolwire.mcp.targets import HttpLimits
 
 PATH = "/mcp"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-PARTING = 2
-BACKLOG = 512
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PARTING = 2
+_BACKLOG = 512
 
 
 async def serve_http(
@@ -42,7 +42,7 @@ async def serve_http(
         max_sessions=limits.sessions,
         session_idle_timeout=limits.idle_seconds,
     )
-    options: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": PARTING}
+    options: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": _PARTING}
     options |= {"http": partial(_BoundedConnection, limits), "ws": "none"}
     with contextlib.closing(_listen(*address)) as listener:
         web: Any = uvicorn.Server(uvicorn.Config(app, lifespan="on", **options))
@@ -103,7 +103,7 @@ def _listen(host: str, port: int) -> socket.socket:
     """Listen; that the protocol is named lets answers leave without a delay."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
@@ -114,9 +114,9 @@ def _url_of(listener: socket.socket) -> str:
 
 def _security_of(host: str, hosts: Collection[str] | None) -> TransportSecuritySettings:
     """Say which hosts and origins are answered: a page that a browser shows must not reach the tools."""
-    if isinstance(hosts, str) or (hosts is None and host not in LOOPBACK):
+    if isinstance(hosts, str) or (hosts is None and host not in _LOOPBACK):
         raise InvalidField("hosts", "must list the names by which clients reach it, as HOST:PORT", path="mcp.serve")
-    names = [name for own in LOOPBACK for name in _with_ports(own)] if host in LOOPBACK else []
+    names = [name for own in _LOOPBACK for name in _with_ports(own)] if host in _LOOPBACK else []
     names += hosts or ()
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)

@@ -30,10 +30,10 @@ from toolwire.work.results import safe, sayable
 logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-WORDS_KEPT = 4000
-OF_MESSAGES = (0, 1)
-Incoming = MemoryObjectSendStream[SessionMessage | Exception]
-Outgoing = MemoryObjectReceiveStream[SessionMessage]
+_WORDS_KEPT = 4000
+_OF_MESSAGES = (0, 1)
+_Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+_Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 class _Protocol(SubprocessStreamProtocol):
@@ -46,7 +46,7 @@ class _Protocol(SubprocessStreamProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         super().pipe_connection_lost(fd, exc)
-        self.gone = self.gone or fd in OF_MESSAGES
+        self.gone = self.gone or fd in _OF_MESSAGES
 
     def process_exited(self) -> None:
         super().process_exited()
@@ -115,7 +115,7 @@ class Child:
                         own.close()
                 tasks.cancel_scope.cancel()
 
-    async def _read(self, stdout: asyncio.StreamReader, to_us: Incoming) -> None:
+    async def _read(self, stdout: asyncio.StreamReader, to_us: _Incoming) -> None:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with to_us:
                 try:
@@ -127,7 +127,7 @@ class Child:
                     self.reason = f"it sent a message of more than {self.limit} bytes"
                     self.grace = 0.0
 
-    async def _write(self, stdin: asyncio.StreamWriter, to_them: Outgoing, to_us: Incoming) -> None:
+    async def _write(self, stdin: asyncio.StreamWriter, to_them: _Outgoing, to_us: _Incoming) -> None:
         try:
             async with to_them:
                 async for message in to_them:
@@ -140,10 +140,10 @@ class Child:
     async def _overhear(self, stderr: asyncio.StreamReader) -> None:
         while chunk := await stderr.read(65536):
             text = chunk.decode("utf-8", "replace")
-            self.words = (self.words + text)[-WORDS_KEPT:]
+            self.words = (self.words + text)[-_WORDS_KEPT:]
             logger.debug("%s: %s", self.target.label, safe(text.rstrip()))
 
-    async def _watch(self, to_us: Incoming) -> None:
+    async def _watch(self, to_us: _Incoming) -> None:
         """End the connection a moment after the process, though others may hold its pipes open."""
         await self._protocol.ended.wait()
         await anyio.sleep(GRACE / 4)

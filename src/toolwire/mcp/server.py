@@ -31,9 +31,9 @@ from toolwire.resolvers.session import prepare
 from toolwire.types import Tool, ToolCall, ToolResult
 
 logger = logging.getLogger("toolwire.mcp")
-FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+_FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
 Transport = Literal["stdio", "http"]
-AHEAD = 64
+_AHEAD = 64
 
 
 class _Served:
@@ -68,7 +68,7 @@ class _Served:
         """Answer `tools/list`."""
         tools, _ = await self.prepared()
         listed = _fitting([encode_tool(tool) for tool in tools], request.protocol_version)
-        return {"tools": listed, **FRESH}
+        return {"tools": listed, **_FRESH}
 
     async def call_tool(self, request: Any, params: Any) -> dict[str, Any]:
         """Answer `tools/call`."""
@@ -104,11 +104,11 @@ def body_of(result: ToolResult, protocol: str, *, structured: bool = False) -> d
 
 def _fitting(listed: list[dict[str, Any]], protocol: str) -> list[dict[str, Any]]:
     """Give a listing that the protocol takes; a tool that it does not take is listed with less."""
-    if _fits("tools/list", "tools", {"tools": listed, **FRESH}, protocol):
+    if _fits("tools/list", "tools", {"tools": listed, **_FRESH}, protocol):
         return listed
     fitting = []
     for tool in listed:
-        fits = _fits("tools/list", "tools", {"tools": [tool], **FRESH}, protocol)
+        fits = _fits("tools/list", "tools", {"tools": [tool], **_FRESH}, protocol)
         if not fits:
             logger.warning("the tool %r is listed without its schema, which MCP does not take", tool["name"])
         fitting.append(tool if fits else bare(tool))
@@ -253,7 +253,7 @@ class _Lines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(AHEAD)
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_AHEAD)
         threading.Thread(target=self._read, name="toolwire-mcp-input", daemon=True).start()
 
     def _read(self) -> None:

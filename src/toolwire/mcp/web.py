@@ -16,9 +16,9 @@ from mcp_types import INTERNAL_ERROR
 
 from toolwire.mcp.targets import Http, Terms
 
-FAREWELL = 1.0
-BAD = 400
-MISSING = 404  # the session reads it by itself: an unknown method, or a session that is no more
+_FAREWELL = 1.0
+_BAD = 400
+_MISSING = 404  # the session reads it by itself: an unknown method, or a session that is no more
 
 
 class _GuardedClient(httpx2.AsyncClient):
@@ -31,7 +31,7 @@ class _GuardedClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request; what cannot be sent is answered here, and a farewell is not waited for."""
         if request.method == "DELETE":
-            request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), FAREWELL)
+            request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _FAREWELL)
         try:
             response = await super().send(request, **options)
         except httpx2.TransportError as problem:
@@ -76,7 +76,7 @@ def _refusal(response: httpx2.Response, kind: str) -> str | None:
     """Say why a response is not read; one that says nothing but its status is told in words."""
     if response.headers.get("content-encoding", "identity") != "identity":
         return "answered with a compressed body, which nobody asked for"
-    if response.status_code < BAD or response.status_code == MISSING or kind.startswith("application/json"):
+    if response.status_code < _BAD or response.status_code == _MISSING or kind.startswith("application/json"):
         return None
     return f"answered {response.status_code} {response.reason_phrase}".rstrip()
 
@@ -85,7 +85,7 @@ def _answer(request: httpx2.Request, reason: str, status: int = 502) -> httpx2.R
     """Answer a request with an error that the session gives to the one who waits for it."""
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": INTERNAL_ERROR, "message": reason}}
     headers = {"content-type": "application/json"}
-    return httpx2.Response(max(status, BAD), headers=headers, content=json.dumps(error).encode(), request=request)
+    return httpx2.Response(max(status, _BAD), headers=headers, content=json.dumps(error).encode(), request=request)
 
 
 @contextlib.asynccontextmanager

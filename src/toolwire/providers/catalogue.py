@@ -27,22 +27,22 @@ from toolwire.types.answer import is_count
 if TYPE_CHECKING:
     from toolwire.types import Usage
 
-BUILT_IN = Path(__file__).with_name("catalogue.json")
-CONTEXT_FOR_TOOLS = 32_000
-MILLION = 1e6
+_BUILT_IN = Path(__file__).with_name("catalogue.json")
+_CONTEXT_FOR_TOOLS = 32_000
+_MILLION = 1e6
 
-Amount = Annotated[float, Meta(ge=0, le=float_info.max)]
-Count = Annotated[int, Meta(ge=1)]
+_Amount = Annotated[float, Meta(ge=0, le=float_info.max)]
+_Count = Annotated[int, Meta(ge=1)]
 Text = Annotated[str, Meta(min_length=1)]
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
     """USD per million tokens; `until` is the last day of this price, `after` the one announced to follow."""
 
-    input: Amount
-    output: Amount
-    cache_read: Amount | None = None
-    cache_write: Amount | None = None
+    input: _Amount
+    output: _Amount
+    cache_read: _Amount | None = None
+    cache_write: _Amount | None = None
     currency: Literal["USD"] = "USD"
     as_of: str = ""
     source: str = ""
@@ -65,8 +65,8 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True):
     label: str | None = None
     tags: tuple[str, ...] = ()
     purpose: str | None = None
-    context_window: Count | None = None
-    max_output: Count | None = None
+    context_window: _Count | None = None
+    max_output: _Count | None = None
     price: Price | None = None
     local: bool = False
     tools: bool | None = None
@@ -78,8 +78,8 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True):
     small_model_may_struggle: bool | None = None
     recommended: bool = False
     parameter_sizes: tuple[str, ...] = ()
-    size_gb: Amount | None = None
-    ram_gb: Amount | None = None
+    size_gb: _Amount | None = None
+    ram_gb: _Amount | None = None
     note: str | None = None
     words: dict[str, str] = {}
     as_of: str = ""
@@ -136,7 +136,7 @@ class _CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Entry = TypeVar("Entry", Model, Price, ProviderTraits, Retirement)
-Overrides = Mapping[str, Model | Mapping[str, Any]]
+_Overrides = Mapping[str, Model | Mapping[str, Any]]
 
 
 class Catalogue:
@@ -165,7 +165,7 @@ class Catalogue:
         if isinstance(given, Mapping):
             layers = _read(given, _CatalogueFile, "catalogue").layers
         else:
-            file = BUILT_IN if given is None else Path(given)
+            file = _BUILT_IN if given is None else Path(given)
             layers = _read(file.read_bytes(), _CatalogueFile, str(file)).layers
         return cls(
             [_dated(entry, layer) for layer in layers for entry in layer.models],
@@ -173,7 +173,7 @@ class Catalogue:
             [_dated(entry, layer) for layer in layers for entry in layer.retirements],
         )
 
-    def with_models(self, overrides: Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
+    def with_models(self, overrides: _Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
         """Return a catalogue in which these win: a map changes the fields that it names, a Model all."""
         if not isinstance(overrides, Mapping):
             raise InvalidField("overrides", "must be a map of model names to fields")
@@ -218,7 +218,7 @@ class Catalogue:
         usage: "Usage | None",
         model: str | Model | None,
         *,
-        overrides: Overrides | None = None,
+        overrides: _Overrides | None = None,
         on: date | None = None,
     ) -> float | None:
         """Price a usage in USD; None when model, price or usage is unknown, 0.0 when it is free.
@@ -242,8 +242,8 @@ class Catalogue:
         traits = self.provider(name.partition("/")[0]) if entry is None and "/" in name else None
         hints = _model_hints(entry) if entry else []
         local = entry.local if entry else traits is not None and traits.local
-        if local and context_window is not None and context_window < CONTEXT_FOR_TOOLS:
-            least = f"{CONTEXT_FOR_TOOLS // 1000}k"
+        if local and context_window is not None and context_window < _CONTEXT_FOR_TOOLS:
+            least = f"{_CONTEXT_FOR_TOOLS // 1000}k"
             hints.insert(0, f"a context of {context_window} tokens is below {least}, too small for local tool use")
         for end in self._retirements:
             if name in (end.model, f"{end.provider}/{end.model}"):
@@ -278,7 +278,7 @@ def providers(as_of: str | None = None) -> tuple[ProviderTraits, ...]:
 
 
 def cost(
-    usage: "Usage | None", model: str | Model | None, *, overrides: Overrides | None = None, on: date | None = None
+    usage: "Usage | None", model: str | Model | None, *, overrides: _Overrides | None = None, on: date | None = None
 ) -> float | None:
     """Price a usage in USD by the built-in catalogue; None when model, price or usage is unknown."""
     return built_in().cost(usage, model, overrides=overrides, on=on)
@@ -304,8 +304,8 @@ def _charge(usage: "Usage | None", price: Price | None) -> float | None:
         return None
     apart = [(read, price.cache_read), (write, price.cache_write)]
     fresh += sum(tokens for tokens, rate in apart if rate is None)
-    total = fresh / MILLION * price.input + usage.output_tokens / MILLION * price.output
-    return total + sum(tokens / MILLION * rate for tokens, rate in apart if rate is not None)
+    total = fresh / _MILLION * price.input + usage.output_tokens / _MILLION * price.output
+    return total + sum(tokens / _MILLION * rate for tokens, rate in apart if rate is not None)
 
 
 def _model_hints(entry: Model) -> list[str]:
@@ -351,10 +351,10 @@ def _plain(given: Model | Mapping[str, Any], path: str) -> dict[str, Any]:
     return plain
 
 
-Kind = TypeVar("Kind", Model, _CatalogueFile)
+_Kind = TypeVar("_Kind", Model, _CatalogueFile)
 
 
-def _read(given: Mapping[str, Any] | bytes, kind: type[Kind], path: str) -> Kind:
+def _read(given: Mapping[str, Any] | bytes, kind: type[_Kind], path: str) -> _Kind:
     try:
         return msgspec.json.decode(given, type=kind) if isinstance(given, bytes) else msgspec.convert(given, kind)
     except msgspec.ValidationError as problem:

@@ -28,7 +28,7 @@ from toolwire.providers.catalogue import Model
 from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
-LEAST_MAX_TOKENS = 1024
+_LEAST_MAX_TOKENS = 1024
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
     """Say what is known of a model in the quirks that an encode minds; nothing where nothing is known."""
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
-        quirks["default_max_tokens"] = max(known.max_output, LEAST_MAX_TOKENS)
+        quirks["default_max_tokens"] = max(known.max_output, _LEAST_MAX_TOKENS)
     if known is not None and known.reasoning is not None:
         reasons = None if known.reasoning and "openai" not in known.providers else known.reasoning
     else:

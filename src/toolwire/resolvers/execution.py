@@ -27,9 +27,9 @@ from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 
-STOPPED = "cancelled before it was done; it may have run"
-UNBEGUN = "not run: everything was cancelled before"
-UNAPPROVED = "not run: nobody had approved it when everything was stopped"
+_STOPPED = "cancelled before it was done; it may have run"
+_UNBEGUN = "not run: everything was cancelled before"
+_UNAPPROVED = "not run: nobody had approved it when everything was stopped"
 
 
 class Cancel:
@@ -78,7 +78,7 @@ class Limits(Struct, frozen=True):
     parallel: int = 16
 
 
-USUAL = Limits()
+_USUAL = Limits()
 logger = logging.getLogger("toolwire")
 
 
@@ -227,7 +227,7 @@ def _limits_of(limits: Limits | None, options: dict[str, Any]) -> Limits:
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
         raise InvalidField(unknown[0], f"is no limit; there are: {known}", path="execute")
-    return replace(limits or USUAL, **options) if options else limits or USUAL
+    return replace(limits or _USUAL, **options) if options else limits or _USUAL
 
 
 async def aexecute(
@@ -266,7 +266,7 @@ class _Running(Struct, frozen=True):
 
     def ended(self, job: _Job, reason: str, ending: CallEnding) -> ToolResult:
         """Give the result of a call that was stopped."""
-        result = failure(job.call, UNAPPROVED if self.record.is_unapproved(job.call) else reason)
+        result = failure(job.call, _UNAPPROVED if self.record.is_unapproved(job.call) else reason)
         self.record.end(job.call, result, ending)
         return result
 
@@ -282,7 +282,7 @@ async def _run_groups(groups: list[list[_Job]], running: _Running) -> list[ToolR
     with stop_future(running.cancel) as stopped:
         for group in groups:
             if running.cancel is not None and running.cancel.is_set():
-                results += [job.result or running.ended(job, UNBEGUN, "cancelled") for job in group]
+                results += [job.result or running.ended(job, _UNBEGUN, "cancelled") for job in group]
                 continue
             tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(one(job)) for job in group]
             try:
@@ -307,7 +307,7 @@ async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[No
 def _result_of(task: "asyncio.Future[Any]", job: _Job, running: _Running) -> ToolResult:
     if task.done() and not task.cancelled():
         return task.result()  # type: ignore[no-any-return]
-    return job.result or running.ended(job, STOPPED, "cancelled")
+    return job.result or running.ended(job, _STOPPED, "cancelled")
 
 
 async def _drop(tasks: list[asyncio.Future[Any]]) -> None:

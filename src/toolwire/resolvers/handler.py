@@ -19,7 +19,7 @@ from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
-Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
+_Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
 
 
 class Handler:
@@ -34,7 +34,7 @@ class Handler:
         self,
         tool: Tool,
         function: Callable[..., Any],
-        bind: Bind | None = None,
+        bind: _Bind | None = None,
         *,
         sensitive: Collection[str] = (),
         preview: Callable[..., Any] | None = None,
@@ -85,7 +85,7 @@ def _arguments_of(call: ToolCall) -> dict[str, Any]:
     return {"input": call.raw} if call.custom else call.arguments
 
 
-def _bind_whole(function: Callable[..., Any]) -> Bind:
+def _bind_whole(function: Callable[..., Any]) -> _Bind:
     """Call with all arguments as one map, and with the context if it is taken."""
     if places_of(function) == 1:
         return lambda arguments, _context: ((copied(arguments),), {})
@@ -132,7 +132,7 @@ def _of_function(source: FunctionTool) -> Handler:
             "tools", f"has the method {source.tool.name!r} of no object: give the object's", path="AgentResolver"
         )
     if source.tool.custom:
-        bind: Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
+        bind: _Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
     else:
         bind = signature.bind
     return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)

@@ -17,7 +17,7 @@ from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, answer_of, failure, rescuing
 from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
-UNKNOWN = "Unknown tool: "
+_UNKNOWN = "Unknown tool: "
 
 
 @runtime_checkable
@@ -126,12 +126,12 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolRe
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a resolver may raise anything, and the model reads it
         return (yield from rescuing(problem, call, fields_of(resolver, call.name)))
     result = answer_of(value, call)
-    if result.is_error and str(result.content).startswith(UNKNOWN) and _names(str(result.content), call.name):
+    if result.is_error and str(result.content).startswith(_UNKNOWN) and _names(str(result.content), call.name):
         raise UnknownTool(call.name, [tool.name for tool in tools_of(resolver)])
     return result
 
 
 def _names(text: str, name: str) -> bool:
     """Whether `Unknown tool: NAME` names just this tool: a tool's own error may begin like that."""
-    rest = text.removeprefix(UNKNOWN)
+    rest = text.removeprefix(_UNKNOWN)
     return rest == name or (rest.startswith(name) and not (rest[len(name)].isalnum() or rest[len(name)] in "_-./:"))

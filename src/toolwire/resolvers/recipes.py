@@ -20,9 +20,9 @@ from toolwire.types import ToolCall, ToolResult
 from toolwire.work.results import failure, result_of, text_of
 from toolwire.work.waiting import Ask, Together, Work, places_of
 
-BROKEN = "Recipe evaluation error: "
-NOTHING = "No results produced."
-Recipe = Callable[[dict[str, Any]], Any]
+_BROKEN = "Recipe evaluation error: "
+_NOTHING = "No results produced."
+_Recipe = Callable[[dict[str, Any]], Any]
 
 
 class Step(Struct, frozen=True):
@@ -66,18 +66,18 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     if recipe is None:
         return (yield from resolving(resolver, call, context))
     try:
-        plan = plan_of((yield Ask(recipe, (call.arguments,))))
+        plan = _plan_of((yield Ask(recipe, (call.arguments,))))
         composed = yield from _follow(plan, resolver, context)
     except ToolError as problem:
         return failure(call, str(problem))
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a recipe may raise anything, and the model reads it
-        return failure(call, BROKEN + text_of(problem))
+        return failure(call, _BROKEN + text_of(problem))
     if composed in (None, ""):
         return (yield from resolving(resolver, call, context))
     return result_of(composed, call)
 
 
-def plan_of(plan: Any) -> Plan:
+def _plan_of(plan: Any) -> Plan:
     """Read a plan; a map is one as well."""
     if isinstance(plan, Plan):
         return plan
@@ -169,4 +169,4 @@ def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors:
         parts += [f"### {one.label}\n\n{_words(one.content)}" for one in parallel]
     if errors:
         parts += ["## Errors", "\n".join(f"- **{one.label}**: {one.reason}" for one in errors)]
-    return "\n\n".join(parts) or NOTHING
+    return "\n\n".join(parts) or _NOTHING

@@ -30,10 +30,10 @@ from toolwire.work.results import CallNote, failure, secrets_around, traceback_o
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger = logging.getLogger("toolwire")
-DENIED = "the call was not approved"
+_DENIED = "the call was not approved"
 
 
-class Renamed(Resolver):
+class _Renamed(Resolver):
     """A resolver whose tools go by other names; a name that gives None is left out."""
 
     def __init__(self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]) -> None:
@@ -84,14 +84,14 @@ class Renamed(Resolver):
         return say(replace(call, name=inner), context) if callable(say) and inner is not None else None
 
 
-def prefixed(resolver: Any, prefix: str) -> Renamed:
+def prefixed(resolver: Any, prefix: str) -> _Renamed:
     """Put a prefix before the name of each tool."""
-    return Renamed(
+    return _Renamed(
         resolver, lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else None
     )
 
 
-def renamed(resolver: Any, names: Mapping[str, str]) -> Renamed:
+def renamed(resolver: Any, names: Mapping[str, str]) -> _Renamed:
     """Give some tools other names: old to new; the others keep theirs, and no two may have the same."""
     there = [tool.name for tool in tools_of(check_resolver(resolver, "resolver"))]
     missing = [name for name in names if name not in there]
@@ -102,12 +102,12 @@ def renamed(resolver: Any, names: Mapping[str, str]) -> Renamed:
     if len(set(taken)) != len(taken):
         raise InvalidField("names", "would give two tools the same name", path="renamed")
     back = {new: old for old, new in names.items()}
-    return Renamed(
+    return _Renamed(
         resolver, lambda name: names.get(name, name), lambda name: back.get(name, None if name in names else name)
     )
 
 
-def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> Renamed:
+def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> _Renamed:
     """Keep the tools of these names, or those for which this says yes; the others are not there."""
     check_resolver(resolver, "resolver")
     if isinstance(keep, str):
@@ -119,16 +119,16 @@ def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> R
             return name if any(tool.name == name and keep(tool) for tool in tools_of(resolver)) else None
         return name if name in names else None
 
-    return Renamed(resolver, keeps, keeps)
+    return _Renamed(resolver, keeps, keeps)
 
 
-Approve = Callable[[ToolCall, str], Any]
+_Approve = Callable[[ToolCall, str], Any]
 
 
-class Approved(Renamed):
+class _Approved(_Renamed):
     """A resolver that asks before it runs a call."""
 
-    def __init__(self, resolver: Any, ask: Approve, only: Collection[str] | None = None) -> None:
+    def __init__(self, resolver: Any, ask: _Approve, only: Collection[str] | None = None) -> None:
         super().__init__(resolver, lambda name: name, lambda name: name)
         self._ask = ask
         self._only = None if only is None else frozenset(only)
@@ -171,7 +171,7 @@ class Approved(Renamed):
             yield Emit(CallNote(approval="granted"))
             return None
         yield Emit(CallNote("denied", "denied"))
-        return failure(call, f"{DENIED}: {answer}" if isinstance(answer, str) and answer else DENIED)
+        return failure(call, f"{_DENIED}: {answer}" if isinstance(answer, str) and answer else _DENIED)
 
     def _shown(self, call: ToolCall, context: Any) -> str:
         preview = self.preview(call, context)
@@ -181,11 +181,11 @@ class Approved(Renamed):
         return f"{call.name}({json.dumps(arguments, ensure_ascii=False)})"
 
 
-def approved(resolver: Any, ask: Approve, *, only: Collection[str] | None = None) -> Approved:
+def approved(resolver: Any, ask: _Approve, *, only: Collection[str] | None = None) -> _Approved:
     """Ask before calls are run, of all tools or of these: `ask(call, preview)`, sync or async.
 
     True lets the call run. Anything else does not; a text is what the model reads as the reason.
     """
     if places_of(ask) < 2:
         raise InvalidField("ask", "must take a call and its preview", path="approved")
-    return Approved(resolver, ask, only)
+    return _Approved(resolver, ask, only)

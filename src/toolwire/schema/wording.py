@@ -16,11 +16,11 @@ from typing import Any
 
 from msgspec import Struct
 
-MAX_DEPTH = 128
+_MAX_DEPTH = 128
 _MAX_VALUES = 1_000_000
 _MAX_BITS = 4096
 _MAX_KEY = 1000
-NO_JSON, TOO_MANY, TOO_DEEP = -1, -2, -3
+_NO_JSON, _TOO_MANY, _TOO_DEEP = -1, -2, -3
 _SHOWN = 60
 _SHOWN_OF_A_SCHEMA = 200
 _SHOWN_NAMES = 20
@@ -31,8 +31,8 @@ _MAX_SECRETS = 10_000
 _MAX_LOOKED = 200_000
 
 
-def weigh(root: Any, depth: int = MAX_DEPTH) -> int:
-    """Count the values inside a value; `NO_JSON`, `TOO_MANY` or `TOO_DEEP` when it cannot be looked at."""
+def weigh(root: Any, depth: int = _MAX_DEPTH) -> int:
+    """Count the values inside a value; `_NO_JSON`, `_TOO_MANY` or `_TOO_DEEP` when it cannot be looked at."""
     size, level = 0, [root]
     for _ in range(depth):
         size += len(level)
@@ -44,13 +44,13 @@ def weigh(root: Any, depth: int = MAX_DEPTH) -> int:
             elif kind is list:
                 below += item
             elif (kind is not str or not item.isascii()) and (kind is dict or _flaw(item)):
-                return NO_JSON
+                return _NO_JSON
             if size + len(below) > _MAX_VALUES:
-                return TOO_MANY
+                return _TOO_MANY
         if not below:
             return size
         level = below
-    return TOO_DEEP
+    return _TOO_DEEP
 
 
 def _has_good_keys(value: dict[Any, Any]) -> bool:
@@ -126,14 +126,14 @@ class Display:
     def value(self, value: Any, spot: Spot) -> str:
         """Show a value, or its type alone."""
         if spot.secret or (type(value) not in (list, dict) and self._is_secret(value)):
-            return kind_of(value)
+            return _kind_of(value)
         if type(value) in (list, dict):
             return _sized(value)
         return _shortened(value)
 
     def count(self, number: int, value: Any, spot: Spot) -> str:
         """Show how many of something a value has, or its type alone."""
-        return kind_of(value) if spot.secret else f"{number:,}"
+        return _kind_of(value) if spot.secret else f"{number:,}"
 
     def key(self, name: str, spot: Spot, *, declared: bool = False) -> str:
         """Show the name of a field; one that the schema declares is known to everybody."""
@@ -190,7 +190,7 @@ _KINDS = {
 }
 
 
-def kind_of(value: Any) -> str:
+def _kind_of(value: Any) -> str:
     """Name the type of a value."""
     return _KINDS.get(type(value), f"a Python {type(value).__name__}")
 
@@ -198,8 +198,8 @@ def kind_of(value: Any) -> str:
 def _sized(value: Any) -> str:
     """Name the type of a value, and the size of a list or an object."""
     if type(value) in (list, dict):
-        return f"{kind_of(value)} of {counted(len(value), 'item' if type(value) is list else 'field')}"
-    return kind_of(value)
+        return f"{_kind_of(value)} of {counted(len(value), 'item' if type(value) is list else 'field')}"
+    return _kind_of(value)
 
 
 def _written(value: Any) -> str:
@@ -258,7 +258,7 @@ def _bound(relation: str) -> Callable[[Any, str, Any], str]:
 
 def _length(relation: str, noun: str) -> Callable[[Any, str, Any], str]:
     def write(limit: Any, shown: str, value: Any) -> str:
-        got = shown if shown == kind_of(value) else f"{len(value):,}"
+        got = shown if shown == _kind_of(value) else f"{len(value):,}"
         return f"expected {relation} {counted(limit, noun)}, got {got}"
 
     return write
@@ -321,11 +321,11 @@ def mismatch(keyword: str, limit: Any, value: Any, spot: Spot, display: Display)
     return sentence(spot, write(limit, display.value(value, spot), value))
 
 
-def flaw_of(root: Any, size: int, display: Display, depth: int = MAX_DEPTH) -> tuple[Spot, str]:
+def flaw_of(root: Any, size: int, display: Display, depth: int = _MAX_DEPTH) -> tuple[Spot, str]:
     """Say why a value cannot be looked at, whose size is below 0: where, and what it is."""
-    if size == TOO_MANY:
+    if size == _TOO_MANY:
         return Spot(), f"has more than {_MAX_VALUES:,} values"
-    if size == TOO_DEEP:
+    if size == _TOO_DEEP:
         return Spot(), f"is nested more than {depth} levels deep"
     level = [(root, Spot())]
     while level:

@@ -14,27 +14,29 @@ import unicodedata
 from collections.abc import Collection
 from functools import lru_cache
 
-LIKE = str.maketrans(
+_LIKE = str.maketrans(
     "АВЕКМНОРСТХУІЈЅаекмнорстхуіјѕԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονακριυτıɡ",
     "ABEKMHOPCTXYIJSaekmhopctxyijsdhlqwABEZHIKMNOPTYXovakpiutig",
 )
 # Any of these may be read as an ASCII letter: other scripts, full width, mathematical, raised, encircled.
-ALIKE = re.compile("[ªºıſɡʰ-ʸͰ-ԯᴬ-ᵪ⁰-ₜ℀-⅏Ⓐ-ⓩ！-～\U0001d400-\U0001d7ff]")  # noqa: RUF001 - that is the point
-APART = dict.fromkeys(map(ord, string.punctuation + string.whitespace))
-EXACT = frozenset({"token", "secret", "pwd", "authorization", "proxyauthorization", "cookie", "setcookie"})
-ENDS = (
+_ALIKE = re.compile("[ªºıſɡʰ-ʸͰ-ԯᴬ-ᵪ⁰-ₜ℀-⅏Ⓐ-ⓩ！-～\U0001d400-\U0001d7ff]")  # noqa: RUF001 - that is the point
+_APART = dict.fromkeys(map(ord, string.punctuation + string.whitespace))
+_EXACT = frozenset({"token", "secret", "pwd", "authorization", "proxyauthorization", "cookie", "setcookie"})
+_ENDS = (
     *("password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "accesstoken", "refreshtoken"),
     *("authtoken", "bearertoken", "sessiontoken", "clientsecret", "apisecret", "privatekey"),
 )
 HEADERS = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie"})
 # One of these, and a sign, is in each text that names a usual field: the names that end with no other.
-ROOTS = tuple(
-    name for name in sorted({*EXACT, *ENDS}) if not any(name != end and name.endswith(end) for end in {*EXACT, *ENDS})
+_ROOTS = tuple(
+    name
+    for name in sorted({*_EXACT, *_ENDS})
+    if not any(name != end and name.endswith(end) for end in {*_EXACT, *_ENDS})
 )
-SIGNED = bytes.maketrans(b"=:", b"==")
-UNSIGNED = bytes(set(range(128)) - set(string.ascii_letters.encode() + string.digits.encode() + b"=:"))
+_SIGNED = bytes.maketrans(b"=:", b"==")
+_UNSIGNED = bytes(set(range(128)) - set(string.ascii_letters.encode() + string.digits.encode() + b"=:"))
 
-KEPT = 64  # names that are shorter are not read again
+_KEPT = 64  # names that are shorter are not read again
 
 States = frozenset[tuple[int, int]]
 NOWHERE: States = frozenset()
@@ -42,13 +44,13 @@ NOWHERE: States = frozenset()
 
 def plain(name: str) -> str:
     """Give a name by its letters and digits alone; one that has none stays as it is."""
-    return _plain_again(name) if len(name) < KEPT else _plain(name)
+    return _plain_again(name) if len(name) < _KEPT else _plain(name)
 
 
 def _plain(name: str) -> str:
     if name.isascii():
-        return name.lower().translate(APART) or name
-    shown = unicodedata.normalize("NFKC", name).translate(LIKE).casefold()
+        return name.lower().translate(_APART) or name
+    shown = unicodedata.normalize("NFKC", name).translate(_LIKE).casefold()
     return "".join(filter(str.isalnum, shown)) or name
 
 
@@ -57,9 +59,9 @@ _plain_again = lru_cache(maxsize=4096)(_plain)
 
 def usual(name: str) -> str | None:
     """Name what a plain name stands for that is sensitive without being declared."""
-    if name in EXACT:
+    if name in _EXACT:
         return name
-    return next((end for end in ENDS if name.endswith(end)), None) if name.endswith(ENDS) else None
+    return next((end for end in _ENDS if name.endswith(end)), None) if name.endswith(_ENDS) else None
 
 
 class Fields:
@@ -78,7 +80,7 @@ class Fields:
             else:
                 self.names[plain(field)] = label
         self.labels = frozenset({*self.names.values(), *(label for _, label in self.paths)}) - {""}
-        hints = [*ROOTS, *self.names, *ends]
+        hints = [*_ROOTS, *self.names, *ends]
         self.blind = any(not hint.isascii() or not hint.isalnum() or hint.isdigit() for hint in hints)
         self.hints = () if self.blind else tuple(hint.encode() + b"=" for hint in hints)
 
@@ -119,9 +121,9 @@ class Fields:
         """Whether a text may name a sensitive field at all: quickly, and never wrongly no."""
         if ":" not in text and "=" not in text:
             return False
-        if self.blind or "\\u" in text or (not text.isascii() and ALIKE.search(text)):
+        if self.blind or "\\u" in text or (not text.isascii() and _ALIKE.search(text)):
             return True
-        letters = text.encode("ascii", "ignore").lower().translate(SIGNED, UNSIGNED)
+        letters = text.encode("ascii", "ignore").lower().translate(_SIGNED, _UNSIGNED)
         return any(hint in letters for hint in self.hints)
 
 

@@ -20,26 +20,26 @@ UNREADABLE = "[hidden:unreadable]"
 LONG = 8
 SHORTEST = 3
 MASK = re.compile(r"\[hidden(?::[^\]\n]{0,40})?\]")
-UNFIT = re.compile(r"[^\w -]+")
+_UNFIT = re.compile(r"[^\w -]+")
 # From here on a secret is known whatever its case, its white space and the spelling of its characters.
-LOOSE = 16
+_LOOSE = 16
 _SPELLED = re.compile(
     r"%[0-9A-Fa-f]{2}|(?<!\\)\\++(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|&#(?:[0-9]{1,6}|[xX][0-9A-Fa-f]{1,5});"
 )
 _PIECE = re.compile(f"{_SPELLED.pattern}|.", re.DOTALL)
 # What base32 says of the bytes before a secret, in characters, for as many bytes of them.
 _BASE32_BEFORE = (0, 2, 4, 5, 7)
-MOST = 1000
+_MOST = 1000
 MOST_LEARNT, MOST_CHARACTERS = 256, 100_000
 
 
 def mask(name: str = "") -> str:
     """Give what stands for a secret of this name."""
-    name = UNFIT.sub("", name)[:40].strip()
+    name = _UNFIT.sub("", name)[:40].strip()
     return f"[hidden:{name}]" if name else HIDDEN
 
 
-class TooMany(Exception):
+class _TooMany(Exception):
     """More secrets than can be searched for."""
 
 
@@ -47,8 +47,8 @@ def forms_of(secrets: Collection[str]) -> list[str]:
     """List every form of the secrets, the longest first; what is too short to be told apart is left out."""
     if isinstance(secrets, Known):
         return secrets.forms
-    if len(secrets) > MOST:
-        raise TooMany(f"{len(secrets)} secrets; at most {MOST} can be searched for")
+    if len(secrets) > _MOST:
+        raise _TooMany(f"{len(secrets)} secrets; at most {_MOST} can be searched for")
     return _longest_first({form for secret in secrets for form in _forms(secret)})
 
 
@@ -89,7 +89,7 @@ def _character(spelled: re.Match[str]) -> str:
 
 def _loose_forms(secret: str) -> Iterator[str]:
     folded = fold(secret)
-    if len(folded) >= LOOSE:
+    if len(folded) >= _LOOSE:
         yield folded
     if len(secret) < LONG:
         return

@@ -14,12 +14,12 @@ from toolwire.scrubbing.fields import Fields
 from toolwire.scrubbing.forms import forms_of, mask
 from toolwire.scrubbing.texts import Span, spans, without
 
-LONGEST_HELD = 16 * 1024
-LONGEST_KEY = 4096
-REMEMBERED = 512
-APART = re.compile(r"[^!-~]")
+_LONGEST_HELD = 16 * 1024
+_LONGEST_KEY = 4096
+_REMEMBERED = 512
+_APART = re.compile(r"[^!-~]")
 # The only beginning of a key that has more than one word.
-OPEN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}\Z")
+_OPEN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}\Z")
 
 
 class Scrubber:
@@ -38,18 +38,18 @@ class Scrubber:
         if self._shut:
             return ""
         self._text += piece
-        if not APART.search(piece) and len(self._text) - self._looked < LONGEST_KEY:
+        if not _APART.search(piece) and len(self._text) - self._looked < _LONGEST_KEY:
             return ""
         self._looked = len(self._text)
         hidden = spans(self._text, self._fields, self._forms)
         cut = self._cut(hidden)
-        if len(self._text) - cut > LONGEST_HELD:
+        if len(self._text) - cut > _LONGEST_HELD:
             last = hidden[-1] if hidden and hidden[-1][1] == len(self._text) else None
             if last is not None:
                 safe = self._give(cut, hidden) + mask(last[2])
                 self._text, self._shut = "", True
                 return safe
-            cut = _before(hidden, len(self._text) - LONGEST_KEY)
+            cut = _before(hidden, len(self._text) - _LONGEST_KEY)
         return self._give(max(cut, self._given), hidden)
 
     def close(self) -> str:
@@ -66,7 +66,7 @@ class Scrubber:
         cut = size
         while cut > self._given and "!" <= text[cut - 1] <= "~":
             cut -= 1
-        begun = OPEN.search(text, max(self._given, size - 80))
+        begun = _OPEN.search(text, max(self._given, size - 80))
         if begun is not None:
             cut = min(cut, begun.start())
         for form in self._forms:
@@ -83,7 +83,7 @@ class Scrubber:
             if min(end, cut) > max(start, begin)
         ]
         shown = without(self._text[begin:cut], clipped)
-        dropped = max(0, cut - REMEMBERED)
+        dropped = max(0, cut - _REMEMBERED)
         self._text, self._given = self._text[dropped:], cut - dropped
         self._looked = max(0, self._looked - dropped)
         return shown

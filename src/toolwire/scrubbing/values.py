@@ -17,14 +17,14 @@ from toolwire.scrubbing.fields import NOWHERE, Fields, States, declared_as, plai
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, loose_forms_of, mask
 from toolwire.scrubbing.texts import SHORTEST_KEY, keys_in, spans, without
 
-DEEPEST = 64
+_DEEPEST = 64
 MOST_NODES = 300_000
-MOST_NAMES = 100
-PLAIN_NAME = 40
-MOST_TEXT = 16 * 1024 * 1024
-CIRCULAR, TOO_DEEP = mask("circular"), mask("too deep")
-PLAIN = (int, float, bool, type(None))
-SAFE = (bool, date, time, timedelta, type(None))
+_MOST_NAMES = 100
+_PLAIN_NAME = 40
+_MOST_TEXT = 16 * 1024 * 1024
+_CIRCULAR, _TOO_DEEP = mask("circular"), mask("too deep")
+_PLAIN = (int, float, bool, type(None))
+_SAFE = (bool, date, time, timedelta, type(None))
 ENDINGS = {"{": "}", "[": "]", '"': '"'}
 
 
@@ -59,9 +59,9 @@ def _clean(value: Any, fields: Collection[str], secrets: Collection[str], learni
 
 def _replaced(value: Any, secrets: Collection[str]) -> Any:
     """Give what stands for a value that cannot be shown: of a map, the names that are plain words stay."""
-    if type(value) is not dict or len(value) > MOST_NAMES:
+    if type(value) is not dict or len(value) > _MOST_NAMES:
         return UNREADABLE
-    names = [name for name in value if type(name) is str and name.isidentifier() and len(name) < PLAIN_NAME]
+    names = [name for name in value if type(name) is str and name.isidentifier() and len(name) < _PLAIN_NAME]
     shown = [name for name in names if not any(secret in name for secret in secrets if secret)]
     return {name: UNREADABLE for name in shown if not any(keys_in(name))}
 
@@ -97,24 +97,24 @@ class _ValueWalk:
             return self.text(value, depth)
         if kind is dict or kind is list:
             return self._deeper(value, depth, states)
-        if not self.forms and kind in PLAIN:
+        if not self.forms and kind in _PLAIN:
             return value
         match value:
             case str():
                 return self.text(value, depth)
             case int() | float() | Decimal() if not isinstance(value, bool):
                 return HIDDEN if self.forms and str(value) in self.forms else value
-            case _ if isinstance(value, SAFE):
+            case _ if isinstance(value, _SAFE):
                 return value
             case bytes() | bytearray() | memoryview():
                 return self._bytes(value)
         return self._deeper(value, depth, states)
 
     def _deeper(self, value: Any, depth: int, states: States) -> Any:
-        if depth > DEEPEST:
-            return TOO_DEEP
+        if depth > _DEEPEST:
+            return _TOO_DEEP
         if id(value) in self._above:
-            return CIRCULAR
+            return _CIRCULAR
         self._above.add(id(value))
         try:
             match value:
@@ -146,7 +146,7 @@ class _ValueWalk:
         """Give how a key is shown, and what it names that is sensitive without being declared."""
         known = self._keys.get(spelling)
         if known is None:
-            known = self._keys[spelling] = (self.text(spelling, DEEPEST), usual(plain(spelling)))
+            known = self._keys[spelling] = (self.text(spelling, _DEEPEST), usual(plain(spelling)))
         return spelling if known[0] == spelling else known[0], known[1]
 
     def _items(self, value: Iterable[Any], depth: int, states: States) -> Any:
@@ -185,9 +185,9 @@ class _ValueWalk:
                     self.found.add(one.decode(errors="replace"))
                 case int() | float() if not isinstance(one, bool):
                     self.found.add(str(one))
-                case Mapping() if depth < DEEPEST:
+                case Mapping() if depth < _DEEPEST:
                     waiting += [(inner, depth + 1) for inner in one.values()]
-                case list() | tuple() | set() | frozenset() if depth < DEEPEST:
+                case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
                     waiting += [(inner, depth + 1) for inner in one]
 
     def _object(self, value: Any, depth: int, states: States) -> Any:
@@ -204,23 +204,23 @@ class _ValueWalk:
 
     def _bytes(self, value: Any) -> Any:
         text = bytes(value).decode(errors="surrogateescape")
-        clean = self.text(text, DEEPEST)
+        clean = self.text(text, _DEEPEST)
         return value if clean is text else clean.encode(errors="surrogateescape")
 
     def text(self, text: str, depth: int) -> str:
         """Give a text without what is sensitive in it; JSON is read, and written anew if it has to be."""
         self._text += len(text)
-        if self._text > MOST_TEXT:
+        if self._text > _MOST_TEXT:
             raise OverflowError("too much text")
         if len(text) < SHORTEST or (len(text) < SHORTEST_KEY and not (self.forms or ":" in text or "=" in text)):
             return text
-        if depth < DEEPEST and self._is_json(text):
+        if depth < _DEEPEST and self._is_json(text):
             try:
                 read, doubled = _read_json(text)
             except ValueError:
                 pass
             except RecursionError:
-                return TOO_DEEP
+                return _TOO_DEEP
             else:
                 clean = self.value(read, depth + 1)
                 if clean is not read or doubled:

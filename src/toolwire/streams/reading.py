@@ -153,7 +153,7 @@ class WireDecoder:
 
     def _is_worth_reading(self, frame: bytes) -> bool:
         """Whether a frame that nothing ended may hold something whole: a line may hold several objects."""
-        whole = self._inside or is_json(frame)
+        whole = self._inside or _is_json(frame)
         return whole or (self.framing is JsonLines and frame.lstrip()[:1] == b"{")
 
     def _choose(self, data: bytes) -> Framing | None:
@@ -209,7 +209,7 @@ class WireDecoder:
         for _, frame in self._pieces.feed(line + b"\n"):
             if self.over:
                 return
-            if is_json(frame) or type(repair(frame)) is dict:
+            if _is_json(frame) or type(repair(frame)) is dict:
                 self._read_frame(frame, b"")
             else:
                 self._refuse(frame)
@@ -274,7 +274,7 @@ class WireDecoder:
         return False
 
 
-def is_json(frame: bytes) -> bool:
+def _is_json(frame: bytes) -> bool:
     """Whether a frame is one JSON value."""
     try:
         _decode(frame)

@@ -23,7 +23,7 @@ CHUNK = 65_536
 T = TypeVar("T")
 
 
-class ClientLeft(Exception):
+class _ClientLeft(Exception):
     """The client has closed the connection."""
 
 
@@ -36,7 +36,7 @@ class ClientConnection:
 
     async def serve(self) -> None:
         """Answer requests until one side closes."""
-        with contextlib.suppress(ClientLeft, ConnectionError):
+        with contextlib.suppress(_ClientLeft, ConnectionError):
             try:
                 while await self._serve_one():
                     self.http.start_next_cycle()
@@ -82,7 +82,7 @@ class ClientConnection:
         pieces, size = [], 0
         while not isinstance(event := await self._next(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
-                raise ClientLeft
+                raise _ClientLeft
             size += len(event.data)
             if size > LARGEST:
                 return None
@@ -98,7 +98,7 @@ class ClientConnection:
             if doing.done():
                 return doing.result()
             received.gone = True
-            raise ClientLeft
+            raise _ClientLeft
         except ConnectionError:
             received.gone = True
             raise
@@ -137,7 +137,7 @@ class ClientConnection:
             held = self.writer.get_extra_info("socket")
             held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.writer.transport.abort()
-        raise ClientLeft
+        raise _ClientLeft
 
     async def _send(self, event: Any) -> None:
         data = self.http.send(event)

@@ -48,7 +48,7 @@ class Close(Struct, frozen=True):
     reset: bool = False
 
 
-Piece = bytes | float | Close
+_Piece = bytes | float | Close
 
 
 class Reply(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Reply(Struct, frozen=True):
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[_Piece, ...]
     whole: bool = True
     body: Any = None
     length: int | None = None
@@ -87,7 +87,7 @@ def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
 def whole_reply(script: Script, name: str) -> Reply:
     """Tell a script as one body."""
     cut = next((cue for cue in script.cues if isinstance(cue, Cut)), None)
-    waits: list[Piece] = [cue.seconds for cue in script.cues if isinstance(cue, Wait)]
+    waits: list[_Piece] = [cue.seconds for cue in script.cues if isinstance(cue, Wait)]
     raw = [cue for cue in script.cues if isinstance(cue, Raw)]
     failures = [cue for cue in script.cues if isinstance(cue, Fail)]
     if failures and cut is None:
@@ -131,7 +131,7 @@ def _counts(cut: Cut) -> bool:
     return cut.events is not None or cut.bytes is not None
 
 
-def _cut(pieces: list[Piece], cut: Cut) -> Iterator[Piece]:
+def _cut(pieces: list[_Piece], cut: Cut) -> Iterator[_Piece]:
     """Close the connection once so many events or bytes were sent; at none, after the headers."""
     events, size = cut.events, cut.bytes
     yield b""
@@ -158,7 +158,7 @@ class _StreamWriter:
         self.sent = False
         self.begun = False
 
-    def run(self) -> Iterator[Piece]:
+    def run(self) -> Iterator[_Piece]:
         for key, cue in enumerate(self.script.cues):
             match cue:
                 case Wait():
@@ -183,7 +183,7 @@ class _StreamWriter:
             yield from self._begin()
             yield from self._end()
 
-    def _begin(self) -> Iterator[Piece]:
+    def _begin(self) -> Iterator[_Piece]:
         if not self.begun:
             self.begun = True
             yield from self._tell([MessageStart(self._shell())])
@@ -195,7 +195,7 @@ class _StreamWriter:
             usage = replace(response.usage, output_tokens=1, reasoning_tokens=None)
         return replace(response, choices=[], usage=usage)
 
-    def _end(self) -> Iterator[Piece]:
+    def _end(self) -> Iterator[_Piece]:
         response = self.script.response
         if response.usage is not None:
             yield from self._tell([UsageDelta(response.usage)])
@@ -206,7 +206,7 @@ class _StreamWriter:
         yield from self._tell([MessageEnd()])
         yield from self._send(self._frames(self.encoder.close()))
 
-    def _tell(self, events: Iterable[Event]) -> Iterator[Piece]:
+    def _tell(self, events: Iterable[Event]) -> Iterator[_Piece]:
         for event in events:
             yield from self._send(self._frames(self.encoder.feed(event)))
 
@@ -217,7 +217,7 @@ class _StreamWriter:
         rest = data[sum(map(len, frames)) :]
         return [*frames, rest] if rest else frames
 
-    def _send(self, frames: Iterable[bytes]) -> Iterator[Piece]:
+    def _send(self, frames: Iterable[bytes]) -> Iterator[_Piece]:
         for data in frames:
             if self.sent and self.pace:
                 yield self.pace

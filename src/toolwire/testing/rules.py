@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from toolwire.types import ErrorKind
 
-REMEMBERED = 10_000
+_REMEMBERED = 10_000
 Path = tuple[str | int, ...]
 
 
@@ -55,7 +55,7 @@ class ServerMemory:
             if type(item.get("id")) is str:
                 self.items[item["id"]] = None if item["type"] == "reasoning" else thought
             thought = item.get("id") if item["type"] == "reasoning" else None
-        while len(self.answers) > REMEMBERED:
+        while len(self.answers) > _REMEMBERED:
             oldest, _ = self.answers.popitem(last=False)
             for item in self.inputs.pop(oldest):
                 known: Any = item.get("id") if type(item) is dict else None

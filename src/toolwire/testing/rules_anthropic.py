@@ -30,15 +30,15 @@ from toolwire.testing.rules import (
 from toolwire.testing.sealing import digest, is_token, seal
 
 # platform.claude.com/docs/en/api/versioning, 2026-11-20
-VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
-NEWEST = "2026-10-21"
+_VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
+_NEWEST = "2026-10-21"
 # modelcontextprotocol#1345 (2025-08-14), netclaw#1133 (2026-05-21), nicobailon/pi-mcp-adapter#190 (2026-07-17)
-NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$", re.ASCII)
-ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS/nanobot#4356, 2026-06
-MOST_MARKS = 4  # the documentation of prompt caching, as of 2026-11-20
-LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
+_NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$", re.ASCII)
+_ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS/nanobot#4356, 2026-06
+_MOST_MARKS = 4  # the documentation of prompt caching, as of 2026-11-20
+_LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
 
-ANTHROPIC = Wording(
+_ANTHROPIC = Wording(
     {
         "missing": "{path}: Field required",
         "unknown": "{path}: Extra inputs are not permitted",
@@ -66,12 +66,12 @@ _BLOCKS: dict[str, Object] = {
     "redacted_thinking": Object("string: data!"),
     "tool_use": Object(
         "object: input!",
-        id=Field("string", required=True, pattern=ID),
-        name=Field("string", required=True, pattern=NAME),
+        id=Field("string", required=True, pattern=_ID),
+        name=Field("string", required=True, pattern=_NAME),
     ),
     "tool_result": Object(
         "boolean|null: is_error",
-        tool_use_id=Field("string", required=True, pattern=ID),
+        tool_use_id=Field("string", required=True, pattern=_ID),
         content=Field("string|array|null", inside=Tagged(dict.fromkeys(_IN_RESULT, ANYTHING))),
     ),
     "server_tool_use": Object("string: id! name!", "object: input!"),
@@ -94,17 +94,17 @@ def _type_of_block(block: dict[str, Any]) -> Any:
     return ANYTHING if own else kind
 
 
-MESSAGE = Closed(
+_MESSAGE = Closed(
     role=Field("string", required=True, one_of=("user", "assistant", "system")),
     content=Field("string|array", required=True, inside=Tagged(_BLOCKS, choose=_type_of_block)),
 )
 _TOOL = Object(
     "string|null: description",
-    name=Field("string", required=True, pattern=NAME),
+    name=Field("string", required=True, pattern=_NAME),
     input_schema=Field("object", required=True, inside=Object(type=Field("any", required=True, one_of=("object",)))),
 )
 _TOOLS = Tagged({"custom": _TOOL}, choose=lambda tool: "custom" if tool.get("type") in (None, "custom") else ANYTHING)
-_BUDGET = Field("integer", required=True, least=LEAST_BUDGET)
+_BUDGET = Field("integer", required=True, least=_LEAST_BUDGET)
 _THINKING = Tagged(
     {
         "adaptive": ANYTHING,
@@ -115,8 +115,8 @@ _THINKING = Tagged(
     choose=lambda setting: setting.get("type") if setting else ANYTHING,
 )
 # Gone from the newest version: platform.claude.com, migration page, 2026-11-20.
-SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
-BETA = (
+_SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
+_BETA = (
     "array: mcp_servers betas",
     "object|null: billing_policy compaction context_management thread output_format",
     "array|string|null: fallbacks",
@@ -136,17 +136,17 @@ def body_of(*, newest: bool, beta: bool) -> Object:
         "string|null: inference_geo speed",
         "object|null: cache_control diagnostics",
         "string|object|null: container",
-        *(BETA if beta else ()),
+        *(_BETA if beta else ()),
         max_tokens=Field("integer", required=True, least=0),
-        messages=Field("array", required=True, least=1, inside=MESSAGE),
+        messages=Field("array", required=True, least=1, inside=_MESSAGE),
         tools=Field("array", inside=_TOOLS),
         tool_choice=Field("object", inside=Tagged(dict.fromkeys(("auto", "any", "tool", "none"), ANYTHING))),
         thinking=Field("object", inside=_THINKING),
-        **({} if newest else SAMPLING),
+        **({} if newest else _SAMPLING),
     )
 
 
-def blocks_of(content: Any) -> list[Any]:
+def _blocks_of(content: Any) -> list[Any]:
     """Give content as blocks; a text is one."""
     if type(content) is str:
         return [{"type": "text", "text": content}]
@@ -156,31 +156,31 @@ def blocks_of(content: Any) -> list[Any]:
 def turns(messages: list[Any]) -> list[tuple[int, str, list[Any]]]:
     """Give each turn of a conversation: where it begins, its role, and its blocks."""
     return [
-        (places[0], role, [block for place in places for block in blocks_of(messages[place]["content"])])
+        (places[0], role, [block for place in places for block in _blocks_of(messages[place]["content"])])
         for role, places in turns_of(message["role"] for message in messages)
     ]
 
 
-def check_shape(request: WireRequest) -> None:
+def _check_shape(request: WireRequest) -> None:
     """Check the version of the API, and all that the tables say."""
     version, body = request.headers.get("anthropic-version"), request.body
     if version is None:
         raise Rejection("anthropic-version: header is required")
-    if version not in VERSIONS:
+    if version not in _VERSIONS:
         raise Rejection(f'anthropic-version: "{version}" is not a valid version')
     beta = "anthropic-beta" in request.headers or "betas" in body
-    body_of(newest=version == NEWEST, beta=beta).check(body, (), ANTHROPIC)
-    for key in SAMPLING:
+    body_of(newest=version == _NEWEST, beta=beta).check(body, (), _ANTHROPIC)
+    for key in _SAMPLING:
         if key in body and family_of(request.model).sampling is False:
             raise Rejection(f"`{key}` is deprecated for this model.")
     if not 0 <= body.get("temperature", 0) <= 1:
         raise Rejection("temperature: range: 0..1")
 
 
-def check_messages(request: WireRequest) -> None:
+def _check_messages(request: WireRequest) -> None:
     """Check what each message says, by its role and its place."""
     messages = request.body["messages"]
-    only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == NEWEST else ONLY
+    only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == _NEWEST else ONLY
     for place, message in enumerate(messages):
         role, content = message["role"], message["content"]
         if role == "system":
@@ -188,7 +188,7 @@ def check_messages(request: WireRequest) -> None:
         if not content and not (role == "assistant" and place == len(messages) - 1):
             text = "all messages must have non-empty content except for the optional final assistant message"
             raise Rejection(f"messages.{place}: {text}")
-        for step, block in enumerate(blocks_of(content)):
+        for step, block in enumerate(_blocks_of(content)):
             kind = block["type"]
             if only.get(kind, role) != role and (kind != "document" or role == "assistant"):
                 raise Rejection(
@@ -221,7 +221,7 @@ def _check_system(request: WireRequest, place: int) -> None:
         raise Rejection(f"messages.{place}: a `system` message must follow a `user` message and end its turn")
 
 
-def check_tools(request: WireRequest) -> None:
+def _check_tools(request: WireRequest) -> None:
     """Check the names of the declared tools, and the choice among them."""
     names = [tool.get("name") for tool in request.body.get("tools", ())]
     if repeated(names) is not None:
@@ -233,7 +233,7 @@ def check_tools(request: WireRequest) -> None:
         raise Rejection(f"Tool '{choice.get('name')}' not found in provided tools")
 
 
-def check_pairing(request: WireRequest) -> None:
+def _check_pairing(request: WireRequest) -> None:
     """Check that every call has its result first thing in the next turn, and every result its call."""
     seen: set[str] = set()
     waiting: list[str] = []
@@ -266,7 +266,7 @@ def _refuse_waiting(names: list[str], place: int) -> None:
         raise Rejection(f"{text}{', '.join(names)}. {rest}")
 
 
-def check_marks(request: WireRequest) -> None:
+def _check_marks(request: WireRequest) -> None:
     """Count the cache marks."""
     count, left = 0, [request.body.get(key) for key in ("system", "tools", "messages")]
     while left:
@@ -277,12 +277,12 @@ def check_marks(request: WireRequest) -> None:
         elif type(here) is list:
             left += here
     count += type(request.body.get("cache_control")) is dict
-    if count > MOST_MARKS:
-        text = f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {count}."
+    if count > _MOST_MARKS:
+        text = f"A maximum of {_MOST_MARKS} blocks with cache_control may be provided. Found {count}."
         raise Rejection(text)
 
 
-def check_end(request: WireRequest) -> None:
+def _check_end(request: WireRequest) -> None:
     """Check how the conversation ends: newer models do not go on writing an answer that was begun."""
     last = request.body["messages"][-1]
     if last["role"] != "assistant":
@@ -290,7 +290,7 @@ def check_end(request: WireRequest) -> None:
     if family_of(request.model).prefill is False:
         text = "This model does not support assistant message prefill. "
         raise Rejection(f"{text}The conversation must end with a user message.")
-    blocks = blocks_of(last["content"])
+    blocks = _blocks_of(last["content"])
     if blocks and blocks[-1]["type"] == "text" and blocks[-1]["text"] != blocks[-1]["text"].rstrip():
         raise Rejection("messages: final assistant content cannot end with trailing whitespace")
 
@@ -317,14 +317,14 @@ def prefix_of(request: WireRequest, place: int | None, before: list[Any]) -> str
     earlier = [(role, blocks) for _, role, blocks in turns(body["messages"][:place])]
     if earlier and earlier[-1][0] == "assistant":
         before = [*earlier.pop()[1], *before]
-    return digest(*_bare([blocks_of(body.get("system")), body.get("tools") or [], earlier, before])).hex()
+    return digest(*_bare([_blocks_of(body.get("system")), body.get("tools") or [], earlier, before])).hex()
 
 
-def check_thinking(request: WireRequest) -> None:
+def _check_thinking(request: WireRequest) -> None:
     """Check each thought that comes back, and the setting."""
     _check_setting(request)
     for place, message in enumerate(request.body["messages"]):
-        blocks = blocks_of(message["content"])
+        blocks = _blocks_of(message["content"])
         for step, block in enumerate(blocks):
             at = f"messages.{place}.content.{step}"
             if block["type"] == "thinking":
@@ -383,11 +383,11 @@ def _check_setting(request: WireRequest) -> None:
 
 
 CHECKS: tuple[Check, ...] = (
-    check_shape,
-    check_messages,
-    check_tools,
-    check_pairing,
-    check_marks,
-    check_thinking,
-    check_end,
+    _check_shape,
+    _check_messages,
+    _check_tools,
+    _check_pairing,
+    _check_marks,
+    _check_thinking,
+    _check_end,
 )

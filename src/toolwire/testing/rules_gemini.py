@@ -26,14 +26,14 @@ from toolwire.testing.rules import (
 )
 from toolwire.testing.sealing import is_token
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _Content = tuple[str, list[dict[str, Any]]]  # its role, and its parts with their keys in camelCase
-DOCUMENTS = "https://ai.google.dev/gemini-api/docs/thought-signatures"
+_DOCUMENTS = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 # Texts that stand for a signature: DOCUMENTS, continue#8865 and strands#1298, as of 2026-11-20.
-_SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
-SKIPS = frozenset((*_SKIPS, *(base64.b64encode(word.encode()).decode() for word in _SKIPS)))
-MOST_DECLARATIONS = 512  # ai.google.dev does not name a limit (2026-11-20); this one is a guess
-MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
+_SKIP_WORDS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+_SKIPS = frozenset((*_SKIP_WORDS, *(base64.b64encode(word.encode()).decode() for word in _SKIP_WORDS)))
+_MOST_DECLARATIONS = 512  # ai.google.dev does not name a limit (2026-11-20); this one is a guess
+_MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _SNAKE = re.compile(r"_([a-z])")
 
@@ -49,7 +49,7 @@ def camel(value: Any) -> Any:
     return {_SNAKE.sub(lambda match: match[1].upper(), key): inner for key, inner in value.items()}
 
 
-GEMINI = Wording(
+_GEMINI = Wording(
     {
         "unknown": 'Invalid JSON payload received. Unknown name "{key}"{at}: Cannot find field.',
         "wrong": "Invalid value at '{path}' ({expected}), {value!r}",
@@ -84,7 +84,7 @@ CONFIG = Closed(
     "object|boolean: responseJsonSchema",
     "object|array: responseFormat",
 )
-KINDS = (
+_KINDS = (
     "text inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse"
 ).split()
 SCHEMA = frozenset(
@@ -119,14 +119,14 @@ BODY = Closed(
 )
 
 
-def check_shape(request: WireRequest) -> None:
+def _check_shape(request: WireRequest) -> None:
     """Check all that the tables say, and that there is something to answer."""
-    BODY.check(request.body, (), GEMINI)
+    BODY.check(request.body, (), _GEMINI)
     if not request.body.get("contents"):
-        raise GEMINI.mistake("no contents", ("contents",))
+        raise _GEMINI.mistake("no contents", ("contents",))
 
 
-def check_contents(request: WireRequest) -> None:
+def _check_contents(request: WireRequest) -> None:
     """Check what each content and each part of it says, in which order, and with which signature."""
     contents: list[_Content] = [
         (content.get("role", "user"), [camel(part) for part in flattened(content.get("parts"))])
@@ -136,7 +136,7 @@ def check_contents(request: WireRequest) -> None:
         if role not in ("user", "model", "function"):
             raise Rejection("Please use a valid role: user, model.")
         if not parts:
-            raise GEMINI.mistake("no parts", ("contents", place, "parts"))
+            raise _GEMINI.mistake("no parts", ("contents", place, "parts"))
         for step, part in enumerate(parts):
             _check_part(part, role, ("contents", place, "parts", step))
     _check_order(contents)
@@ -144,15 +144,15 @@ def check_contents(request: WireRequest) -> None:
 
 
 def _check_part(part: dict[str, Any], role: str, path: Path) -> None:
-    kinds = [kind for kind in KINDS if kind in part]
+    kinds = [kind for kind in _KINDS if kind in part]
     if not kinds and not part.get("thoughtSignature"):
-        raise GEMINI.mistake("no data", (*path, "data"))
+        raise _GEMINI.mistake("no data", (*path, "data"))
     if len(kinds) > 1:
         text = f"Invalid value at '{bracketed(path)}' (oneof), oneof field 'data' is already set. "
         raise Rejection(f"{text}Cannot set '{_snake((kinds[1],))}'")
     for kind in ("functionCall", "functionResponse"):
         if kind in part and not part[kind].get("name"):
-            raise GEMINI.mistake("no name", (*path, kind, "name"))
+            raise _GEMINI.mistake("no name", (*path, kind, "name"))
     if "functionCall" in part and role != "model":
         raise Rejection("Please ensure that function calls are in a content of the role model.")
     if "functionResponse" in part and role == "model":
@@ -205,7 +205,7 @@ def _check_signatures(contents: list[_Content], request: WireRequest) -> None:
     for place, (_, parts) in enumerate(contents):
         for part in parts:
             signature = part.get("thoughtSignature")
-            known = signature is None or signature in SKIPS or signature in request.memory.signatures
+            known = signature is None or signature in _SKIPS or signature in request.memory.signatures
             if not known and not is_token(signature):
                 raise Rejection("Corrupted thought signature.")
         first = next((part for part in parts if "functionCall" in part), None)
@@ -214,11 +214,11 @@ def _check_signatures(contents: list[_Content], request: WireRequest) -> None:
                 "Function call is missing a thought_signature in functionCall parts. This is required for "
                 "tools to work correctly, and missing thought_signature may lead to degraded model performance. "
                 f"Additional data, function call `default_api:{first['functionCall']['name']}` , position {place + 1}. "
-                f"Please refer to {DOCUMENTS} for more details."
+                f"Please refer to {_DOCUMENTS} for more details."
             )
 
 
-def check_tools(request: WireRequest) -> None:
+def _check_tools(request: WireRequest) -> None:
     """Check the declared functions, and the choice among them."""
     body = camel(request.body)
     names: list[str] = []
@@ -226,8 +226,8 @@ def check_tools(request: WireRequest) -> None:
         for step, declaration in enumerate(listed(camel(tool).get("functionDeclarations"))):
             _check_declaration(camel(declaration), ("tools", place, "functionDeclarations", step))
             names.append(declaration["name"])
-    if len(names) > MOST_DECLARATIONS:
-        raise Rejection(f"The number of function declarations must be at most {MOST_DECLARATIONS}.")
+    if len(names) > _MOST_DECLARATIONS:
+        raise Rejection(f"The number of function declarations must be at most {_MOST_DECLARATIONS}.")
     if (name := repeated(names)) is not None:
         raise Rejection(f"Duplicate function declaration found: {name}")
     config = camel(body.get("toolConfig", {}))
@@ -238,8 +238,8 @@ def check_tools(request: WireRequest) -> None:
 
 
 def _check_declaration(declaration: dict[str, Any], path: Path) -> None:
-    if not NAME.fullmatch(declaration.get("name", "")):
-        raise GEMINI.mistake("name", (*path, "name"))
+    if not _NAME.fullmatch(declaration.get("name", "")):
+        raise _GEMINI.mistake("name", (*path, "name"))
     if "parameters" in declaration and "parametersJsonSchema" in declaration:
         raise Rejection(f"Only one of parameters and parameters_json_schema can be set at '{_snake(path)}'.")
     _check_schema(declaration.get("parameters"), (*path, "parameters"))
@@ -252,12 +252,12 @@ def _check_schema(schema: Any, path: Path, depth: int = 0) -> None:
     spelled = camel(schema)
     for key in spelled:
         if key not in SCHEMA:
-            raise GEMINI.mistake("unknown", (*path, key))
+            raise _GEMINI.mistake("unknown", (*path, key))
     if type(spelled.get("type", "")) not in (str, int):
-        raise GEMINI.wrong((*path, "type"), "string", spelled["type"])
+        raise _GEMINI.wrong((*path, "type"), "string", spelled["type"])
     for place, word in enumerate(listed(spelled.get("enum"))):
         if type(word) is not str:
-            raise GEMINI.wrong((*path, "enum", place), "string", word)
+            raise _GEMINI.wrong((*path, "enum", place), "string", word)
     properties, choices = spelled.get("properties"), spelled.get("anyOf")
     for name, inner in properties.items() if type(properties) is dict else ():
         _check_schema(inner, (*path, f"properties[{name!r}]"), depth + 1)
@@ -268,14 +268,14 @@ def _check_schema(schema: Any, path: Path, depth: int = 0) -> None:
 
 def _check_choice(choice: dict[str, Any], names: list[str]) -> None:
     mode, allowed = choice.get("mode", "AUTO"), choice.get("allowedFunctionNames", [])
-    if mode.upper() not in MODES:
+    if mode.upper() not in _MODES:
         raise Rejection(f"Invalid value at 'tool_config.function_calling_config.mode' (TYPE_ENUM), \"{mode}\"")
     if allowed and mode.upper() not in ("ANY", "VALIDATED"):
         raise Rejection("Please set allowed_function_names only when function calling mode is ANY.")
     unknown = [name for name in allowed if name not in names]
     if unknown:
         path = ("toolConfig", "functionCallingConfig", "allowedFunctionNames")
-        raise GEMINI.mistake("undeclared", path, value=unknown[0])
+        raise _GEMINI.mistake("undeclared", path, value=unknown[0])
 
 
-CHECKS: tuple[Check, ...] = (check_shape, check_contents, check_tools)
+CHECKS: tuple[Check, ...] = (_check_shape, _check_contents, _check_tools)

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from toolwire.testing.rules import Check, Field, Object, Path, Rejection, WireRequest, Wording
 
-ROLES = ("system", "user", "assistant", "tool")
-EFFORTS = ("low", "medium", "high", "max")
+_ROLES = ("system", "user", "assistant", "tool")
+_EFFORTS = ("low", "medium", "high", "max")
 
 
 def _join(path: Path) -> str:
     return ".".join(step for step in path if type(step) is str)
 
 
-OLLAMA = Wording(
+_OLLAMA = Wording(
     {"wrong": "json: cannot unmarshal {got} into Go struct field ChatRequest.{path} of type {expected}"},
     kinds={
         "string": "string",
@@ -65,33 +65,33 @@ _BODY = _struct(
 )
 
 
-def check_shape(request: WireRequest) -> None:
+def _check_shape(request: WireRequest) -> None:
     """Check all that the table says, and the settings."""
     body = request.body
-    _BODY.check(body, (), OLLAMA)
+    _BODY.check(body, (), _OLLAMA)
     if not body.get("model"):
         raise Rejection("model is required")
     think, form = body.get("think"), body.get("format")
-    if type(think) is str and think not in EFFORTS:
-        known = ", ".join(f'"{word}"' for word in EFFORTS[::-1])
+    if type(think) is str and think not in _EFFORTS:
+        known = ", ".join(f'"{word}"' for word in _EFFORTS[::-1])
         raise Rejection(f'invalid think value: "{think}" (must be {known}, true, or false)')
     if type(form) is str and form not in ("", "json"):
         raise Rejection(f'invalid format: "{form}"; expected "json" or a valid JSON Schema object')
 
 
-def check_messages(request: WireRequest) -> None:
+def _check_messages(request: WireRequest) -> None:
     """Check the role of each message, and its images."""
     for message in request.body.get("messages") or ():
         role = message.get("role") or ""
-        if role.lower() not in ROLES:
-            raise Rejection(f"invalid role: {role}, role must be one of [{', '.join(ROLES)}]")
+        if role.lower() not in _ROLES:
+            raise Rejection(f"invalid role: {role}, role must be one of [{', '.join(_ROLES)}]")
         for image in message.get("images") or ():
             if type(image) is not str:
-                raise OLLAMA.wrong(("messages", "images"), "string", image)
+                raise _OLLAMA.wrong(("messages", "images"), "string", image)
             try:
                 base64.b64decode(image.replace("\n", "").replace("\r", ""), validate=True)
             except ValueError as problem:
                 raise Rejection("illegal base64 data at input byte 0") from problem
 
 
-CHECKS: tuple[Check, ...] = (check_shape, check_messages)
+CHECKS: tuple[Check, ...] = (_check_shape, _check_messages)

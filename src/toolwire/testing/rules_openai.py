@@ -11,9 +11,9 @@ from typing import Any
 from toolwire.encoding.families import family_of
 from toolwire.testing.rules import Field, Object, Path, Rejection, Wording, bracketed, repeated
 
-NAME = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)
+_NAME = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)
 MOST_TOOLS = 128  # oh-my-openagent#2848, 2026-03-26
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SAMPLING = {"temperature": Field("number|null", least=0, most=2), "top_p": Field("number|null", least=0, most=1)}
 _KINDS = {
     "string": "a string",
@@ -61,7 +61,7 @@ OPENAI = Wording(
 
 def function_of(name_limit: int) -> Object:
     """Describe a declared function; its name has at most so many characters."""
-    return Object("object|null: parameters", name=Field("string", required=True, pattern=NAME, longest=name_limit))
+    return Object("object|null: parameters", name=Field("string", required=True, pattern=_NAME, longest=name_limit))
 
 
 def check_functions(functions: list[tuple[Path, dict[str, Any]]]) -> None:
@@ -128,8 +128,8 @@ def check_choice(body: dict[str, Any], forced: str | None, names: set[str]) -> N
 
 def check_sampling(body: dict[str, Any], model: str, effort: Any) -> None:
     """Check the effort, and that a model which reasons takes no sampling (reported by users, as of 2026-11-20)."""
-    if effort is not None and effort not in EFFORTS:
-        raise OPENAI.no_such("one_of", ("reasoning_effort",), effort, EFFORTS)
+    if effort is not None and effort not in _EFFORTS:
+        raise OPENAI.no_such("one_of", ("reasoning_effort",), effort, _EFFORTS)
     family = family_of(model)
     if effort == "none" or not family.reasons or (effort is None and family.reasons_unasked is False):
         return

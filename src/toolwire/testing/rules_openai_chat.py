@@ -30,9 +30,9 @@ from toolwire.testing.rules_openai import (
     says_json,
 )
 
-NAME_LIMIT = 64  # the types of openai 3.52.0
-ID_LIMIT = 40  # agno#5382 and RooCode#10763, 2025-03 to 2025-12
-MOST_STOPS = 4  # the types of openai 3.52.0
+_NAME_LIMIT = 64  # the types of openai 3.52.0
+_ID_LIMIT = 40  # agno#5382 and RooCode#10763, 2025-03 to 2025-12
+_MOST_STOPS = 4  # the types of openai 3.52.0
 # Models that run no functions here where an effort is given, and those that never do while they reason:
 # LibreChat#14231, vane#1173 and community.openai.com 1386454, as of 2026-11-20.
 
@@ -47,7 +47,7 @@ _PARTS = {
 
 def _call(kind: str, text: str) -> Object:
     called = Field("object", required=True, inside=Closed(f"string: name! {text}!"))
-    call_id = Field("string", required=True, longest=ID_LIMIT)
+    call_id = Field("string", required=True, longest=_ID_LIMIT)
     rows = ("string: id! type!", "integer: index", "object: function custom extra_content")
     return Closed(*rows, id=call_id, **{kind: called})
 
@@ -75,7 +75,7 @@ def _message(*parts: str) -> Object:
     )
 
 
-MESSAGE = Tagged(
+_MESSAGE = Tagged(
     {
         "system": _message("text"),
         "assistant": _message("text", "refusal"),
@@ -86,7 +86,7 @@ MESSAGE = Tagged(
     },
     tag="role",
 )
-_FUNCTION = Field("object", required=True, inside=function_of(NAME_LIMIT))
+_FUNCTION = Field("object", required=True, inside=function_of(_NAME_LIMIT))
 _TOOL = Tagged(
     {"function": Object("object: custom", function=_FUNCTION), "custom": Object("object: function", custom=_FUNCTION)}
 )
@@ -110,17 +110,17 @@ BODY = Closed(
     "integer|null: max_tokens seed top_logprobs",
     "boolean|null: logprobs store stream",
     "string|null: prompt_cache_key prompt_cache_retention reasoning_effort safety_identifier service_tier verbosity",
-    messages=Field("array", required=True, least=1, inside=MESSAGE),
+    messages=Field("array", required=True, least=1, inside=_MESSAGE),
     tools=Field("array", least=1, most=MOST_TOOLS, inside=_TOOL),
     n=Field("integer|null", least=1, most=128),
     max_completion_tokens=Field("integer|null", least=1),
-    stop=Field("string|array|null", most=MOST_STOPS),
+    stop=Field("string|array|null", most=_MOST_STOPS),
     response_format=Field("object|null", inside=_FORMAT),
     **SAMPLING,
 )
 
 
-def check_absence(request: WireRequest) -> None:
+def _check_absence(request: WireRequest) -> None:
     """Check that nothing is missing that a message of its role has."""
     for place, message in enumerate(request.body["messages"]):
         role = message["role"]
@@ -134,7 +134,7 @@ def check_absence(request: WireRequest) -> None:
             raise OPENAI.mistake("missing", ("messages", place, "tool_call_id"))
 
 
-def check_pairing(request: WireRequest) -> None:
+def _check_pairing(request: WireRequest) -> None:
     """Check that every call has its results right after it, and every result its call."""
     waiting: list[str] = []
     known: set[str] = set()
@@ -165,7 +165,7 @@ def _refuse_waiting(waiting: list[str], place: int) -> None:
         raise Rejection(text, f"messages.[{place}].role")
 
 
-def check_tools(request: WireRequest) -> None:
+def _check_tools(request: WireRequest) -> None:
     """Check the schemas of the declared tools, and the choice among them."""
     functions: list[tuple[Path, dict[str, Any]]] = [
         (("tools", place, tool["type"]), tool[tool["type"]]) for place, tool in enumerate(request.body.get("tools", ()))
@@ -183,7 +183,7 @@ def _forced(choice: Any) -> str | None:
     return None
 
 
-def check_settings(request: WireRequest) -> None:
+def _check_settings(request: WireRequest) -> None:
     """Check what depends on other settings, and on the model."""
     body, model, family = request.body, request.model, family_of(request.model)
     effort = body.get("reasoning_effort")
@@ -211,8 +211,8 @@ def check_settings(request: WireRequest) -> None:
 
 CHECKS: tuple[Check, ...] = (
     shape_of(BODY, OPENAI),
-    check_absence,
-    check_pairing,
-    check_tools,
-    check_settings,
+    _check_absence,
+    _check_pairing,
+    _check_tools,
+    _check_settings,
 )

@@ -31,12 +31,12 @@ from toolwire.testing.rules_openai import (
 )
 from toolwire.testing.sealing import is_token
 
-NAME_LIMIT = 128  # the types of openai 3.52.0
-ID_LIMIT = 64  # openai/openai-openapi, 2026-08-21
-LEAST_TOKENS = 16  # openai/openai-openapi, 2026-08-21
-CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-RESULTS = {"function_call_output": "function_call", "custom_tool_call_output": "custom_tool_call"}
-HOSTED = (
+_NAME_LIMIT = 128  # the types of openai 3.52.0
+_ID_LIMIT = 64  # openai/openai-openapi, 2026-08-21
+_LEAST_TOKENS = 16  # openai/openai-openapi, 2026-08-21
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+_RESULTS = {"function_call_output": "function_call", "custom_tool_call_output": "custom_tool_call"}
+_HOSTED = (
     "file_search_call computer_call computer_call_output web_search_call tool_search_call tool_search_output "
     "additional_tools configuration_update compaction compaction_trigger image_generation_call code_interpreter_call "
     "local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call apply_patch_call_output "
@@ -57,7 +57,7 @@ def _message(parts: dict[str, Object]) -> Object:
 
 
 def _call(text: str) -> Object:
-    return _item(f"string: name! {text}!", call_id=Field("string", required=True, longest=ID_LIMIT))
+    return _item(f"string: name! {text}!", call_id=Field("string", required=True, longest=_ID_LIMIT))
 
 
 _OUTPUT = Field("string|array", required=True, inside=Tagged(_IN_RESULT, at_object=True))
@@ -73,9 +73,9 @@ _ITEMS: dict[str, Object | Tagged] = {
     ),
     "reasoning": _item("array: summary!", "string|null: encrypted_content"),
     "item_reference": Object("string|null: type id!"),
-    **{kind: _call(text) for kind, text in CALLS.items()},
-    **dict.fromkeys(RESULTS, _item("string: call_id!", output=_OUTPUT)),
-    **dict.fromkeys(HOSTED, _item()),
+    **{kind: _call(text) for kind, text in _CALLS.items()},
+    **dict.fromkeys(_RESULTS, _item("string: call_id!", output=_OUTPUT)),
+    **dict.fromkeys(_HOSTED, _item()),
 }
 
 
@@ -88,7 +88,7 @@ def _type_of_tool(tool: dict[str, Any]) -> Any:
     return kind if kind in ("function", "custom") else ANYTHING if "type" in tool else None
 
 
-_TOOL = Tagged(dict.fromkeys(("function", "custom"), function_of(NAME_LIMIT)), choose=_type_of_tool)
+_TOOL = Tagged(dict.fromkeys(("function", "custom"), function_of(_NAME_LIMIT)), choose=_type_of_tool)
 _FORMAT = Tagged({"text": ANYTHING, "json_object": ANYTHING, "json_schema": Object("any: name! schema!")})
 BODY = Closed(
     "string: model! user",
@@ -105,12 +105,12 @@ BODY = Closed(
     input=Field("string|array", inside=Tagged(_ITEMS, choose=_type_of_item)),
     tools=Field("array", most=MOST_TOOLS, inside=_TOOL),
     text=Field("object", inside=Object(format=Field("any", inside=_FORMAT))),
-    max_output_tokens=Field("integer|null", least=LEAST_TOKENS),
+    max_output_tokens=Field("integer|null", least=_LEAST_TOKENS),
     **SAMPLING,
 )
 
 
-def check_memory(request: WireRequest) -> None:
+def _check_memory(request: WireRequest) -> None:
     """Check that the server knows what the request counts on: earlier answers, items, and reasoning."""
     body, memory = request.body, request.memory
     if not any(body.get(key) for key in ("input", "previous_response_id", "prompt", "conversation")):
@@ -138,7 +138,7 @@ def conversation(request: WireRequest) -> list[Any]:
     return [*before, *new]
 
 
-def check_pairing(request: WireRequest) -> None:
+def _check_pairing(request: WireRequest) -> None:
     """Check that every call has its result, and every result its call before it."""
     called: dict[str, str] = {}
     answered: set[str] = set()
@@ -146,12 +146,12 @@ def check_pairing(request: WireRequest) -> None:
     for item in conversation(request):
         kind: Any = item.get("type")
         name: Any = item.get("call_id")
-        if kind in CALLS:
+        if kind in _CALLS:
             called[name] = kind
         elif type(kind) is str and kind.endswith("_call") and type(name) is str:
             hosted.add(name)
-        elif kind in RESULTS:
-            if called.get(name) != RESULTS[kind] and name not in hosted:
+        elif kind in _RESULTS:
+            if called.get(name) != _RESULTS[kind] and name not in hosted:
                 text = f"No tool call found for {_spoken(kind)} output with call_id {name}."
                 raise Rejection(text, "input")
             answered.add(name)
@@ -164,7 +164,7 @@ def _spoken(kind: str) -> str:
     return "custom tool call" if kind.startswith("custom") else "function call"
 
 
-def check_reasoning_pairs(request: WireRequest) -> None:
+def _check_reasoning_pairs(request: WireRequest) -> None:
     """Check that reasoning and what follows from it stay together."""
     items = [item for item in conversation(request) if type(item) is dict]
     seen: set[Any] = set()
@@ -176,12 +176,12 @@ def check_reasoning_pairs(request: WireRequest) -> None:
             text = f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{needs}'."
             raise Rejection(text, "input")
         seen.add(name)
-        if kind == "reasoning" and (after.get("role", "assistant") != "assistant" or after.get("type") in RESULTS):
+        if kind == "reasoning" and (after.get("role", "assistant") != "assistant" or after.get("type") in _RESULTS):
             text = f"Item '{name}' of type 'reasoning' was provided without its required following item."
             raise Rejection(text, "input")
 
 
-def check_tools(request: WireRequest) -> None:
+def _check_tools(request: WireRequest) -> None:
     """Check the schemas of the declared tools, and the choice among them."""
     body = request.body
     tools = body.get("tools") or []
@@ -198,7 +198,7 @@ def check_tools(request: WireRequest) -> None:
     check_choice(body, None if hosted else forced, {function["name"] for _, function in functions})
 
 
-def check_settings(request: WireRequest) -> None:
+def _check_settings(request: WireRequest) -> None:
     """Check what depends on other settings, and on the model."""
     body, model = request.body, request.model
     reasoning = body.get("reasoning") or {}
@@ -214,9 +214,9 @@ def check_settings(request: WireRequest) -> None:
 
 CHECKS: tuple[Check, ...] = (
     shape_of(BODY, OPENAI),
-    check_memory,
-    check_pairing,
-    check_reasoning_pairs,
-    check_tools,
-    check_settings,
+    _check_memory,
+    _check_pairing,
+    _check_reasoning_pairs,
+    _check_tools,
+    _check_settings,
 )

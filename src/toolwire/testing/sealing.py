@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 HEAD = b"toolwire simulated "
-PROOF = 8
-ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PROOF = 8
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def digest(*values: Any) -> bytes:
@@ -30,7 +30,7 @@ def seal(*values: Any) -> str:
 def token(*values: Any) -> str:
     """Make a token of values, which `is_token` recognises without them."""
     core = digest(*values)
-    return base64.b64encode(HEAD + core + digest(core.hex())[:PROOF]).decode()
+    return base64.b64encode(HEAD + core + digest(core.hex())[:_PROOF]).decode()
 
 
 def is_token(text: Any) -> bool:
@@ -41,16 +41,16 @@ def is_token(text: Any) -> bool:
         data = base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
         return False
-    core, proof = data[len(HEAD) : -PROOF], data[-PROOF:]
-    return data.startswith(HEAD) and digest(core.hex())[:PROOF] == proof
+    core, proof = data[len(HEAD) : -_PROOF], data[-_PROOF:]
+    return data.startswith(HEAD) and digest(core.hex())[:_PROOF] == proof
 
 
 def make_id(prefix: str, length: int, *values: Any) -> str:
     """Make an id of so many letters and digits."""
     number, letters = int.from_bytes(digest(*values)), []
     for _ in range(length):
-        number, place = divmod(number, len(ALPHABET))
-        letters.append(ALPHABET[place])
+        number, place = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[place])
     return prefix + "".join(letters)
 
 

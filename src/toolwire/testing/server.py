@@ -13,7 +13,7 @@ from toolwire.errors import ScenarioFailed
 from toolwire.testing.connection import ClientConnection
 from toolwire.testing.service import Received, Service
 
-HOST = "127.0.0.1"
+_HOST = "127.0.0.1"
 PATIENCE = 10.0
 
 
@@ -43,7 +43,7 @@ class SimulatedModel:
     @property
     def url(self) -> str:
         """Where it is: the base of every path, without a slash at the end."""
-        return f"http://{HOST}:{self._port}"
+        return f"http://{_HOST}:{self._port}"
 
     @property
     def requests(self) -> list[Received]:
@@ -109,7 +109,7 @@ class SimulatedModel:
             finally:
                 connections.discard(task)
 
-        server = await asyncio.start_server(serve, HOST, self._port)
+        server = await asyncio.start_server(serve, _HOST, self._port)
         self._port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._over.wait()

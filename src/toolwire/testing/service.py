@@ -29,21 +29,21 @@ from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, Route, c
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
 
-NOT_JSON = {
+_NOT_JSON = {
     "openai-chat": "We could not parse the JSON body of your request.",
     "openai-responses": "We could not parse the JSON body of your request.",
     "anthropic": "The request body is not valid JSON.",
     "gemini": "Invalid JSON payload received.",
     "ollama": "invalid character in the body",
 }
-UNKNOWN_MODEL = {
+_UNKNOWN_MODEL = {
     "openai-chat": "The model `{}` does not exist or you do not have access to it.",
     "openai-responses": "The requested model '{}' does not exist.",
     "anthropic": "model: {}",
     "gemini": "models/{} is not found for API version v1beta, or is not supported for generateContent.",
     "ollama": "model '{}' not found",
 }
-USUAL_MODELS = ("toy",)
+_USUAL_MODELS = ("toy",)
 
 
 class Received:
@@ -137,7 +137,7 @@ class Service:
         except InvalidBody:
             received.body = None
         if type(received.body) is not dict:
-            raise Rejection(NOT_JSON[asked.dialect])
+            raise Rejection(_NOT_JSON[asked.dialect])
         if asked.action == "answer":
             return await self._play(received, asked, received.body)
         return self._inform(asked, received.body)
@@ -147,7 +147,7 @@ class Service:
         subject = asked.subject or body.get("model") or body.get("name") or ""
         match asked.action:
             case "models":
-                answer = MODELS[asked.dialect](self.models or USUAL_MODELS)
+                answer = MODELS[asked.dialect](self.models or _USUAL_MODELS)
             case "model":
                 self._check_model(asked.dialect, subject)
                 answer = MODEL[asked.dialect](subject)
@@ -166,7 +166,7 @@ class Service:
         """Check that there is a model of this name."""
         if not self.models or model in self.models:
             return
-        text = UNKNOWN_MODEL[name].format(model)
+        text = _UNKNOWN_MODEL[name].format(model)
         if name == "openai-responses":
             raise Rejection(text, "model", "model_not_found")
         raise Rejection(text, None, "model_not_found" if name == "openai-chat" else None, 404, "not_found")

@@ -19,12 +19,12 @@ from toolwire.types import ErrorKind
 
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
-LINES = "application/x-ndjson"
+_LINES = "application/x-ndjson"
 
-Action = Literal["answer", "count", "models", "model", "version", "retrieve"]
+_Action = Literal["answer", "count", "models", "model", "version", "retrieve"]
 
 
-class WireStyle(Struct, frozen=True):
+class _WireStyle(Struct, frozen=True):
     """How servers of a dialect speak: how they name an answer, a call and a request, and a busy time."""
 
     dialect: str
@@ -39,11 +39,11 @@ class WireStyle(Struct, frozen=True):
 WIRES = {
     wire.dialect: wire
     for wire in (
-        WireStyle("openai-chat", "chatcmpl-", ("call_", 24), "x-request-id", "req_"),
-        WireStyle("openai-responses", "resp_", ("call_", 24), "x-request-id", "req_"),
-        WireStyle("anthropic", "msg_", ("toolu_", 24), "request-id", "req_", statuses={"overloaded": 529}),
-        WireStyle("gemini", "", None, "x-request-id", ""),
-        WireStyle("ollama", "", ("call_", 8), "x-request-id", "", LINES),
+        _WireStyle("openai-chat", "chatcmpl-", ("call_", 24), "x-request-id", "req_"),
+        _WireStyle("openai-responses", "resp_", ("call_", 24), "x-request-id", "req_"),
+        _WireStyle("anthropic", "msg_", ("toolu_", 24), "request-id", "req_", statuses={"overloaded": 529}),
+        _WireStyle("gemini", "", None, "x-request-id", ""),
+        _WireStyle("ollama", "", ("call_", 8), "x-request-id", "", _LINES),
     )
 }
 
@@ -51,7 +51,7 @@ WIRES = {
 class Route(Struct, frozen=True):
     """What a path asks for, of which dialect; `streams` where the path says it, `subject` what it names."""
 
-    action: Action
+    action: _Action
     dialect: str
     method: str = "POST"
     subject: str = ""
@@ -71,7 +71,7 @@ _FIXED = {
     "/api/show": Route("model", "ollama"),
 }
 _GEMINI = re.compile(r"/v1(?:beta|alpha)?/models/(?P<model>[^/:]+)(?::(?P<verb>[A-Za-z]+))?")
-_VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
+_VERBS: dict[str | None, tuple[_Action, str, bool | None]] = {
     None: ("model", "GET", None),
     "generateContent": ("answer", "POST", False),
     "streamGenerateContent": ("answer", "POST", True),
@@ -79,7 +79,7 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
 }
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
 _RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)")
-VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
+_VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
 def route(path: str, headers: Mapping[str, str]) -> Route | None:
@@ -91,7 +91,7 @@ def route(path: str, headers: Mapping[str, str]) -> Route | None:
     if path.startswith("/v1/models") and ":" not in path.rpartition("/")[2]:
         if (match := _MODEL.fullmatch(path)) is None:
             return None
-        vendor = next((name for header, name in VENDOR_HEADERS if header in headers), "openai-chat")
+        vendor = next((name for header, name in _VENDOR_HEADERS if header in headers), "openai-chat")
         return Route("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
     match = _GEMINI.fullmatch(path)
     if match is None or match["verb"] not in _VERBS:
@@ -147,7 +147,7 @@ def check_key(name: str, headers: Mapping[str, str], query: Mapping[str, str], e
     raise Rejection(_WRONG_KEY.format(hidden), None, "invalid_api_key", 401, "authentication")
 
 
-WHEN = "2026-01-01T00:00:00Z"
+_WHEN = "2026-01-01T00:00:00Z"
 VERSION = "0.30.0"
 
 
@@ -156,7 +156,7 @@ def _openai_model(name: str) -> dict[str, Any]:
 
 
 def _anthropic_model(name: str) -> dict[str, Any]:
-    return {"type": "model", "id": name, "display_name": name, "created_at": WHEN}
+    return {"type": "model", "id": name, "display_name": name, "created_at": _WHEN}
 
 
 def _gemini_model(name: str) -> dict[str, Any]:
@@ -166,14 +166,14 @@ def _gemini_model(name: str) -> dict[str, Any]:
 
 def _ollama_model(name: str) -> dict[str, Any]:
     details = {"format": "gguf", "family": "toolwire", "parameter_size": "0", "quantization_level": "none"}
-    named = {"name": name, "model": name, "modified_at": WHEN, "size": 0}
+    named = {"name": name, "model": name, "modified_at": _WHEN, "size": 0}
     return {**named, "digest": digest(name).hex(), "details": details}
 
 
 def _ollama_shown(name: str) -> dict[str, Any]:
     capabilities = ["completion", "tools", "thinking", "vision"]
     known = {"details": _ollama_model(name)["details"], "model_info": {"general.architecture": "toolwire"}}
-    return {"modelfile": "", "template": "", **known, "capabilities": capabilities, "modified_at": WHEN}
+    return {"modelfile": "", "template": "", **known, "capabilities": capabilities, "modified_at": _WHEN}
 
 
 MODELS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {

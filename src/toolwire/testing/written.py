@@ -17,9 +17,9 @@ from toolwire.errors import InvalidField
 from toolwire.testing.steps import STEPS, Cut, Expect, Fail, Finish, Pace, Raw, ScriptStep, Wait
 from toolwire.types import Error, FinishReason, Refusal, Text, Thinking, ToolCall, Usage
 
-CALL_KEYS = frozenset({"name", "arguments", "id"})
-SCENARIO_KEYS = frozenset({"turns", "by", "repeat", "complete"})
-REASONS = get_args(FinishReason)
+_CALL_KEYS = frozenset({"name", "arguments", "id"})
+_SCENARIO_KEYS = frozenset({"turns", "by", "repeat", "complete"})
+_REASONS = get_args(FinishReason)
 
 
 def steps_of(turn: Any, path: str) -> list[ScriptStep]:
@@ -81,7 +81,7 @@ def _calls(value: Any, path: str) -> list[ToolCall]:
         if not isinstance(entry, Mapping) or not entry:
             raise _wrong(at, "must be a map: a name with arguments, or `name`, `arguments` and `id`")
         if "name" in entry:
-            call = _map(entry, at, CALL_KEYS)
+            call = _map(entry, at, _CALL_KEYS)
             calls.append(_call(call["name"], call.get("arguments") or {}, call.get("id"), at))
         else:
             calls += [_call(name, arguments or {}, None, f"{at}.{name}") for name, arguments in entry.items()]
@@ -103,8 +103,8 @@ def _usage(value: Any, path: str) -> Usage:
 
 
 def _finish(value: Any, path: str) -> Finish:
-    if value not in REASONS:
-        raise _wrong(path, f"must be one of {', '.join(REASONS)}, not {value!r}")
+    if value not in _REASONS:
+        raise _wrong(path, f"must be one of {', '.join(_REASONS)}, not {value!r}")
     return Finish(value)
 
 
@@ -183,7 +183,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dic
 def read_scenario(value: Any) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
     """Read a whole scenario: a list of turns, or a map of them and of how they are played."""
     options = value if isinstance(value, Mapping) else {"turns": value}
-    options = _map(options, "scenario", SCENARIO_KEYS) if "turns" in options else {"turns": [options]}
+    options = _map(options, "scenario", _SCENARIO_KEYS) if "turns" in options else {"turns": [options]}
     turns = options.pop("turns")
     if not isinstance(turns, list | tuple):
         raise InvalidField("turns", f"must be a list, not {turns!r}")

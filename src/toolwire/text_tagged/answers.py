@@ -39,7 +39,7 @@ class Reading:
 
     def answer(self, response: Response, place: int) -> Answer:
         """Give what counts the calls of one answer."""
-        return Answer(self.offer, seed_of(response, place))
+        return Answer(self.offer, _seed_of(response, place))
 
     def read(self, response: Response) -> Response:
         """Read the calls in the texts of a response."""
@@ -90,7 +90,7 @@ class Reading:
         return [call_of(block, answer, self.offer, begins=True) for block in blocks]
 
 
-def seed_of(response: Response, place: int) -> str:
+def _seed_of(response: Response, place: int) -> str:
     """Give what tells an answer from others, as far as its wire says it."""
     return f"{response.id or response.created or ''}/{place}"
 
@@ -120,15 +120,15 @@ def write(response: Response, weaver: Weaver) -> Response:
 def shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
     """Give an answer as its wire ends it: calls in its text are no reason there."""
     message, reason = choice.message, choice.finish_reason
-    if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *ORDINARY):
+    if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *_ORDINARY):
         reason = None if choice.raw_finish_reason is None and made_by(choice.opaque, dialect) else "stop"
-    return replace(choice, message=unmarked(message, dialect), finish_reason=reason)
+    return replace(choice, message=_unmarked(message, dialect), finish_reason=reason)
 
 
-ORDINARY = ("stop", "STOP", "end_turn", "eos", "completed")
+_ORDINARY = ("stop", "STOP", "end_turn", "eos", "completed")
 
 
-def unmarked(message: Message, dialect: str) -> Message:
+def _unmarked(message: Message, dialect: str) -> Message:
     """Give a message without the mark that says how its text was spelled."""
     if WORDED not in form_of(message.opaque, dialect) or message.opaque is None:
         return message

@@ -20,7 +20,7 @@ from toolwire.errors import UnreadableCalls
 from toolwire.types import Context, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 
-ErrorCode = Literal[
+_ErrorCode = Literal[
     "invalid_json",
     "unrecognised_tool_call",
     "missing_tool_name",
@@ -29,8 +29,8 @@ ErrorCode = Literal[
     "incomplete",
     "too_many_calls",
 ]
-Protocol = Literal["native", "text_tagged"]
-UNKNOWN = "unknown"
+_Protocol = Literal["native", "text_tagged"]
+_UNKNOWN = "unknown"
 MAX_CALLS = 128
 SHAPE = 'a call is one object like {"name": "TOOL", "arguments": {}}'
 
@@ -38,7 +38,7 @@ SHAPE = 'a call is one object like {"name": "TOOL", "arguments": {}}'
 class CallError(Struct, frozen=True):
     """One call that cannot be run: what is wrong, what the model wrote, and the name, if it has one."""
 
-    code: ErrorCode
+    code: _ErrorCode
     message: str
     text: str = ""
     name: str | None = None
@@ -52,7 +52,7 @@ class CallError(Struct, frozen=True):
         """Give it as a call that does not run and says why."""
         whole = self.code != "incomplete"
         return ToolCall(
-            self.id, self.name or UNKNOWN, {}, self.index, complete=whole, raw=self.text, error=self.message
+            self.id, self.name or _UNKNOWN, {}, self.index, complete=whole, raw=self.text, error=self.message
         )
 
 
@@ -62,7 +62,7 @@ class Parsed(Struct, frozen=True):
     calls: list[ToolCall] = []
     errors: list[CallError] = []
     text: str = ""
-    protocol: Protocol = "text_tagged"
+    protocol: _Protocol = "text_tagged"
 
     @property
     def ok(self) -> bool:
@@ -89,7 +89,7 @@ def offer_of(tools: Iterable[Any] | None) -> Offer | None:
     return names | {tool.name: tool for tool in declared if isinstance(tool, Tool)}
 
 
-def derive_id(*parts: object) -> str:
+def _derive_id(*parts: object) -> str:
     """Make an id from what a call says and where it stands."""
     text = "\0".join(map(str, parts)).encode(errors="surrogatepass")
     return f"call_{base64.urlsafe_b64encode(hashlib.sha256(text).digest()[:9]).decode()}"
@@ -117,7 +117,7 @@ class Answer:
         """Give a call's id, its own if no other call of the answer has it, and count the call."""
         call_id, turn = given or "", 0
         while not call_id or call_id in self._taken:
-            call_id, turn = derive_id(self._seed, self.count, turn, text), turn + 1
+            call_id, turn = _derive_id(self._seed, self.count, turn, text), turn + 1
         self.take(call_id)
         return call_id
 
@@ -127,7 +127,7 @@ class Answer:
         refusal = self._refusal(name, text, place, call_id)
         if refusal is not None:
             return refusal
-        read, raw, problem = read_arguments(arguments)
+        read, raw, problem = _read_arguments(arguments)
         if problem is not None:
             return CallError("invalid_arguments", problem, text if raw is None else raw, name, place, call_id)
         call = ToolCall(call_id, name, read, place, raw=raw)
@@ -154,14 +154,14 @@ class Answer:
         return None
 
     def refuse(
-        self, code: ErrorCode, message: str, text: str, name: str | None = None, given: str | None = None
+        self, code: _ErrorCode, message: str, text: str, name: str | None = None, given: str | None = None
     ) -> CallError:
         """Say what is wrong with what should have been a call."""
         place = self.count
         return CallError(code, message, text, name, place, self.identify(given, text))
 
 
-def read_arguments(given: Any) -> tuple[dict[str, Any], str | None, str | None]:
+def _read_arguments(given: Any) -> tuple[dict[str, Any], str | None, str | None]:
     """Give arguments, the text that they came as if they came as one, and what is wrong with them."""
     if type(given) is dict:
         return given, None, None

@@ -78,7 +78,7 @@ def _never(_line: str) -> bool:
     return False
 
 
-FORMS = {
+_FORMS = {
     form.name: form
     for form in (
         Form("fence", _opens_fence, _closes_fence),
@@ -87,8 +87,8 @@ FORMS = {
         Form("bare_json", _opens_json, _never, alone=True),
     )
 }
-READERS = tuple(name for name in FORMS if name != "fence")
-PROTOCOL = (FORMS["fence"],)
+READERS = tuple(name for name in _FORMS if name != "fence")
+PROTOCOL = (_FORMS["fence"],)
 
 
 def forms_of(readers: Iterable[str]) -> tuple[Form, ...]:
@@ -99,4 +99,4 @@ def forms_of(readers: Iterable[str]) -> tuple[Form, ...]:
     unknown = [name for name in asked if name not in READERS]
     if unknown:
         raise InvalidField("readers", f"must be of {', '.join(READERS)}, not {', '.join(map(repr, unknown))}")
-    return (*PROTOCOL, *(FORMS[name] for name in READERS if name in asked))
+    return (*PROTOCOL, *(_FORMS[name] for name in READERS if name in asked))

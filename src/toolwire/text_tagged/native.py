@@ -16,8 +16,8 @@ from toolwire.text_tagged.calls import MAX_CALLS, Answer, CallError, Parsed, off
 from toolwire.types import Message, Response, ToolCall
 from toolwire.wire.arguments import kind_of
 
-NO_CALLS = frozenset({"text", "thinking", "redacted_thinking"})
-EXPECTED = "a call has a function with a name and arguments, or is a tool_use with a name and an input"
+_NO_CALLS = frozenset({"text", "thinking", "redacted_thinking"})
+_EXPECTED = "a call has a function with a name and arguments, or is a tool_use with a name and an input"
 
 
 def parse(given: Any, tools: Iterable[Any] | None = None, *, seed: str = "", limit: int = MAX_CALLS) -> Parsed:
@@ -69,7 +69,7 @@ def _entries_of_message(given: Mapping[str, Any]) -> tuple[list[Any], str]:
 def _is_no_call(entry: Any) -> bool:
     """Whether an entry is a block of words, which stand among Anthropic's calls."""
     kind = entry.get("type") if isinstance(entry, Mapping) else None
-    return isinstance(kind, str) and kind in NO_CALLS
+    return isinstance(kind, str) and kind in _NO_CALLS
 
 
 def _read(entry: Any, answer: Answer) -> ToolCall | CallError:
@@ -85,8 +85,8 @@ def _read(entry: Any, answer: Answer) -> ToolCall | CallError:
         case {"name": _, "arguments": _} | {"name": _, "input": _}:
             return read_object(_picked(entry, "arguments", "input"), text, answer, "arguments", "input")
         case {"arguments": _} | {"input": _}:
-            return answer.refuse("missing_tool_name", f"the call has no name; {EXPECTED}", text)
-    return answer.refuse("unrecognised_tool_call", EXPECTED, text)
+            return answer.refuse("missing_tool_name", f"the call has no name; {_EXPECTED}", text)
+    return answer.refuse("unrecognised_tool_call", _EXPECTED, text)
 
 
 def _picked(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:

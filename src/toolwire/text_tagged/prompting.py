@@ -14,7 +14,7 @@ from toolwire.text_tagged.writing import escape_quotes
 from toolwire.types import Context, ServerTool, Tool
 from toolwire.types.encoded import write_json
 
-INSTRUCTIONS = f"""\
+_INSTRUCTIONS = f"""\
 # Tools
 
 You can call tools. To call one, write a block of three parts, each beginning on a line of its own: an opening
@@ -33,9 +33,9 @@ Rules:
 - When you have written your blocks, stop. The results come in the next message, each in a block that begins
   with ~~~tool_result. Never write such a block yourself.
 - A line with a backslash before its fence is a quotation of a fence: it calls nothing."""
-ONE_CALL = "- Call at most one tool in each answer."
-HEADING = "The tools:"
-LONG_HEADING = "The tools, each with its description and the JSON Schema of its parameters:"
+_ONE_CALL = "- Call at most one tool in each answer."
+_HEADING = "The tools:"
+_LONG_HEADING = "The tools, each with its description and the JSON Schema of its parameters:"
 _SENTENCE = re.compile(r"(.+?[.!?])(?:\s|$)", re.DOTALL)
 
 
@@ -60,13 +60,13 @@ def augment_system_prompt(
 
 def describe(tools: Iterable[Tool], *, compact: bool = False, parallel: bool = True) -> str:
     """Say how to call tools, and which there are."""
-    instructions = INSTRUCTIONS if parallel else f"{INSTRUCTIONS}\n{ONE_CALL}"
+    instructions = _INSTRUCTIONS if parallel else f"{_INSTRUCTIONS}\n{_ONE_CALL}"
     if compact:
-        return "\n".join([instructions, "", HEADING, *map(_signature, tools)])
-    return "\n\n".join([instructions, LONG_HEADING, *map(_entry, tools)])
+        return "\n".join([instructions, "", _HEADING, *map(_signature, tools)])
+    return "\n\n".join([instructions, _LONG_HEADING, *map(_entry, tools)])
 
 
-def schema_of(tool: Tool) -> dict[str, Any]:
+def _schema_of(tool: Tool) -> dict[str, Any]:
     """Give the schema of a tool's parameters; free text stands in the one parameter `input`."""
     if tool.custom:
         return {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
@@ -77,13 +77,13 @@ def _entry(tool: Tool) -> str:
     lines = [f"## {_line(tool.name)}"]
     if tool.description:
         lines.append(escape_quotes(tool.description))
-    lines.append(f"Parameters: {write_json(schema_of(tool)).decode()}")
+    lines.append(f"Parameters: {write_json(_schema_of(tool)).decode()}")
     return "\n".join(lines)
 
 
 def _signature(tool: Tool) -> str:
     """Tell a tool in one line: `name(path: string, limit?: integer) - what it does`."""
-    schema = schema_of(tool)
+    schema = _schema_of(tool)
     properties, required = schema.get("properties"), schema.get("required")
     needed = required if type(required) is list else []
     given = properties.items() if type(properties) is dict else ()

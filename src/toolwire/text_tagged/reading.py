@@ -30,9 +30,9 @@ from toolwire.text_tagged.scanner import Block, Scanner, scan
 from toolwire.types import ToolCall
 from toolwire.wire.arguments import parse_arguments
 
-NOT_ENDED = "the block was not ended: a line with ~~~ alone must follow the JSON"
-NOT_CLOSED = "the tag was not ended"
-ARGUMENTS = {
+_NOT_ENDED = "the block was not ended: a line with ~~~ alone must follow the JSON"
+_NOT_CLOSED = "the tag was not ended"
+_ARGUMENTS = {
     "fence": ("arguments",),
     "tool_call_tag": ("arguments", "parameters"),
     "bare_json": ("arguments", "parameters"),
@@ -40,14 +40,14 @@ ARGUMENTS = {
 _NAME = re.compile(r"<function=([^<>\n]+)>")
 _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
 _PARAMETER_END = re.compile(r"</parameter>[ \t\r]*(?:\n|$)")
-TEXTS = (None, "string")
+_TEXTS = (None, "string")
 
 
 def read_block(block: Block, answer: Answer, offer: Offer | None = None) -> ToolCall | CallError:
     """Give the call that a block stands for, or what is wrong with it."""
     body, text = block.body.strip(), block.text.strip()
     if not block.whole:
-        reason = NOT_ENDED if block.form == "fence" else NOT_CLOSED
+        reason = _NOT_ENDED if block.form == "fence" else _NOT_CLOSED
         return answer.refuse("incomplete", reason, text)
     if body.startswith(FUNCTION) and block.form in {"function_tag", "tool_call_tag"}:
         return _read_function(body, text, answer, offer)
@@ -58,7 +58,7 @@ def read_block(block: Block, answer: Answer, offer: Offer | None = None) -> Tool
         unlike = problem.startswith("an object was expected")
         code: Any = "unrecognised_tool_call" if unlike else "invalid_json"
         return answer.refuse(code, f"{problem}; {SHAPE}", text)
-    return read_object(value, text, answer, *ARGUMENTS[block.form])
+    return read_object(value, text, answer, *_ARGUMENTS[block.form])
 
 
 def _read_function(body: str, text: str, answer: Answer, offer: Offer | None) -> ToolCall | CallError:
@@ -105,7 +105,7 @@ def _types_of(tool: Any) -> dict[str, Any]:
 
 def _value_of(text: str, kind: Any) -> Any:
     """Read a value: text stays text; of anything else, the JSON."""
-    if kind in TEXTS or (type(kind) is list and "string" in kind):
+    if kind in _TEXTS or (type(kind) is list and "string" in kind):
         return text
     try:
         return msgspec.json.decode(text)

@@ -35,18 +35,18 @@ from toolwire.types import (
     ToolResult,
 )
 
-READ_HERE = "text_tagged"
-FOR_SYSTEM = frozenset({"system", "developer"})
+_READ_HERE = "text_tagged"
+_FOR_SYSTEM = frozenset({"system", "developer"})
 REQUIRED = "Call at least one tool in your next answer."
-NAMED = "Call at least one of these tools in your next answer: {names}."
-KINDS = {Image: "image", Document: "document", Audio: "audio"}
+_NAMED = "Call at least one of these tools in your next answer: {names}."
+_KINDS = {Image: "image", Document: "document", Audio: "audio"}
 _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 
 
 def mark(request: Request, dialect: str) -> Request:
     """Mark a request as read from this wire."""
     opaque = request.opaque or Opaque(dialect, {})
-    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), READ_HERE: True}))
+    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), _READ_HERE: True}))
 
 
 class Telling:
@@ -56,7 +56,7 @@ class Telling:
         self.ledger = ledger
         self.weaver = weaver
         self.compact = compact
-        self.own = READ_HERE in form_of(request.opaque, ledger.dialect)
+        self.own = _READ_HERE in form_of(request.opaque, ledger.dialect)
         self.places: list[int] = []
         self._hidden: set[str | None] = set()
         self._shown: dict[tuple[int, int], str] = {}
@@ -81,7 +81,7 @@ class Telling:
             messages = _ask(messages, asked)
         opaque = request.opaque
         if self.own and opaque is not None:
-            form = {key: value for key, value in (opaque.form or {}).items() if key != READ_HERE}
+            form = {key: value for key, value in (opaque.form or {}).items() if key != _READ_HERE}
             opaque = Opaque(opaque.dialect, opaque.value, form or None)
         context = replace(context, system=system, messages=messages, tools=[tool for _, tool in kept])
         settings: dict[str, Any] = {"tool_choice": None, "parallel_tool_calls": None} if told else {}
@@ -129,7 +129,7 @@ class Telling:
                 ledger.lose("tool_choice.names", "tool_choice", "no other tool is told of", "approximated", "minor")
             return [tool for _, tool in offered], ""
         ledger.lose("tool_choice", "tool_choice", "nothing forces a call; the user asks for it", "approximated")
-        asked = REQUIRED if names is None else NAMED.format(names=", ".join(tool.name for _, tool in offered))
+        asked = REQUIRED if names is None else _NAMED.format(names=", ".join(tool.name for _, tool in offered))
         return [tool for _, tool in offered], asked
 
     def _account(self, place: int, tool: Tool) -> None:
@@ -175,7 +175,7 @@ class Telling:
         if message.role == "assistant":
             self._hidden |= {part.id for part in message.parts if type(part) is ToolCall and hides_id(part)}
             return self.weaver.weave(message, verbatim=own, keeps_native=self.own)
-        if (self.own and own) or message.role in FOR_SYSTEM:
+        if (self.own and own) or message.role in _FOR_SYSTEM:
             return message
         if type(message.content) is str:
             said = self.weaver.quote(message.content)
@@ -241,7 +241,7 @@ class Telling:
         words: list[str] = []
         shown: list[tuple[int, Part]] = []
         for place, part in enumerate(result.content):
-            kind = KINDS.get(type(part))
+            kind = _KINDS.get(type(part))
             if isinstance(part, Text):
                 words.append(part.text)
                 self.ledger.lose_fields(part, "text", "citations", "cache")
@@ -266,7 +266,7 @@ def _plain(message: Message) -> Message:
 
 def add_words(system: Any, messages: list[Message], words: str) -> tuple[Any, list[Message]]:
     """Add words to the system prompt, wherever the conversation has it."""
-    if not system and messages and messages[0].role in FOR_SYSTEM:
+    if not system and messages and messages[0].role in _FOR_SYSTEM:
         first = messages[0]
         return system, [replace(first, content=_added(first.content, words)), *messages[1:]]
     return _added(system, words), messages

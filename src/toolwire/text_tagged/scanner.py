@@ -13,12 +13,12 @@ from typing import NamedTuple
 from toolwire.text_tagged.forms import FUNCTION, MAX_PADDING, PROTOCOL, TAG, TAG_END, Form
 from toolwire.text_tagged.zones import BLANK, Zone, may_matter, zone_of
 
-MAX_BLANK_LINES = 64
+_MAX_BLANK_LINES = 64
 # What a line begins with that may be blank, or open a block or a zone.
-BEGINNINGS = frozenset("~`<{ \t\r\n")
-THOUGHTS = ("<think>", "<thinking>")
+_BEGINNINGS = frozenset("~`<{ \t\r\n")
+_THOUGHTS = ("<think>", "<thinking>")
 # What becomes of the present line: it waits, it is shown and read, it is shown, it is part of a block.
-HELD, READ, SHOWN, KEPT = range(4)
+_HELD, READ, SHOWN, _KEPT = range(4)
 
 
 class Block(NamedTuple):
@@ -60,7 +60,7 @@ class Scanner:
         self._blank: list[str] = []
         self._pending: Block | None = None
         self._line: list[str] = []
-        self._state = HELD
+        self._state = _HELD
         self._fresh = True
         self._first = True
         self._found: list[Found] = []
@@ -87,7 +87,7 @@ class Scanner:
         elif self._form is not None:
             self._lines.append(line)
             self._end_block(whole=whole and bool(line) and self._form.closes(line))
-        elif self._state == HELD and line:
+        elif self._state == _HELD and line:
             self._end_held(line)
         blank, self._blank = "".join(self._blank), []
         if self._pending is not None:
@@ -107,9 +107,9 @@ class Scanner:
         """Take a piece of the present line, or the last one of it."""
         if self._state != SHOWN:
             self._line.append(piece)
-        if self._state == HELD:
+        if self._state == _HELD:
             self._decide()
-        elif self._state != KEPT:
+        elif self._state != _KEPT:
             self._say(piece)
         if piece[-1] == "\n":
             self._end_line()
@@ -117,7 +117,7 @@ class Scanner:
     def _decide(self) -> None:
         """Say what becomes of the present line, if that can be said by now."""
         held = "".join(self._line)
-        if held[0] not in BEGINNINGS or (held == "\n" and not self._fresh):
+        if held[0] not in _BEGINNINGS or (held == "\n" and not self._fresh):
             self._state = SHOWN
             self._say(held)
             return
@@ -129,7 +129,7 @@ class Scanner:
                 self._open(form)
                 return
             waits = waits or opens is None
-        if not waits and not (self._fresh and is_blank(line)):
+        if not waits and not (self._fresh and _is_blank(line)):
             self._state = READ if may_matter(line) else SHOWN
             self._say(held)
 
@@ -139,7 +139,7 @@ class Scanner:
         if self._pending is not None:
             self._tell_pending("".join(blank))
             blank = []
-        self._form, self._lines, self._leading, self._state = form, blank, len(blank), KEPT
+        self._form, self._lines, self._leading, self._state = form, blank, len(blank), _KEPT
 
     def _end_line(self) -> None:
         line, self._line = "".join(self._line), []
@@ -151,16 +151,16 @@ class Scanner:
         elif self._zone is not None:
             if self._zone.ends(bare):
                 self._zone = None
-        elif self._state == HELD:
+        elif self._state == _HELD:
             self._keep_blank(line)
         else:
             self._zone = zone_of(bare) if self._state == READ else None
-            self._first = self._first and (is_blank(bare) or is_thought(bare))
-        self._state = KEPT if self._form else READ if self._zone else HELD
+            self._first = self._first and (_is_blank(bare) or _is_thought(bare))
+        self._state = _KEPT if self._form else READ if self._zone else _HELD
 
     def _keep_blank(self, line: str) -> None:
         self._blank.append(line)
-        if len(self._blank) > MAX_BLANK_LINES:
+        if len(self._blank) > _MAX_BLANK_LINES:
             blank, self._blank = "".join(self._blank), []
             self._say(blank)
 
@@ -172,7 +172,7 @@ class Scanner:
             if self._form is not None:
                 self._lines.append(line)
                 self._end_block(whole=False)
-        elif self._fresh and is_blank(line):
+        elif self._fresh and _is_blank(line):
             self._blank.append(line)
         else:
             self._say(line)
@@ -219,15 +219,15 @@ class Scanner:
             self._found.append(words)
 
 
-def is_blank(line: str) -> bool:
+def _is_blank(line: str) -> bool:
     """Whether a line says nothing; a very long one is taken to say something."""
     return len(line) <= MAX_PADDING and not line.strip(BLANK)
 
 
-def is_thought(line: str) -> bool:
+def _is_thought(line: str) -> bool:
     """Whether a line begins a thought, and nothing but that."""
     bare = line.strip(BLANK).lower()
-    return bare.startswith(THOUGHTS) and ("</" not in bare or bare.endswith(("</think>", "</thinking>")))
+    return bare.startswith(_THOUGHTS) and ("</" not in bare or bare.endswith(("</think>", "</thinking>")))
 
 
 def join(found: list[Found]) -> list[Found]:

@@ -32,7 +32,7 @@ from toolwire.text_tagged.weaving import calls_in_text
 from toolwire.types import Message, Response, Text, ToolCall
 
 __all__ = ["CallError", "Parsed", "extract", "extract_or_raise", "native"]
-CAPABILITY = "native_tool_calls"
+_CAPABILITY = "native_tool_calls"
 
 
 def extract(
@@ -59,7 +59,7 @@ def extract(
     if own.calls or own.errors:
         return replace(own, protocol="text_tagged") if calls_in_text(message) else own
     found = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit, given=Given(given))
-    return own if _has(capabilities, CAPABILITY) and not (found.calls or found.errors) else found
+    return own if _has(capabilities, _CAPABILITY) and not (found.calls or found.errors) else found
 
 
 def extract_or_raise(response: Any, capabilities: Any = None, **settings: Any) -> list[ToolCall]:

@@ -18,9 +18,9 @@ from toolwire.types import ToolCall
 from toolwire.types.encoded import write_json
 from toolwire.wire.arguments import argument_text, parse_arguments
 
-RESULT = "~~~tool_result"
-ESCAPE = "\\"
-_MARKED = rf"\1{ESCAPE * 2}\2"
+_RESULT = "~~~tool_result"
+_ESCAPE = "\\"
+_MARKED = rf"\1{_ESCAPE * 2}\2"
 _TAGGED = re.compile(rf"^([ \t]*)({TAG}|{FUNCTION})", re.MULTILINE)
 _QUOTED = re.compile(r"^([ \t]*)(~~~+[ \t]*tool_(?:call|result))", re.MULTILINE)
 
@@ -53,7 +53,7 @@ def _arguments_of(call: ToolCall) -> Any:
 
 def write_result(body: dict[str, Any]) -> str:
     """Write a result as a block."""
-    return f"{RESULT}\n{write_json(body).decode()}\n{END}\n"
+    return f"{_RESULT}\n{write_json(body).decode()}\n{END}\n"
 
 
 class Escaper(Scanner):
@@ -87,7 +87,7 @@ class Escaper(Scanner):
         self.marked = True
         held = "".join(self._line)
         self._state = SHOWN
-        self._say(ESCAPE + held)
+        self._say(_ESCAPE + held)
 
 
 def _words(found: list[Any]) -> str:

@@ -10,7 +10,7 @@ Rules of this file:
 import re
 from typing import NamedTuple
 
-TAGS = {
+_TAGS = {
     "<!--": "-->",
     "<think>": "</think>",
     "<thinking>": "</thinking>",
@@ -21,9 +21,9 @@ TAGS = {
 }
 INDENT = 3
 BLANK = " \t\r"
-MARKS = frozenset("`~<")
+_MARKS = frozenset("`~<")
 _FENCE = re.compile(r"(`{3,}|~{3,})([^\n]*)")
-_LONGEST = max(map(len, TAGS))
+_LONGEST = max(map(len, _TAGS))
 
 
 class Zone(NamedTuple):
@@ -50,7 +50,7 @@ class Zone(NamedTuple):
 def zone_of(line: str) -> Zone | None:
     """Give the zone that a line opens, if it opens one."""
     bare = line.lstrip(" ")
-    if len(line) - len(bare) > INDENT or bare[:1] not in MARKS:
+    if len(line) - len(bare) > INDENT or bare[:1] not in _MARKS:
         return None
     if bare[0] == "<":
         return _tagged(bare)
@@ -62,7 +62,7 @@ def zone_of(line: str) -> Zone | None:
 
 def _tagged(bare: str) -> Zone | None:
     start = bare[:_LONGEST].lower()
-    for tag, end in TAGS.items():
+    for tag, end in _TAGS.items():
         if start.startswith(tag):
             return None if end in bare[len(tag) :].lower() else Zone(end)
     return None
@@ -71,4 +71,4 @@ def _tagged(bare: str) -> Zone | None:
 def may_matter(line: str) -> bool:
     """Whether the beginning of a line leaves open that it opens or ends a zone."""
     bare = line.lstrip(" ")
-    return len(line) - len(bare) <= INDENT and (not bare or bare[0] in MARKS)
+    return len(line) - len(bare) <= INDENT and (not bare or bare[0] in _MARKS)

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from toolwire.traces.reading import Filters
     from toolwire.traces.store import Store
 
-VERSION = 1
+_VERSION = 1
 ZEROS = "0" * 64
-LINKS = ("previous", "hash", "ledger")
-SHOWN = 1000
+_LINKS = ("previous", "hash", "ledger")
+_SHOWN = 1000
 
 Row = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ _encode_line = json.JSONEncoder(separators=(",", ":"), default=repr).encode
 
 def canonical(row: Row) -> bytes:
     """Write what is hashed of a row."""
-    said = {name: value for name, value in row.items() if value is not None and name not in LINKS}
+    said = {name: value for name, value in row.items() if value is not None and name not in _LINKS}
     return _encode(said).encode("utf-8", "surrogatepass")
 
 
@@ -91,7 +91,7 @@ class Verification(Struct, frozen=True):
         return self.count == 0
 
 
-def read_anchor(text: str) -> tuple[int, str]:
+def _read_anchor(text: str) -> tuple[int, str]:
     """Read `position:ledger`."""
     position, _, ledger = text.strip().partition(":")
     if not (position.isascii() and position.isdigit() and len(ledger) == len(ZEROS)):
@@ -118,7 +118,7 @@ class Check:
 
     def __init__(self, key: bytes | str | None = None, anchor: str | None = None) -> None:
         self._digest = digester(key)
-        self._anchor = read_anchor(anchor) if anchor else None
+        self._anchor = _read_anchor(anchor) if anchor else None
         self._problems: list[Problem] = []
         self.count = self._rows = self._position = 0
         self._ledger = ZEROS
@@ -138,7 +138,7 @@ class Check:
     def say(self, position: int | None, kind: str, words: str) -> None:
         """Note a problem."""
         self.count += 1
-        if len(self._problems) < SHOWN:
+        if len(self._problems) < _SHOWN:
             self._problems.append(Problem(position, kind, words))
 
     def end(self) -> Verification:

@@ -21,17 +21,17 @@ from toolwire.traces.chain import ZEROS, Check, Verification, next_ledger, row_h
 from toolwire.traces.databases import StoreLocation, reading, saying, writing
 from toolwire.traces.forms import CONTENT
 
-REMEMBERED = 10_000
-ASKED = 500
-FEW = 8
-LOADED_AT_ONCE = 1000
-PROBLEMS_SHOWN = 5
-VERSION = "toolwire data_version"
+_REMEMBERED = 10_000
+_ASKED = 500
+_FEW = 8
+_LOADED_AT_ONCE = 1000
+_PROBLEMS_SHOWN = 5
+_VERSION = "toolwire data_version"
 
-Chain = tuple[str, str]
+_Chain = tuple[str, str]
 
 
-class Head(Struct, frozen=True):
+class _Head(Struct, frozen=True):
     """The last row of a store."""
 
     position: int = 0
@@ -44,9 +44,9 @@ class Committer:
     def __init__(self, place: StoreLocation, digest: Callable[[bytes], str]) -> None:
         self._place = place
         self._digest = digest
-        self._head: Head | None = None
-        self._acknowledged = Head()
-        self._ends: dict[Chain, tuple[int, str]] = {}
+        self._head: _Head | None = None
+        self._acknowledged = _Head()
+        self._ends: dict[_Chain, tuple[int, str]] = {}
 
     def commit(self, rows: Sequence[dict[str, Any]], *, again: bool = False) -> dict[int, UserError]:
         """Put rows into the table in one transaction; what is refused of them comes back by its index."""
@@ -71,7 +71,7 @@ class Committer:
         query = select(columns.position, columns.ledger).order_by(columns.position.desc()).limit(1)
         with contextlib.suppress(StoreFailed), reading(self._place) as connection:
             if row := connection.execute(query).first():
-                self._acknowledged = Head(row[0], row[1])
+                self._acknowledged = _Head(row[0], row[1])
 
     def check(self, *, idle: bool = True) -> None:
         """Raise what became of the store's files since the last commit; none is written just now if it is idle."""
@@ -87,28 +87,28 @@ class Committer:
     def _examine(self, connection: Connection) -> None:
         """Look into files that were touched; where SQLite knows of no other writer, into every page."""
         files, raw = self._place.files, connection.connection.driver_connection
-        touched, known = files is not None and files.is_touched(), connection.info.get(VERSION)
+        touched, known = files is not None and files.is_touched(), connection.info.get(_VERSION)
         if files is None or raw is None or not (touched or known is None):
             return
-        version = connection.info[VERSION] = raw.execute("PRAGMA data_version").fetchone()[0]
+        version = connection.info[_VERSION] = raw.execute("PRAGMA data_version").fetchone()[0]
         if touched:
             last = self._acknowledged
             files.examine(self._place.table.name, last.position, last.ledger, pages=version == known)
 
-    def _found(self, connection: Connection) -> Head:
+    def _found(self, connection: Connection) -> _Head:
         """Read the last row of the store; forget the conversations where somebody else wrote it."""
         self._examine(connection)
         columns = self._place.table.c
         query = select(columns.position, columns.ledger) if self._head else select(self._place.table)
         row = connection.execute(query.order_by(columns.position.desc()).limit(1)).mappings().first()
-        head = Head(row["position"], row["ledger"]) if row else Head()
+        head = _Head(row["position"], row["ledger"]) if row else _Head()
         if self._head is None and row and row_hash(dict(row), row["previous"], self._digest) != row["hash"]:
             words = "the last row was written with another key, or was changed: verify the store"
             raise StoreFailed(words, path="traces")
-        if head != self._head or len(self._ends) > REMEMBERED:
+        if head != self._head or len(self._ends) > _REMEMBERED:
             self._ends = {}
         last = self._acknowledged
-        if last not in (head, Head()):
+        if last not in (head, _Head()):
             query = select(columns.ledger).where(columns.position == last.position)
             if connection.execute(query).scalar() != last.ledger:
                 words = "rows that were acknowledged are not in the store any more: verify it"
@@ -116,8 +116,8 @@ class Committer:
         return head
 
     def _chained(
-        self, connection: Connection, rows: Sequence[dict[str, Any]], head: Head
-    ) -> tuple[list[dict[str, Any]], Head, dict[Chain, tuple[int, str]]]:
+        self, connection: Connection, rows: Sequence[dict[str, Any]], head: _Head
+    ) -> tuple[list[dict[str, Any]], _Head, dict[_Chain, tuple[int, str]]]:
         ends = self._looked_up(connection, rows)
         position, ledger, now = head.position, head.ledger, time.time_ns() // 1000
         made = []
@@ -130,14 +130,14 @@ class Committer:
             new["ledger"] = ledger = next_ledger(ledger, new["hash"], self._digest)
             ends[chain] = (end[0] + 1, new["hash"])
             made.append(new)
-        return made, Head(position, ledger), ends
+        return made, _Head(position, ledger), ends
 
-    def _looked_up(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[Chain, tuple[int, str]]:
+    def _looked_up(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[_Chain, tuple[int, str]]:
         """Give the ends of the conversations that are not remembered; many are looked up at once."""
         unknown = {(row["tenant_id"], row["conversation_id"]) for row in rows} - self._ends.keys()
         columns = self._place.table.c
         last = select(func.max(columns.position))
-        if len(unknown) > FEW:
+        if len(unknown) > _FEW:
             groups = last.where(columns.conversation_id.in_([chain[1] for chain in unknown]))
             places = groups.group_by(columns.conversation_id, columns.tenant_id)
             found = list(connection.execute(places).scalars())
@@ -157,8 +157,8 @@ class Committer:
         """Find what is there already, or twice in the batch; another trace with the same id is refused."""
         table, ids = self._place.table, [row["id"] for row in rows]
         known: dict[str, Mapping[Any, Any]] = {}
-        for start in range(0, len(ids), ASKED):
-            query = select(table).where(table.c.id.in_(ids[start : start + ASKED]))
+        for start in range(0, len(ids), _ASKED):
+            query = select(table).where(table.c.id.in_(ids[start : start + _ASKED]))
             known |= {row["id"]: row for row in connection.execute(query).mappings()}
         refused: dict[int, UserError] = {}
         there = set()
@@ -181,7 +181,7 @@ def load(
         if connection.execute(select(place.table.c.position).limit(1)).first():
             raise StoreFailed("traces are put into an empty store only", path="traces")
         given = iter(rows)
-        while batch := list(islice(given, LOADED_AT_ONCE)):
+        while batch := list(islice(given, _LOADED_AT_ONCE)):
             for row in batch:
                 check.row(row)
             if check.count:
@@ -189,7 +189,7 @@ def load(
             _insert(connection, place, batch)
         found = check.end()
         if not found.ok:
-            shown = "; ".join(map(str, found.problems[:PROBLEMS_SHOWN]))
+            shown = "; ".join(map(str, found.problems[:_PROBLEMS_SHOWN]))
             raise StoreFailed(f"the traces are no whole chain: {shown}", path="traces")
     return found
 

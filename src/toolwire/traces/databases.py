@@ -25,14 +25,14 @@ from toolwire.errors import InvalidField, MissingExtra, StoreFailed
 from toolwire.traces.tables import table
 from toolwire.traces.watching import FileWatch, files_of
 
-PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
-OWN_PRAGMAS = (*PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
-DURABLE = (
+_PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
+_OWN_PRAGMAS = (*_PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
+_DURABLE = (
     "SELECT pg_advisory_xact_lock({lock}),"
     " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
     " THEN set_config('synchronous_commit', 'on', true) END"
 )
-PASSING = ("08", "40", "53", "55P03", "57P")
+_PASSING = ("08", "40", "53", "55P03", "57P")
 WORDS = 300
 
 
@@ -119,7 +119,7 @@ def _sqlite(url: URL, *, create: bool, patience: float) -> tuple[Engine, FileWat
         del record
         _plain(path)
         connection.isolation_level = None
-        for pragma in OWN_PRAGMAS:
+        for pragma in _OWN_PRAGMAS:
             connection.execute(pragma)
         files.connected(connection)
 
@@ -178,7 +178,7 @@ def writing(place: StoreLocation, *, lock: bool = True) -> Iterator[Connection]:
         if place.database == "sqlite":
             _begin_sqlite(connection, place, lock=lock)
         else:
-            connection.exec_driver_sql(DURABLE.format(lock=_lock(place)))
+            connection.exec_driver_sql(_DURABLE.format(lock=_lock(place)))
         if place.files is not None:
             place.files.check()
         yield connection
@@ -190,7 +190,7 @@ def writing(place: StoreLocation, *, lock: bool = True) -> Iterator[Connection]:
 def _begin_sqlite(connection: Connection, place: StoreLocation, *, lock: bool) -> None:
     raw: Any = connection.connection.driver_connection
     if not place.own and not raw.in_transaction:
-        for pragma in PRAGMAS:
+        for pragma in _PRAGMAS:
             raw.execute(pragma)
     connection.begin()
     if not raw.in_transaction:
@@ -236,6 +236,6 @@ def passes(problem: BaseException) -> bool:
         return True
     state = getattr(problem.orig, "sqlstate", None)
     if state is not None:
-        return bool(state.startswith(PASSING))
+        return bool(state.startswith(_PASSING))
     words = str(problem.orig)
     return "locked" in words or "connection" in words

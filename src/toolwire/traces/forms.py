@@ -27,22 +27,22 @@ from toolwire.traces.trace import Trace
 
 DEPTH = 100
 VALUES = 1_000_000
-KEY_BYTES = 600
-KEY_SHOWN = 100
-DIGITS = 4000
-EMPTY: dict[type, str] = {dict: "{}", list: "[]", tuple: "[]"}
+_KEY_BYTES = 600
+_KEY_SHOWN = 100
+_DIGITS = 4000
+_EMPTY: dict[type, str] = {dict: "{}", list: "[]", tuple: "[]"}
 
 _MARKED = re.compile(r"\$(?:text|float|int|bytes|null|bool|other|deep|long):")
 _UNSAID = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED = re.compile("[\x00\ud800-\udfff\\\\]")
 _ESCAPES = re.compile(r"\\(\\|u[0-9a-f]{4})")
-_LARGEST = 10**DIGITS
+_LARGEST = 10**_DIGITS
 _encode = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 ).encode
 
 
-def text_form(text: str) -> str:
+def _text_form(text: str) -> str:
     """Write text so that every database keeps it."""
     plain = "\x00" not in text if text.isascii() else not _UNSAID.search(text)
     if plain and not (text.startswith("$") and _MARKED.match(text)):
@@ -50,7 +50,7 @@ def text_form(text: str) -> str:
     return "$text:" + _ESCAPED.sub(_escape, text)
 
 
-def text_of(form: str) -> str:
+def _text_of(form: str) -> str:
     """Read text back."""
     if not form.startswith("$text:"):
         return form
@@ -63,16 +63,16 @@ def _escape(found: re.Match[str]) -> str:
 
 def key_form(text: str) -> str:
     """Write text that is looked up: as text, and not longer than an index takes."""
-    form = text_form(text)
-    if len(form) <= KEY_BYTES // 4 or len(form.encode()) <= KEY_BYTES:
+    form = _text_form(text)
+    if len(form) <= _KEY_BYTES // 4 or len(form.encode()) <= _KEY_BYTES:
         return form
-    return f"$long:{hashlib.sha256(form.encode()).hexdigest()}:{form[:KEY_SHOWN]}"
+    return f"$long:{hashlib.sha256(form.encode()).hexdigest()}:{form[:_KEY_SHOWN]}"
 
 
 def json_form(value: Any) -> str:
     """Write any value as canonical JSON."""
-    if not value and type(value) in EMPTY:
-        return EMPTY[type(value)]
+    if not value and type(value) in _EMPTY:
+        return _EMPTY[type(value)]
     return _encode(_Writing().form(value))
 
 
@@ -91,7 +91,7 @@ class _Writing:
     def form(self, value: Any) -> Any:
         kind = type(value)
         if kind is str:
-            return text_form(value)
+            return _text_form(value)
         if value is None or kind is bool:
             return value
         if kind is int:
@@ -118,7 +118,7 @@ class _Writing:
     def key(self, value: Any) -> str:
         match value:
             case str():
-                return text_form(value)
+                return _text_form(value)
             case None:
                 return "$null:"
             case bool():
@@ -133,7 +133,7 @@ class _Writing:
     def odd(self, value: Any) -> Any:
         match value:
             case str():
-                return text_form(str.__str__(value))
+                return _text_form(str.__str__(value))
             case bool() | int() | float():
                 return self.form(float(value) if isinstance(value, float) else int(value))
             case bytes() | bytearray() | memoryview():
@@ -176,21 +176,21 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 def _read(form: str) -> Any:
     kind, _, rest = form[1:].partition(":")
-    return _READERS[kind](rest) if kind in _READERS else text_of(form)
+    return _READERS[kind](rest) if kind in _READERS else _text_of(form)
 
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
-KEYS = ("id", "tenant_id", "conversation_id", "tool_name")
-TEXTS = (
+_KEYS = ("id", "tenant_id", "conversation_id", "tool_name")
+_TEXTS = (
     *("call_id", "model", "provider", "dialect", "session", "sandbox", "approval", "repair"),
     *("request_digest", "response_digest"),
 )
 JSON = ("arguments", "result")
 CONTENT = (
-    *KEYS,
-    *TEXTS,
+    *_KEYS,
+    *_TEXTS,
     *JSON,
     "losses",
     "result_type",
@@ -204,20 +204,20 @@ CONTENT = (
 
 def microseconds(instant: datetime) -> int:
     """Write an instant."""
-    return (instant - EPOCH) // MICROSECOND
+    return (instant - _EPOCH) // _MICROSECOND
 
 
 def instant(value: int) -> datetime:
     """Read an instant."""
-    return EPOCH + value * MICROSECOND
+    return _EPOCH + value * _MICROSECOND
 
 
 def row_of(trace: Trace) -> dict[str, Any]:
     """Write a trace as the columns that it fills itself."""
-    row: dict[str, Any] = {name: key_form(getattr(trace, name)) for name in KEYS}
-    for name in TEXTS:
+    row: dict[str, Any] = {name: key_form(getattr(trace, name)) for name in _KEYS}
+    for name in _TEXTS:
         value = getattr(trace, name)
-        row[name] = None if value is None else text_form(value)
+        row[name] = None if value is None else _text_form(value)
     return {
         **row,
         "arguments": json_form(trace.arguments),
@@ -233,7 +233,7 @@ def row_of(trace: Trace) -> dict[str, Any]:
 
 
 READ: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys((*KEYS, *TEXTS), text_of),
+    **dict.fromkeys((*_KEYS, *_TEXTS), _text_of),
     **dict.fromkeys(JSON, json_of),
     "losses": lambda form: tuple(json_of(form)),
     "started_at": instant,

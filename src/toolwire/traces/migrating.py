@@ -18,10 +18,10 @@ from toolwire.errors import MissingExtra, StoreFailed
 from toolwire.traces.databases import StoreLocation, reading, saying, words_of, writing
 from toolwire.traces.tables import create_guards, lacking_guards, version_table
 
-LOG = logging.getLogger("toolwire.traces")
+_LOG = logging.getLogger("toolwire.traces")
 VERSIONS = ("0001", "0002")
 NEWEST = VERSIONS[-1]
-ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
+_ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
 HERE = Path(__file__).parent / "migrations"
 
 
@@ -44,14 +44,14 @@ def prepare(place: StoreLocation, *, create: bool) -> None:
 
 def _guard(place: StoreLocation, lacking: list[str], *, create: bool) -> None:
     """Tell that guards are gone, and make them again; a role that only records may not."""
-    LOG.warning("guards of %s were gone or disabled, verify the store: %s", place.table.name, ", ".join(lacking))
+    _LOG.warning("guards of %s were gone or disabled, verify the store: %s", place.table.name, ", ".join(lacking))
     if not create:
         return
     try:
         with writing(place, lock=False) as connection:
             create_guards(connection, place.table)
     except SQLAlchemyError as problem:
-        LOG.warning("the guards cannot be put back: %s", words_of(problem))
+        _LOG.warning("the guards cannot be put back: %s", words_of(problem))
 
 
 def _migrate(place: StoreLocation) -> None:
@@ -107,5 +107,5 @@ def _upgrade(connection: Connection, place: StoreLocation, *, stamp: bool) -> No
     config = Config()
     config.set_main_option("script_location", str(HERE).replace("%", "%%"))
     config.attributes |= {"connection": connection, "place": place}
-    with ALEMBIC:
+    with _ALEMBIC:
         (command.stamp if stamp else command.upgrade)(config, "head")

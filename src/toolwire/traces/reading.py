@@ -21,10 +21,10 @@ from toolwire.traces.forms import key_form, microseconds, trace_of
 from toolwire.traces.tables import lacking_guards
 from toolwire.traces.trace import ENDINGS, LARGEST, RESULT_TYPES, Trace, opaque
 
-AT_ONCE = 1000
+_AT_ONCE = 1000
 WORDS = {"result_type": RESULT_TYPES, "ending": ENDINGS}
 LIMIT = 100
-MOST = 10_000
+_MOST = 10_000
 
 
 class Filters(TypedDict, total=False):
@@ -57,14 +57,14 @@ class Stats(Struct, frozen=True):
     longest_ms: float
 
 
-def conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+def _conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
     """Turn filters into conditions."""
     columns = place.table.c
     if unknown := filters.keys() - Filters.__annotations__.keys():
         raise InvalidField(min(unknown), "is no filter of traces", path="traces")
     return [
         compare(columns[column], read(name, filters[name]))
-        for name, (column, compare, read) in CONDITIONS.items()
+        for name, (column, compare, read) in _CONDITIONS.items()
         if filters.get(name) is not None
     ]
 
@@ -88,7 +88,7 @@ def _instant(name: str, value: Any) -> int:
     return microseconds(value)
 
 
-CONDITIONS: dict[str, tuple[str, Callable[[Any, Any], ColumnElement[bool]], Callable[[str, Any], Any]]] = {
+_CONDITIONS: dict[str, tuple[str, Callable[[Any, Any], ColumnElement[bool]], Callable[[str, Any], Any]]] = {
     "tenant": ("tenant_id", operator.eq, _text),
     "conversation": ("conversation_id", operator.eq, _text),
     "tool": ("tool_name", operator.eq, _text),
@@ -107,9 +107,9 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 
 def page(place: StoreLocation, filters: Filters, *, after: int | None, limit: int, newest: bool) -> Page:
     """Read a page of traces, the oldest or the newest first."""
-    limit = _whole("limit", limit, 1, MOST)
+    limit = _whole("limit", limit, 1, _MOST)
     position = place.table.c.position
-    query = select(place.table).where(*conditions(place, filters))
+    query = select(place.table).where(*_conditions(place, filters))
     if after is not None:
         after = _whole("after", after, 0, LARGEST)
         query = query.where(position < after if newest else position > after)
@@ -133,14 +133,14 @@ def stats(place: StoreLocation, filters: Filters) -> tuple[Stats, ...]:
     columns = place.table.c
     kinds = (columns.tool_name, columns.result_type, columns.ending)
     sums = (func.count(), func.avg(columns.duration_ms), func.max(columns.duration_ms))
-    query = select(*kinds, *sums).where(*conditions(place, filters)).group_by(*kinds).order_by(*kinds)
+    query = select(*kinds, *sums).where(*_conditions(place, filters)).group_by(*kinds).order_by(*kinds)
     with reading(place) as connection:
         return tuple(Stats(*row) for row in connection.execute(query))
 
 
 def count(place: StoreLocation, filters: Filters) -> int:
     """Count traces."""
-    query = select(func.count()).select_from(place.table).where(*conditions(place, filters))
+    query = select(func.count()).select_from(place.table).where(*_conditions(place, filters))
     with reading(place) as connection:
         return int(connection.execute(query).scalar_one())
 
@@ -158,7 +158,7 @@ def stored(
     place: StoreLocation, filters: Filters | None = None, *, any_bytes: bool = False
 ) -> Iterator[Mapping[str, Any]]:
     """Read rows as they are stored, in the order of positions, some at a time."""
-    query = select(place.table).where(*conditions(place, filters or {})).order_by(place.table.c.position)
+    query = select(place.table).where(*_conditions(place, filters or {})).order_by(place.table.c.position)
     with reading(place) as connection:
         raw: Any = connection.connection.driver_connection
         bytes_too = any_bytes and place.database == "sqlite"
@@ -166,7 +166,7 @@ def stored(
             # Somebody may have changed the text: it need not be UTF-8.
             raw.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         try:
-            found = connection.execution_options(stream_results=True, yield_per=AT_ONCE).execute(query)
+            found = connection.execution_options(stream_results=True, yield_per=_AT_ONCE).execute(query)
             for row in found.mappings():
                 yield dict(row)
         finally:

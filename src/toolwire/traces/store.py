@@ -28,9 +28,9 @@ from toolwire.traces.trace import Scope, Trace
 from toolwire.traces.watching import files_of
 from toolwire.traces.writer import Row, Ticket, Writer
 
-Recorded = Trace | Mapping[str, Any] | Callable[[], Trace]
-POLICIES = ("stop", "continue")
-FORKED: list[Any] = []
+_Recorded = Trace | Mapping[str, Any] | Callable[[], Trace]
+_POLICIES = ("stop", "continue")
+_FORKED: list[Any] = []
 
 
 class Store:
@@ -47,11 +47,11 @@ class Store:
         """Say whose calls are recorded here: what clients take as `traces`."""
         return Scope.of(self, tenant_id, conversation_id, session)
 
-    def record(self, trace: Recorded) -> Ticket:
+    def record(self, trace: _Recorded) -> Ticket:
         """Record a trace, or what makes one; wait only where more is recorded than the database takes."""
         return self._writer.put(_row(trace))
 
-    async def arecord(self, trace: Recorded) -> Ticket:
+    async def arecord(self, trace: _Recorded) -> Ticket:
         """Record a trace in async code: what waits does not block the loop."""
         return await self._writer.aput(_row(trace))
 
@@ -177,8 +177,8 @@ def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what
     traces at most; `queue` may wait for theirs; what may pass is tried again for `patience` seconds.
     """
     digest = digester(key)
-    if failing not in POLICIES:
-        raise InvalidField("failing", f"must be one of {', '.join(POLICIES)}", path="traces")
+    if failing not in _POLICIES:
+        raise InvalidField("failing", f"must be one of {', '.join(_POLICIES)}", path="traces")
     for name, number in (("batch", batch), ("queue", queue)):
         if type(number) is not int or number < 1:
             raise InvalidField(name, "must be a whole number, 1 or more", path="traces")
@@ -197,7 +197,7 @@ def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what
     return Store(location, writer, key)
 
 
-def _row(trace: Recorded) -> Row:
+def _row(trace: _Recorded) -> Row:
     """Give the row of a trace; one that is still to be made is made by the store's thread."""
     if callable(trace):
         return lambda: row_of(trace())
@@ -209,7 +209,7 @@ def _forked(place: StoreLocation) -> StoreFailed | None:
     pool = place.engine.pool
     left = not place.own or (isinstance(pool, QueuePool) and pool.checkedout() > 0)
     if place.own:
-        FORKED.append(pool)
+        _FORKED.append(pool)
         place.engine.dispose(close=False)
         if place.files is not None:
             place.files.forget()

@@ -19,8 +19,8 @@ from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, M
 
 from toolwire.errors import InvalidField
 
-NAME = "tool_traces"
-COLUMNS = (
+_NAME = "tool_traces"
+_COLUMNS = (
     ("id tenant_id conversation_id", Text, False),
     ("sequence", BigInteger, False),
     ("tool_name arguments result result_type ending", Text, False),
@@ -35,12 +35,12 @@ COLUMNS = (
     ("previous hash ledger", Text, False),
     ("waited_ms", Double, True),
 )
-NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
 def table(namespace: str | None = None, *, schemas: bool = False) -> Table:
     """Give the table of a namespace, for a database that has schemas or has none."""
-    if namespace is not None and not (isinstance(namespace, str) and NAMESPACE.fullmatch(namespace)):
+    if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
         words = "must begin with a letter, have letters, digits and _ only, and 40 of them at most"
         raise InvalidField("namespace", words, path="traces")
     return _table(namespace, schemas)
@@ -48,17 +48,17 @@ def table(namespace: str | None = None, *, schemas: bool = False) -> Table:
 
 def version_table(namespace: str | None, *, schemas: bool) -> str:
     """Name the table that holds the version of the migrations, without its schema."""
-    return f"{namespace}_{NAME}_version" if namespace and not schemas else f"{NAME}_version"
+    return f"{namespace}_{_NAME}_version" if namespace and not schemas else f"{_NAME}_version"
 
 
 @functools.cache
 def _table(namespace: str | None, schemas: bool) -> Table:
-    name = f"{namespace}_{NAME}" if namespace and not schemas else NAME
+    name = f"{namespace}_{_NAME}" if namespace and not schemas else _NAME
     made = Table(
         name,
         MetaData(schema=namespace if schemas else None),
         Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-        *(Column(name, kind, nullable=empty) for names, kind, empty in COLUMNS for name in names.split()),
+        *(Column(name, kind, nullable=empty) for names, kind, empty in _COLUMNS for name in names.split()),
     )
     Index(f"{name}_id", made.c.id, unique=True)
     Index(f"{name}_conversation", made.c.conversation_id, made.c.tenant_id, made.c.position)
@@ -69,11 +69,11 @@ def _table(namespace: str | None, schemas: bool) -> Table:
     return made
 
 
-REFUSED = "traces are never changed"
-NEXT = "a trace is the next row of its store and of its conversation, or it is refused"
+_REFUSED = "traces are never changed"
+_NEXT = "a trace is the next row of its store and of its conversation, or it is refused"
 ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
-SQLITE = {
+_SQLITE = {
     "no_update": "BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, '{refused}'); END",
     "no_delete": "BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, '{refused}'); END",
     "next": """BEFORE INSERT ON {table} WHEN
@@ -86,7 +86,7 @@ SQLITE = {
  BEGIN SELECT RAISE(ABORT, '{next}'); END""",
 }
 
-POSTGRESQL_FUNCTIONS = {
+_POSTGRESQL_FUNCTIONS = {
     "refuse": "BEGIN RAISE EXCEPTION '{refused}' USING ERRCODE = 'insufficient_privilege'; END",
     "next": """DECLARE last record;
 BEGIN
@@ -103,7 +103,7 @@ BEGIN
  RETURN NEW;
 END""",
 }
-POSTGRESQL_TRIGGERS = {
+_POSTGRESQL_TRIGGERS = {
     "no_change": "BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {refuse}()",
     "no_statement": "BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuse}()",
     "next": "BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {follow}()",
@@ -112,8 +112,8 @@ POSTGRESQL_TRIGGERS = {
 
 # What each trigger is in pg_trigger.tgtype: 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate;
 # src/include/catalog/pg_trigger.h of PostgreSQL 17 (2026-11-22).
-POSTGRESQL_KINDS = {"no_change": (27, "refuse"), "no_statement": (58, "refuse"), "next": (7, "next")}
-POSTGRESQL_THERE = text(
+_POSTGRESQL_KINDS = {"no_change": (27, "refuse"), "no_statement": (58, "refuse"), "next": (7, "next")}
+_POSTGRESQL_THERE = text(
     "SELECT t.tgname, t.tgtype, p.proname, btrim(p.prosrc) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
     " WHERE t.tgrelid = to_regclass(:named) AND t.tgenabled = 'A' AND t.tgqual IS NULL AND p.prokind = 'f'"
     " AND t.tgattr = ''::int2vector"
@@ -128,11 +128,11 @@ def lacking_guards(connection: Connection, table: Table) -> list[str]:
         wanted: dict[str, object] = dict(_sqlite(table))
     else:
         named = _named_in_server(connection, table)
-        there = {row[0]: tuple(row[1:]) for row in connection.execute(POSTGRESQL_THERE, {"named": named})}
-        bodies = {name: body.format(**_words(named)) for name, body in POSTGRESQL_FUNCTIONS.items()}
+        there = {row[0]: tuple(row[1:]) for row in connection.execute(_POSTGRESQL_THERE, {"named": named})}
+        bodies = {name: body.format(**_words(named)) for name, body in _POSTGRESQL_FUNCTIONS.items()}
         wanted = {
             f"{table.name}_{name}": (kind, f"{table.name}_{function}", bodies[function])
-            for name, (kind, function) in POSTGRESQL_KINDS.items()
+            for name, (kind, function) in _POSTGRESQL_KINDS.items()
         }
     return [name for name, guard in wanted.items() if there.get(name) != guard]
 
@@ -174,13 +174,13 @@ def _named(table: Table) -> str:
 
 
 def _words(named: str) -> dict[str, str]:
-    return {"table": named, "refused": REFUSED, "next": NEXT, "zeros": "0" * 64}
+    return {"table": named, "refused": _REFUSED, "next": _NEXT, "zeros": "0" * 64}
 
 
 def _sqlite(table: Table) -> list[tuple[str, str]]:
     """List the triggers of SQLite by name, each as the statement that makes it."""
     words, named = _words(_named(table)), f"{table.name}_"
-    return [(named + name, f'CREATE TRIGGER "{named}{name}" {body.format(**words)}') for name, body in SQLITE.items()]
+    return [(named + name, f'CREATE TRIGGER "{named}{name}" {body.format(**words)}') for name, body in _SQLITE.items()]
 
 
 def _named_in_server(connection: Connection, table: Table) -> str:
@@ -193,14 +193,14 @@ def _named_in_server(connection: Connection, table: Table) -> str:
 def _postgresql(connection: Connection, table: Table) -> list[str]:
     named = _named_in_server(connection, table)
     schema = named.removesuffix(f'."{table.name}"')
-    functions = {name: f'{schema}."{table.name}_{name}"' for name in POSTGRESQL_FUNCTIONS}
+    functions = {name: f'{schema}."{table.name}_{name}"' for name in _POSTGRESQL_FUNCTIONS}
     made = [
         f"CREATE OR REPLACE FUNCTION {functions[name]}() RETURNS trigger LANGUAGE plpgsql"
         f" SET search_path = pg_catalog, pg_temp AS $guard$ {body.format(**_words(named))} $guard$"
-        for name, body in POSTGRESQL_FUNCTIONS.items()
+        for name, body in _POSTGRESQL_FUNCTIONS.items()
     ]
     words = {"table": named, "refuse": functions["refuse"], "follow": functions["next"]}
-    for name, body in POSTGRESQL_TRIGGERS.items():
+    for name, body in _POSTGRESQL_TRIGGERS.items():
         trigger = f'"{table.name}_{name}"'
         made += [
             f"DROP TRIGGER IF EXISTS {trigger} ON {named}",

@@ -21,11 +21,11 @@ from toolwire.errors import InvalidField, InvalidTrace, MissingFields, StoreFail
 from toolwire.scrubbing import scrub_text
 from toolwire.types import Loss
 
-Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
+_Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
 ENDINGS = ("ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid")
 RESULT_TYPES = ("ok", "error")
 LARGEST = 2**63 - 1
-UUID_BYTES = 16
+_UUID_BYTES = 16
 
 
 class _Metadata:
@@ -47,7 +47,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     result: dict[str, Any]
     result_type: Literal["ok", "error"]
-    ending: Ending | None = None
+    ending: _Ending | None = None
     duration_ms: float
     waited_ms: float | None = None
     iteration: int
@@ -109,8 +109,8 @@ def _given(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str
             raise InvalidTrace([InvalidField("attributes", "must be a map")])
     given |= fields
     known = {name: given[name] for name in Trace.__struct_fields__ if given.get(name) is not None}
-    for name in CASTS.keys() & known.keys():
-        known[name] = CASTS[name](known[name])
+    for name in _CASTS.keys() & known.keys():
+        known[name] = _CASTS[name](known[name])
     return known
 
 
@@ -119,7 +119,7 @@ def opaque(value: Any) -> Any:
     match value:
         case uuid.UUID():
             return str(value)
-        case bytes() if len(value) == UUID_BYTES:
+        case bytes() if len(value) == _UUID_BYTES:
             return str(uuid.UUID(bytes=value))
     return value
 
@@ -143,7 +143,7 @@ def _losses(value: Any) -> Any:
     return tuple(str(loss) if isinstance(loss, Loss) else loss for loss in value)
 
 
-CASTS: dict[str, Callable[[Any], Any]] = {
+_CASTS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("id", "tenant_id", "conversation_id"), opaque),
     "arguments": lambda value: dict(value) if isinstance(value, Mapping) else value,
     "result": _map,
@@ -161,13 +161,13 @@ def _wrong(given: Mapping[str, Any]) -> list[UserError]:
     found: list[UserError] = []
     for name, value in given.items():
         if value is not None:
-            test, words = TESTS.get(name, TEXT)
+            test, words = _TESTS.get(name, TEXT)
             if not test(value):
                 found.append(InvalidField(name, words))
     return found
 
 
-Test = tuple[Callable[[Any], bool], str]
+_Test = tuple[Callable[[Any], bool], str]
 
 
 def _count(value: Any) -> bool:
@@ -178,32 +178,32 @@ def _instant(value: Any) -> bool:
     return isinstance(value, datetime) and value.utcoffset() is not None
 
 
-TEXT: Test = (lambda value: isinstance(value, str), "must be a string")
-ID: Test = (TEXT[0], "must be a string, a UUID or its 16 bytes")
-NAMED: Test = (lambda value: isinstance(value, str) and value != "", "must be a string that is not empty")
-MAP: Test = (lambda value: type(value) is dict, "must be a map")
-COUNT: Test = (_count, "must be a whole number, 0 or more")
-INSTANT: Test = (_instant, "must be a datetime with a time zone")
-DURATION: Test = (
+TEXT: _Test = (lambda value: isinstance(value, str), "must be a string")
+_ID: _Test = (TEXT[0], "must be a string, a UUID or its 16 bytes")
+_NAMED: _Test = (lambda value: isinstance(value, str) and value != "", "must be a string that is not empty")
+_MAP: _Test = (lambda value: type(value) is dict, "must be a map")
+_COUNT: _Test = (_count, "must be a whole number, 0 or more")
+_INSTANT: _Test = (_instant, "must be a datetime with a time zone")
+_DURATION: _Test = (
     lambda value: type(value) is float and value >= 0 and math.isfinite(value),
     "must be a number, 0 or more",
 )
-TESTS: dict[str, Test] = {
-    "id": (NAMED[0], "must be a string that is not empty, a UUID or its 16 bytes"),
-    "tenant_id": ID,
-    "conversation_id": ID,
+_TESTS: dict[str, _Test] = {
+    "id": (_NAMED[0], "must be a string that is not empty, a UUID or its 16 bytes"),
+    "tenant_id": _ID,
+    "conversation_id": _ID,
     "tool_name": TEXT,
-    "arguments": MAP,
-    "result": (MAP[0], "must be a map or a string"),
+    "arguments": _MAP,
+    "result": (_MAP[0], "must be a map or a string"),
     "result_type": (lambda value: value in RESULT_TYPES, 'must be "ok" or "error"'),
     "ending": (lambda value: value in ENDINGS, f"must be one of {', '.join(ENDINGS)}"),
-    **dict.fromkeys(("duration_ms", "waited_ms"), DURATION),
+    **dict.fromkeys(("duration_ms", "waited_ms"), _DURATION),
     "losses": (
         lambda value: isinstance(value, tuple) and all(isinstance(loss, str) for loss in value),
         "must be a list of strings",
     ),
-    **dict.fromkeys(("started_at", "inserted_at"), INSTANT),
-    **dict.fromkeys(("iteration", "position", "sequence"), COUNT),
+    **dict.fromkeys(("started_at", "inserted_at"), _INSTANT),
+    **dict.fromkeys(("iteration", "position", "sequence"), _COUNT),
 }
 
 

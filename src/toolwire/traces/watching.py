@@ -18,9 +18,9 @@ from typing import Any
 
 from toolwire.errors import StoreFailed
 
-SUFFIXES = ("", "-wal", "-shm", "-journal")
-WAL_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
-SMALLEST = 512  # SQLite has no smaller page: https://www.sqlite.org/fileformat2.html, 1.3.2 (2026-11-22)
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
+_WAL_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
+_SMALLEST = 512  # SQLite has no smaller page: https://www.sqlite.org/fileformat2.html, 1.3.2 (2026-11-22)
 PATIENCE = 10.0
 
 _Identity = tuple[int, int]
@@ -29,7 +29,7 @@ _State = dict[str, tuple[_Identity, int, int] | None]
 
 def files_of(path: Path) -> tuple[Path, ...]:
     """List the files that SQLite keeps a database in."""
-    return tuple(Path(f"{path}{suffix}") for suffix in SUFFIXES)
+    return tuple(Path(f"{path}{suffix}") for suffix in _SUFFIXES)
 
 
 class FileWatch:
@@ -37,7 +37,7 @@ class FileWatch:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files = dict(zip(SUFFIXES, map(str, files_of(path)), strict=True))
+        self._files = dict(zip(_SUFFIXES, map(str, files_of(path)), strict=True))
         self._database: _Identity | None = None
         self._beside: dict[str, _Identity] = {}
         self._noted: _State | None = None
@@ -106,14 +106,14 @@ class FileWatch:
         database = state[""]
         if database is None or database[0] != self._database:
             self._fail("was removed, moved or replaced while it was open")
-        elif self._beside and database[1] < SMALLEST:
+        elif self._beside and database[1] < _SMALLEST:
             self._fail("was emptied while it was open")
 
     def _check_wal(self) -> None:
         """Make sure that the log begins as one does: another program could not read it back otherwise."""
         with contextlib.suppress(FileNotFoundError), Path(self._files["-wal"]).open("rb") as file:
             beginning = file.read(4)
-            if beginning and beginning not in WAL_MAGIC:
+            if beginning and beginning not in _WAL_MAGIC:
                 self._fail("was overwritten while the store was open", "-wal")
 
     def _look(self) -> _State:

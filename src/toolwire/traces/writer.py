@@ -27,10 +27,10 @@ from toolwire.errors import StoreFailed, UserError
 from toolwire.traces.committing import Committer
 from toolwire.traces.databases import passes, words_of
 
-LOG = logging.getLogger("toolwire.traces")
-PAUSE = 0.02
-LONGEST_PAUSE = 0.5
-EXIT_SECONDS = 30.0
+_LOG = logging.getLogger("toolwire.traces")
+_PAUSE = 0.02
+_LONGEST_PAUSE = 0.5
+_EXIT_SECONDS = 30.0
 
 Row = dict[str, Any] | Callable[[], dict[str, Any]]
 Item = tuple[int, Row]
@@ -84,7 +84,7 @@ class Writer:
         self._losses: list[tuple[int, int, Exception]] = []
         self._begin()
         _hooked()
-        WRITERS.add(self)
+        _WRITERS.add(self)
 
     def _begin(self) -> None:
         self._moved = threading.Condition(threading.Lock())
@@ -173,7 +173,7 @@ class Writer:
         try:
             self._committer.check(idle=idle)
         except StoreFailed as problem:
-            LOG.error("traces that were recorded are lost: %s", problem)  # noqa: TRY400 - the words say all
+            _LOG.error("traces that were recorded are lost: %s", problem)
             if self._stops:
                 self.failed = problem
         finally:
@@ -201,7 +201,7 @@ class Writer:
         elif thread is None:
             self.release()
         if self.lost and not self._stops:
-            LOG.error("%d traces were lost", self.lost)
+            _LOG.error("%d traces were lost", self.lost)
         if self._stops:
             self._say_failed()
 
@@ -264,7 +264,7 @@ class Writer:
     def _committed(self, rows: list[dict[str, Any]]) -> dict[int, UserError]:
         """Commit; try again what may pass, until patience ends."""
         late = time.monotonic() + (0.0 if self._troubled else self._patience)
-        pause, tries = PAUSE, 0
+        pause, tries = _PAUSE, 0
         while True:
             try:
                 with self.quiet:
@@ -274,15 +274,15 @@ class Writer:
                 doubled = isinstance(problem, IntegrityError) and tries < 3
                 if not doubled and (not passes(problem) or time.monotonic() > late):
                     raise
-                LOG.info("a commit of traces is tried again: %s", words_of(problem))
+                _LOG.info("a commit of traces is tried again: %s", words_of(problem))
                 if not doubled:
                     time.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _settle(self, batch: list[Item], refused: dict[int, UserError], failure: StoreFailed | None) -> None:
         first, last = batch[0][0], batch[-1][0]
         if failure is not None:
-            LOG.error("%d traces are lost: %s", len(batch), failure)
+            _LOG.error("%d traces are lost: %s", len(batch), failure)
         with self._moved:
             if failure is not None:
                 self.lost += len(batch)
@@ -291,7 +291,7 @@ class Writer:
             for index, problem in refused.items():
                 self.lost += 1
                 self._lose(batch[index][0], batch[index][0], problem)
-                LOG.error("a trace is refused: %s", problem)
+                _LOG.error("a trace is refused: %s", problem)
             self.settled = last
             self._moved.notify_all()
             watchers = [one for one in self._watchers if one[0] <= last]
@@ -327,8 +327,8 @@ def _wake(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-WRITERS: "weakref.WeakSet[Writer]" = weakref.WeakSet()
-FORK_SECONDS = 5.0
+_WRITERS: "weakref.WeakSet[Writer]" = weakref.WeakSet()
+_FORK_SECONDS = 5.0
 
 
 @functools.cache
@@ -346,8 +346,8 @@ def _hooked() -> None:
 
 def _before_fork(held: list[threading.Lock]) -> None:
     """Wait for commits, and close what is not in use: no connection survives a fork."""
-    for writer in list(WRITERS):
-        if writer.quiet.acquire(timeout=FORK_SECONDS):
+    for writer in list(_WRITERS):
+        if writer.quiet.acquire(timeout=_FORK_SECONDS):
             held.append(writer.quiet)
         writer.release()
 
@@ -359,13 +359,13 @@ def _release(held: list[threading.Lock]) -> None:
 
 def _after_fork(held: list[threading.Lock]) -> None:
     _release(held)
-    for writer in list(WRITERS):
+    for writer in list(_WRITERS):
         writer.fork()
 
 
 def _at_exit() -> None:
-    for writer in [one for one in WRITERS if not one.closed]:
+    for writer in [one for one in _WRITERS if not one.closed]:
         try:
-            writer.close(EXIT_SECONDS)
+            writer.close(_EXIT_SECONDS)
         except StoreFailed as problem:
-            LOG.error("at the end of the process: %s", problem)  # noqa: TRY400 - no traceback is of use then
+            _LOG.error("at the end of the process: %s", problem)

@@ -19,19 +19,19 @@ from toolwire.types import Context, Message, Opaque, Part, Request, Response, Se
 from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import was_made
 
-UNKNOWN = "unknown"
+_UNKNOWN = "unknown"
 # What links a result to its call: the id; in Gemini the name; in Ollama the order alone.
-LINKS = {
+_LINKS = {
     "openai-chat": "tool_call_id",
     "openai-responses": "tool_call_id",
     "anthropic": "tool_call_id",
     "gemini": "name",
 }
-HISTORIES = ("messages", "contents", "input")
-ANSWERS = ("choices", "candidates")
-CALL_KINDS = frozenset({"tool_use", "function_call", "custom_tool_call"})
-CALL_KEYS = ("function", "functionCall", "function_call", "custom")
-ARGUMENT_KEYS = ("arguments", "input", "args")
+_HISTORIES = ("messages", "contents", "input")
+_ANSWERS = ("choices", "candidates")
+_CALL_KINDS = frozenset({"tool_use", "function_call", "custom_tool_call"})
+_CALL_KEYS = ("function", "functionCall", "function_call", "custom")
+_ARGUMENT_KEYS = ("arguments", "input", "args")
 
 
 def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
 def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[str, Any]]:
     """Write results as the messages that bring them to a provider: together in one where it wants them so."""
     target = _dialect(provider)
-    link = LINKS.get(target.DIALECT)
+    link = _LINKS.get(target.DIALECT)
     for index, result in enumerate(results):
         if not isinstance(result, ToolResult):
             raise InvalidField(f"results[{index}]", f"must be a ToolResult, not {type(result).__name__}")
@@ -77,7 +77,7 @@ def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[st
     if link is None:
         results = [replace(result, tool_call_id=None, name=None) for result in results]
     body = _fragment(Context(messages=[Message("tool", [result]) for result in results]), target)
-    bodies = next(body[key] for key in HISTORIES if key in body)
+    bodies = next(body[key] for key in _HISTORIES if key in body)
     _say_exactly(results, bodies)
     return list(bodies)
 
@@ -121,7 +121,7 @@ def decode_tool_calls(body: Any, provider: str) -> list[ToolCall]:
 
 
 def _first_answer(body: dict[str, Any]) -> dict[str, Any]:
-    for key in ANSWERS:
+    for key in _ANSWERS:
         if type(body.get(key)) is list:
             return {**body, key: body[key][:1]}
     return body
@@ -147,7 +147,7 @@ def _read(part: Part) -> ToolCall | None:
 def _settle(call: ToolCall) -> ToolCall:
     """Complete what a dialect says of a call: a name, and beside an error the text that it is about."""
     if not call.name:
-        return replace(call, name=UNKNOWN, error=call.error or "a call must have a name")
+        return replace(call, name=_UNKNOWN, error=call.error or "a call must have a name")
     if call.error is None or call.opaque is None:
         return call
     written = _arguments_of(_inner(call.opaque.value))
@@ -164,19 +164,19 @@ def _is_call(part: Opaque) -> bool:
     if type(value) is not dict:
         return False
     kind = value.get("type")
-    return (type(kind) is str and kind in CALL_KINDS) or any(key in value for key in CALL_KEYS[1:3])
+    return (type(kind) is str and kind in _CALL_KINDS) or any(key in value for key in _CALL_KEYS[1:3])
 
 
 def _salvage(entry: Any) -> ToolCall:
     """Read what can be read of an entry that its dialect did not take for a call."""
     if type(entry) is not dict:
-        return ToolCall(None, UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {kind_of(entry)}")
+        return ToolCall(None, _UNKNOWN, raw=_written(entry), error=f"a call must be an object, not {kind_of(entry)}")
     inner = _inner(entry)
     ids = [holder.get(key) for holder in (entry, inner) for key in ("call_id", "id")]
     call_id = next((value for value in ids if type(value) is str and value), None)
     name = inner.get("name")
     if type(name) is not str or not name:
-        return ToolCall(call_id, UNKNOWN, raw=_written(entry), error="a call must have a name")
+        return ToolCall(call_id, _UNKNOWN, raw=_written(entry), error="a call must have a name")
     match _arguments_of(inner):
         case dict(arguments):
             return ToolCall(call_id, name, arguments)
@@ -191,11 +191,11 @@ def _salvage(entry: Any) -> ToolCall:
 
 
 def _inner(entry: dict[str, Any]) -> dict[str, Any]:
-    return next((entry[key] for key in CALL_KEYS if type(entry.get(key)) is dict), entry)
+    return next((entry[key] for key in _CALL_KEYS if type(entry.get(key)) is dict), entry)
 
 
 def _arguments_of(inner: dict[str, Any]) -> Any:
-    return next((inner[key] for key in ARGUMENT_KEYS if key in inner), None)
+    return next((inner[key] for key in _ARGUMENT_KEYS if key in inner), None)
 
 
 def _written(value: Any) -> str:

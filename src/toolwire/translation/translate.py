@@ -18,12 +18,12 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
-Body = dict[str, Any] | bytes | str
-FIRST_ERROR = 400
+_Body = dict[str, Any] | bytes | str
+_FIRST_ERROR = 400
 
 
 def request(
-    body: Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
+    body: _Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
 ) -> Encoded:
     """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming)."""
     source_body, here = read_body(body), dialect(source)
@@ -47,7 +47,7 @@ def _where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Map
     return tuple(named)
 
 
-def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
+def response(body: _Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
     """Translate a response's body."""
     encoded = dialect(target).encode_response(dialect(source).decode_response(read_body(body)))
     if strict:
@@ -93,7 +93,7 @@ def error(status: int | None, body: Any, source: str | Dialect, target: str | Di
     """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text."""
     here, there = dialect(source), dialect(target)
     decoded = here.decode_error(status, _read_error(body))
-    if here.DIALECT != there.DIALECT and (decoded.status or 0) < FIRST_ERROR:
+    if here.DIALECT != there.DIALECT and (decoded.status or 0) < _FIRST_ERROR:
         decoded = replace(decoded, status=None)  # an error that came with a good status must not look like success
     return there.encode_error(decoded)
 

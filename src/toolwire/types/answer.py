@@ -41,7 +41,7 @@ ErrorKind = Literal[
     "overloaded",
     "unknown",
 ]
-RETRYABLE = frozenset({"rate_limit", "server", "timeout", "overloaded", "conflict"})
+_RETRYABLE = frozenset({"rate_limit", "server", "timeout", "overloaded", "conflict"})
 
 
 COUNTS = {
@@ -168,4 +168,4 @@ class Error(Struct, frozen=True):
     @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.kind in RETRYABLE
+        return self.kind in _RETRYABLE

@@ -18,8 +18,8 @@ from toolwire.wire.arguments import parse_arguments
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-CALL_KEYS = frozenset({"id", "type", "function"})
-FUNCTION_KEYS = frozenset({"name", "arguments"})
+_CALL_KEYS = frozenset({"id", "type", "function"})
+_FUNCTION_KEYS = frozenset({"name", "arguments"})
 MAPS = (dict, Mapping)  # a dict is found at once
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
@@ -248,10 +248,10 @@ def _id_of(call: Any, index: int) -> str | None:
 
 def _left_in(call: dict[str, Any]) -> Opaque | None:
     inner = call["function"]
-    if len(inner) == 2 and call.keys() <= CALL_KEYS:
+    if len(inner) == 2 and call.keys() <= _CALL_KEYS:
         return None
-    inner = {key: value for key, value in inner.items() if key not in FUNCTION_KEYS}
-    return _left_of({**call, "function": inner}, CALL_KEYS - {"function"} if inner else CALL_KEYS)
+    inner = {key: value for key, value in inner.items() if key not in _FUNCTION_KEYS}
+    return _left_of({**call, "function": inner}, _CALL_KEYS - {"function"} if inner else _CALL_KEYS)
 
 
 def _left_of(value: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque | None:

@@ -37,10 +37,10 @@ def _has_each_key_once(value: Any, data: bytes) -> bool:
     """Prove it by counting: every key is followed by a colon at once, and there are as many as were read."""
     if any(mark in data for mark in _SPACED):
         return False
-    return data.count(b'":') - data.count(b'\\":') == count_keys(value)
+    return data.count(b'":') - data.count(b'\\":') == _count_keys(value)
 
 
-def count_keys(value: Any) -> int:
+def _count_keys(value: Any) -> int:
     """Count the keys of a value, at every depth."""
     keys, left = 0, [value]
     while left:

@@ -21,7 +21,7 @@ Frame = tuple[bytes, bytes]
 """An event's name, empty where it has none, and its data; `STRAY` is a name that no event can have."""
 
 
-class LineSplitter:
+class _LineSplitter:
     """Bytes to lines; the last of them waits for its end."""
 
     __slots__ = ("after_return", "begun", "held")
@@ -85,7 +85,7 @@ class EventStream:
         self.limit = limit
         self.last_id = ""
         self.retry: int | None = None
-        self._lines = LineSplitter()
+        self._lines = _LineSplitter()
         self._name = b""
         self._id = ""
         self._data: list[bytes] = []
@@ -227,7 +227,7 @@ class JsonLines:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self._lines = LineSplitter()
+        self._lines = _LineSplitter()
 
     def feed(self, data: bytes) -> list[Frame]:
         """Give the lines that these bytes end, without the empty ones."""

@@ -31,7 +31,7 @@ from toolwire.work.waiting import Emit, Work, through
 
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
-LONGEST_ERROR = 4000
+_LONGEST_ERROR = 4000
 logger = logging.getLogger("toolwire")
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -51,7 +51,7 @@ class CallNote(Struct, frozen=True):
     sandbox: str | None = None
 
 
-class SecretsWanted(Struct, frozen=True):
+class _SecretsWanted(Struct, frozen=True):
     """Emitted where something failed: who leads the run answers what is secret in it, or nothing."""
 
 
@@ -110,7 +110,7 @@ class CallRecord:
             if type(event) is CallNote:
                 begun.note(event)
             yield from ()
-            return self._secrets() if type(event) is SecretsWanted else None
+            return self._secrets() if type(event) is _SecretsWanted else None
 
         result = yield from through(steps, hear)
         self.end(call, result)
@@ -155,7 +155,7 @@ def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] 
 
 def secrets_around() -> Work[Collection[str]]:
     """Ask what is secret in the run, if there is one."""
-    return (yield Emit(SecretsWanted())) or ()
+    return (yield Emit(_SecretsWanted())) or ()
 
 
 def traceback_of(problem: BaseException, secrets: Collection[str]) -> str:
@@ -171,8 +171,8 @@ def text_of(problem: BaseException) -> str:
         text = ""
     kind = type(problem).__name__
     text = f"{kind}: {text}" if isinstance(problem, KeyError) else text or kind
-    over = len(text) - LONGEST_ERROR
-    return text if over <= 0 else f"{text[:LONGEST_ERROR]} [... {over} more characters]"
+    over = len(text) - _LONGEST_ERROR
+    return text if over <= 0 else f"{text[:_LONGEST_ERROR]} [... {over} more characters]"
 
 
 def result_of(value: Any, call: ToolCall) -> ToolResult:

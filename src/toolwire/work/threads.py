@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _Settled = tuple[Any, BaseException | None]
-Tell = Callable[[_Settled], None]
+_Tell = Callable[[_Settled], None]
 MAX_THREADS = 256
 PATIENCE = 2.0
 
@@ -32,13 +32,13 @@ class _Worker:
 
     call: Callable[[], Any]
     context: contextvars.Context
-    tell: Tell
+    tell: _Tell
 
     def __init__(self) -> None:
         self.wake = threading.Lock()
         self.wake.acquire()
 
-    def take(self) -> tuple[contextvars.Context, Callable[[], Any], Tell]:
+    def take(self) -> tuple[contextvars.Context, Callable[[], Any], _Tell]:
         """Take what was given, and keep nothing of it."""
         work = self.context, self.call, self.tell
         del self.context, self.call, self.tell
@@ -57,7 +57,7 @@ class _Pool:
         self._alive: set[_Worker] = set()
         self._idle: list[_Worker] = []
 
-    def begin(self, call: Callable[[], Any], tell: Tell) -> None:
+    def begin(self, call: Callable[[], Any], tell: _Tell) -> None:
         """Call a function in the context of here, in a thread that is idle or new; it tells the outcome."""
         context = contextvars.copy_context()
         with self._lock:

@@ -71,7 +71,7 @@ def answer(steps: "Work[T]") -> T:
     return _run(steps, None if is_loop_running() else wait)
 
 
-class Abandoned(BaseException):
+class _Abandoned(BaseException):
     """Nobody reads on: thrown at the steps, so that they let go of what they hold."""
 
 
@@ -87,7 +87,7 @@ class Raised(Exception):
 def _thrown(problem: BaseException, *, cancelling: bool = False) -> BaseException:
     """Give what is thrown at the steps for what a function raised."""
     match problem:
-        case Exception() | KeyboardInterrupt() | SystemExit() | Abandoned():
+        case Exception() | KeyboardInterrupt() | SystemExit() | _Abandoned():
             return problem
         case BaseExceptionGroup() if problem.subgroup(KeyboardInterrupt) is not None:
             return problem
@@ -110,8 +110,8 @@ def flow(steps: "Work[T]") -> Generator[Any, None, T]:
             try:
                 value = (yield step.value) if type(step) is Emit else _done(step, wait)
             except GeneratorExit:
-                with contextlib.suppress(StopIteration, Abandoned):
-                    _go(steps, steps.throw(Abandoned()), wait)
+                with contextlib.suppress(StopIteration, _Abandoned):
+                    _go(steps, steps.throw(_Abandoned()), wait)
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
                 step = steps.throw(_thrown(problem))
@@ -127,10 +127,10 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
         step = next(steps)
         while True:
             try:
-                value = (yield step.value) if type(step) is Emit else await perform(step)
+                value = (yield step.value) if type(step) is Emit else await _perform(step)
             except GeneratorExit:
-                with contextlib.suppress(StopIteration, Abandoned):
-                    await _do(steps, steps.throw(Abandoned()))
+                with contextlib.suppress(StopIteration, _Abandoned):
+                    await _do(steps, steps.throw(_Abandoned()))
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
                 step = steps.throw(_thrown(problem, cancelling=_is_cancelled()))
@@ -236,7 +236,7 @@ async def _go_on(steps: "Work[T]", value: Awaitable[Any]) -> T:
 async def _do(steps: "Work[T]", step: Ask | Together | Emit) -> T:
     while True:
         try:
-            value = await perform(step)
+            value = await _perform(step)
         except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
             failed: BaseException | None = _thrown(problem, cancelling=_is_cancelled())
         else:
@@ -247,7 +247,7 @@ async def _do(steps: "Work[T]", step: Ask | Together | Emit) -> T:
             return end.value  # type: ignore[no-any-return]
 
 
-async def perform(step: Ask | Together | Emit) -> Any:
+async def _perform(step: Ask | Together | Emit) -> Any:
     """Do one step without blocking the event loop."""
     import asyncio  # noqa: PLC0415 - it runs already
 

@@ -8,7 +8,7 @@ from toolwire.encoding.ledger import Ledger, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
 # anthropic 2.11.0, types/shared/error_object.py (2026-11-20).
-KIND_OF_TYPE: dict[object, ErrorKind] = {
+_KIND_OF_TYPE: dict[object, ErrorKind] = {
     "invalid_request_error": "invalid_request",
     "authentication_error": "authentication",
     "billing_error": "billing",
@@ -21,9 +21,9 @@ KIND_OF_TYPE: dict[object, ErrorKind] = {
     "timeout_error": "timeout",
     "overloaded_error": "overloaded",
 }
-TYPE_OF_KIND = {kind: word for word, kind in KIND_OF_TYPE.items()} | {"context_length": "invalid_request_error"}
+_TYPE_OF_KIND = {kind: word for word, kind in _KIND_OF_TYPE.items()} | {"context_length": "invalid_request_error"}
 # Words of the server's errors, as the recorded bodies say them (2026-11-20).
-LONG = ("prompt is too long", "exceed context limit")
+_LONG = ("prompt is too long", "exceed context limit")
 
 
 def decode_error(status: int | None, body: Any) -> Error:
@@ -33,8 +33,8 @@ def decode_error(status: int | None, body: Any) -> Error:
     rest, left, message = opened
     form = {"said": {"type": rest.pop("type")}} if rest.get("type") == "error" else None
     word, request_id = take(left, "type", str), take(rest, "request_id", str)
-    kind = KIND_OF_TYPE.get(word) or kind_of_status(status)
-    if kind == "invalid_request" and any(words in message for words in LONG):
+    kind = _KIND_OF_TYPE.get(word) or kind_of_status(status)
+    if kind == "invalid_request" and any(words in message for words in _LONG):
         kind = "context_length"
     return Error(kind, message, status, word, request_id=request_id, opaque=WIRE.own(join_left(rest, left), form))
 
@@ -45,7 +45,7 @@ def encode_error(error: Error) -> ErrorReply:
         return kept
     ledger = Ledger(WIRE)
     mine = made_by(error.opaque, DIALECT)
-    word = error.type if mine else TYPE_OF_KIND.get(error.kind, "api_error")
+    word = error.type if mine else _TYPE_OF_KIND.get(error.kind, "api_error")
     inner: dict[str, Any] = {"message": error.message} if word is None else {"type": word, "message": error.message}
     inner = left_of(error.opaque, DIALECT, "error") | inner
     body: dict[str, Any] = {"error": inner} if mine else {"type": "error", "error": inner}

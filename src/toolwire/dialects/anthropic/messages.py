@@ -43,16 +43,16 @@ from toolwire.types import (
     ToolResult,
 )
 
-EMPTY = "(empty)"
-THOUGHTS = ("thinking", "redacted_thinking")
+_EMPTY = "(empty)"
+_THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the turns of a request."""
-    return [decode_message(body, place) for place, body in enumerate(bodies)]
+    return [_decode_message(body, place) for place, body in enumerate(bodies)]
 
 
-def decode_message(body: Any, place: int = 0) -> Message:
+def _decode_message(body: Any, place: int = 0) -> Message:
     """Read one turn; one that is not understood is kept whole."""
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
@@ -150,7 +150,7 @@ def runs_unthought(bodies: list[Any]) -> bool:
             listed = blocks if type(blocks) is list else ["text"]
             found[:0] = [block.get("type") if type(block) is dict else block for block in listed]
     called = "tool_result" in kinds["user"] and "tool_use" in kinds["assistant"]
-    return called and kinds["assistant"][0] not in THOUGHTS
+    return called and kinds["assistant"][0] not in _THOUGHTS
 
 
 def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
     else:
         blocks = encode_blocks(content, ledger, role)
         if content and not blocks:
-            blocks = [{"type": "text", "text": EMPTY}]
+            blocks = [{"type": "text", "text": _EMPTY}]
         body = {"role": role, "content": blocks} if blocks else {"role": role}
     if message.name is not None and message.role != "tool":
         ledger.lose("name", "name", f"{DIALECT} has no names of participants")
@@ -201,7 +201,7 @@ def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: _MessagesS
     results = [block for block in blocks if block["type"] == "tool_result"]
     if not blocks:
         ledger.lose("content", "empty", f"{DIALECT} refuses an empty turn", "approximated", "minor")
-        blocks = [{"type": "text", "text": EMPTY}]
+        blocks = [{"type": "text", "text": _EMPTY}]
     if results:
         blocks = [*results, *(block for block in blocks if block["type"] != "tool_result")]
     if results or turns.open is not None:
@@ -239,9 +239,9 @@ def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _Me
 
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     """Write the parts of a turn; a part that its role cannot hold is lost by name."""
-    table = OWN_TABLES.get(role, ENCODERS) if ledger.own else TABLES[role]
+    table = _OWN_TABLES.get(role, ENCODERS) if ledger.own else TABLES[role]
     if ledger.own and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
-        table = NEWEST_TABLES[role]
+        table = _NEWEST_TABLES[role]
     blocks = []
     for place, part in enumerate(parts):
         ledger.part = place
@@ -311,11 +311,11 @@ TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "system": {**dict.fromkeys(ENCODERS, _lose_part), Text: _encode_words, Opaque: _encode_opaque},
 }
 TABLES["answer"] = {**TABLES["assistant"], ToolCall: _encode_answered_call}
-OWN_TABLES = {"answer": {**ENCODERS, ToolCall: _encode_answered_call}}
+_OWN_TABLES = {"answer": {**ENCODERS, ToolCall: _encode_answered_call}}
 # What was read here and is to be written for the newest version, which takes less than the one before.
-NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
+_NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "user": {**ENCODERS, Text: _encode_user_words},
     "assistant": {**ENCODERS, Document: _lose_part},
-    "answer": {**OWN_TABLES["answer"], Document: _lose_part},
+    "answer": {**_OWN_TABLES["answer"], Document: _lose_part},
     "system": ENCODERS,
 }

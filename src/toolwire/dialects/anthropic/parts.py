@@ -20,8 +20,8 @@ WIRE = Wire(
 )
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"
-QUOTED = "cited_text"
-Medium = TypeVar("Medium", Image, Document)
+_QUOTED = "cited_text"
+_Medium = TypeVar("_Medium", Image, Document)
 
 
 def decode_parts(blocks: list[Any]) -> list[Part]:
@@ -31,7 +31,7 @@ def decode_parts(blocks: list[Any]) -> list[Part]:
 
 def decode_part(block: Any) -> Part:
     """Read one block; a block that is not understood is kept whole."""
-    part = WIRE.decode(block, DECODERS)
+    part = WIRE.decode(block, _DECODERS)
     if type(part) is Opaque and type(block) is dict and str(block.get("type")).endswith("_tool_result"):
         return _decode_server_result(block) or part
     return part  # type: ignore[no-any-return]
@@ -72,7 +72,7 @@ def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
 def decode_citation(note: dict[str, Any]) -> Citation:
     """Read where a text says that it comes from."""
     rest = note.copy()
-    url, title, quote = take(rest, "url", str), take(rest, "title", str), take(rest, QUOTED, str)
+    url, title, quote = take(rest, "url", str), take(rest, "title", str), take(rest, _QUOTED, str)
     return Citation(url, title, quote, opaque=WIRE.own(rest))
 
 
@@ -81,7 +81,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
     if not made_by(citation.opaque, DIALECT):
         ledger.lose("citations", "citation", f"{DIALECT} cites only what it was given to read")
         return None
-    said = {"url": citation.url, "title": citation.title, QUOTED: citation.quote}
+    said = {"url": citation.url, "title": citation.title, _QUOTED: citation.quote}
     body = {key: value for key, value in said.items() if value is not None}
     if citation.start is not None or citation.end is not None:
         ledger.lose("citations", "citation", f"{DIALECT} keeps positions in its own terms")
@@ -102,7 +102,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     return _make(Image, block, ("type", "source"), fields)
 
 
-def _make(kind: type[Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> Medium:
+def _make(kind: type[_Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> _Medium:
     rest = {key: value for key, value in block.items() if key not in taken}
     return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest), **fields)
 
@@ -115,14 +115,14 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
     ledger.lose_fields(part, "image_detail", "detail")
-    ledger.lose_sources(part, SOURCE_FIELDS[source["type"]])
+    ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
     return ledger.finish({"type": "image", "source": source}, part)
 
 
-SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
+_SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
 
 
-def _unpack(part: Medium) -> Medium:
+def _unpack(part: _Medium) -> _Medium:
     """Give a medium from elsewhere whose URL is its data as data."""
     if part.url is None or part.data is not None or made_by(part.opaque, DIALECT):
         return part
@@ -172,7 +172,7 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if source is None or (part.data is not None and part.media_type not in (None, "application/pdf") and not mine):
         ledger.lose("", "document", f"{DIALECT} reads PDF and plain text, not {part.media_type}")
         return None
-    ledger.lose_sources(part, SOURCE_FIELDS[source["type"]])
+    ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
     body: dict[str, Any] = {"type": "document", "source": source}
     if part.name is not None:
         body["title"] = part.name
@@ -249,7 +249,7 @@ def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, An
     return ledger.finish({"type": part.name, "tool_use_id": part.tool_call_id, "content": part.content}, part)
 
 
-DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+_DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "text": _decode_text,
     "image": _decode_image,
     "document": _decode_document,

@@ -36,11 +36,11 @@ from toolwire.types import Context, Encoded, Message, Output, Part, Request, Sev
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
 # anthropic 2.11.0, OutputConfigParam.effort (2026-11-20); `minimal` is ours.
-EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
-LEAST_BUDGET = 1024
+_LEAST_BUDGET = 1024
 # anthropic 2.11.0, MessageCreateParams.service_tier (2026-11-20).
-TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
+_TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
@@ -54,7 +54,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     system = rest.get("system")
     system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
-    fields, spelled = SETTINGS.decode(rest)
+    fields, spelled = _SETTINGS.decode(rest)
     context = Context(system, decode_messages(turns or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
@@ -67,7 +67,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     tools = encode_tools(request.tools, ledger, encode_tool)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
-    SETTINGS.encode(request, ledger, body)
+    _SETTINGS.encode(request, ledger, body)
     if not mine:
         _default_max_tokens(body, ledger)
     messages = request.messages if mine else repair(request.messages, ledger.losses)
@@ -195,14 +195,14 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
     if mode == "enabled" and not mine and (budget is None or family.thinking_budget is False):
         body["type"] = mode = "adaptive"
     if budget is not None and (mode == "enabled" or mine):
-        body["budget_tokens"] = budget if mine else max(budget, LEAST_BUDGET)
+        body["budget_tokens"] = budget if mine else max(budget, _LEAST_BUDGET)
         if body["budget_tokens"] != budget:
-            least = f"the least budget is {LEAST_BUDGET}"
+            least = f"the least budget is {_LEAST_BUDGET}"
             ledger.lose("thinking_budget", "thinking_budget", least, "approximated", "minor")
     elif budget is not None:
         ledger.lose("thinking_budget", "thinking_budget", f"only enabled thinking has a budget, not {mode}")
     if display is not None:
-        shown = DISPLAYS.get(display, display if mine else None)
+        shown = _DISPLAYS.get(display, display if mine else None)
         if shown is not None and (mine or mode in {"enabled", "adaptive"}):
             body["display"] = shown
         else:
@@ -211,7 +211,7 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
 
 
 # anthropic 2.11.0, ThinkingConfigEnabledParam.display (2026-11-20); the last three are OpenAI's.
-DISPLAYS = {
+_DISPLAYS = {
     "summarized": "summarized",
     "omitted": "omitted",
     "auto": "summarized",
@@ -242,12 +242,12 @@ def _effort(request: Request, ledger: Ledger) -> str | None:
     if effort == "none" and family_of(request.model).always_thinks:
         ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated")
         return "low"
-    if effort not in EFFORTS:
+    if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return None
-    if effort not in EFFORTS.values():
-        ledger.lose("effort", "effort", f"the lowest here is {EFFORTS[effort]}", "approximated", "minor")
-    return EFFORTS[effort]
+    if effort not in _EFFORTS.values():
+        ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated", "minor")
+    return _EFFORTS[effort]
 
 
 def _encode_output_config(request: Request, ledger: Ledger) -> Any:
@@ -283,7 +283,7 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {"user_id": user}
 
 
-SETTINGS = Settings(
+_SETTINGS = Settings(
     plain("model", "model", str),
     plain("max_tokens", "max_tokens", int),
     plain("stream", "stream", bool),
@@ -297,6 +297,6 @@ SETTINGS = Settings(
     ),
     Setting("tool_choice", ("tool_choice", "parallel_tool_calls"), decode_choice, encode_choice),
     Setting("metadata", ("user", "safety_identifier"), _decode_metadata, _encode_metadata),
-    tier("service_tier", TIERS),
+    tier("service_tier", _TIERS),
 )
-SETTING_PATHS = SETTINGS.paths()
+SETTING_PATHS = _SETTINGS.paths()

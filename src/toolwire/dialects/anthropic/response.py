@@ -19,16 +19,16 @@ FINISH_REASONS = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context_window",
 }
-FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
-NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens"}
-MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
-CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
+_FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
+_NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens"}
+_MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
+_CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
     rest, _ = open_body(body, "response")
-    said = {key: rest.pop(key) for key, word in CONSTANTS.items() if rest.get(key) == word}
+    said = {key: rest.pop(key) for key, word in _CONSTANTS.items() if rest.get(key) == word}
     content, raw = rest.get("content"), take(rest, "stop_reason", str)
     choices: list[Choice] = []
     if type(content) is list:
@@ -48,14 +48,14 @@ def decode_response(body: dict[str, Any]) -> Response:
     )
 
 
-CONSTANTS = {"type": "message", "role": "assistant"}
+_CONSTANTS = {"type": "message", "role": "assistant"}
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(response.opaque, DIALECT)
-    body: dict[str, Any] = {} if mine else {**CONSTANTS, "stop_sequence": None}
+    body: dict[str, Any] = {} if mine else {**_CONSTANTS, "stop_sequence": None}
     if response.id is not None or not mine:
         body["id"] = f"msg_{fingerprint(response)}" if response.id is None else response.id
     if response.model is not None or not mine:
@@ -107,9 +107,9 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
     meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
     if reason is None or (made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})):
         return raw if made_by(choice.opaque, DIALECT) else None
-    if reason not in FINISH_WORDS:
+    if reason not in _FINISH_WORDS:
         lose_reason(reason, ledger)
-    return FINISH_WORDS.get(reason) or NEAREST.get(reason, "end_turn")
+    return _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
 
 
 def decode_usage(body: dict[str, Any]) -> Usage:
@@ -119,7 +119,7 @@ def decode_usage(body: dict[str, Any]) -> Usage:
     details = body.get("output_tokens_details")
     thought = details.get("thinking_tokens") if type(details) is dict else None
     return Usage(
-        None if fresh is None else fresh + sum(counts.get(key, 0) for key in CACHED),
+        None if fresh is None else fresh + sum(counts.get(key, 0) for key in _CACHED),
         counts.get("output_tokens"),
         counts.get("cache_read_input_tokens"),
         counts.get("cache_creation_input_tokens"),
@@ -139,7 +139,7 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     body["input_tokens"] = max(fresh, 0)
     if fresh < 0 and read is not None:
         read = max(read + fresh, 0)
-        ledger.lose("usage.cache_read_tokens", "usage", MORE_CACHED, "approximated", "minor")
+        ledger.lose("usage.cache_read_tokens", "usage", _MORE_CACHED, "approximated", "minor")
     body["output_tokens"] = usage.output_tokens or 0
     if read is not None or not mine:
         body["cache_read_input_tokens"] = read or 0

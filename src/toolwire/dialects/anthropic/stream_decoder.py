@@ -45,12 +45,12 @@ from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import made_id, number_of
 
 WORDS = {"text": "text", "thinking": "thinking"}
-GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
-HOLDS = {"input_json_delta": "partial_json", **GROWS}
+_GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
+_HOLDS = {"input_json_delta": "partial_json", **_GROWS}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
-BEFORE = frozenset({"message_start", "message", "ping", "error"})
-OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
-OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
+_BEFORE = frozenset({"message_start", "message", "ping", "error"})
+_OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
+_OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
 
 
 class _BlockReader(Struct, eq=False):
@@ -122,7 +122,7 @@ class Decoder(WireDecoder):
         kind = kind if type(kind) is str else name.decode(errors="replace")
         if kind != "content_block_delta":
             kind = _kind_of(body, kind)
-        if not self._started and kind not in BEFORE and "error" not in body:
+        if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
         if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:
             self._read_delta(body, delta, delta.get("type"))
@@ -138,9 +138,9 @@ class Decoder(WireDecoder):
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
         index, kind = body.get("index"), kind if type(kind) is str else ""
         block = self._blocks.get(index) if type(index) is int else self._find_open(index)
-        if HOLDS.get(kind) not in delta:
+        if _HOLDS.get(kind) not in delta:
             kind = _kind_of_delta(delta, kind, block)
-        grows = GROWS.get(kind)
+        grows = _GROWS.get(kind)
         if grows is not None and type(words := delta.get(grows)) is str:
             left = Opaque(DIALECT, _without(delta, grows)) if len(delta) > 2 else None
             if block is None and (block := self._take_place(index)) is None:
@@ -206,7 +206,7 @@ class Decoder(WireDecoder):
             case "citations_delta", {"citation": dict(citation)} if block.grows == "text":
                 block.cite(citation)
                 self.events.append(CitationDelta(block.key, decode_citation(citation)))
-            case str(), _ if kind not in KINDS and block.grows is None and not block.is_call:
+            case str(), _ if kind not in _KINDS and block.grows is None and not block.is_call:
                 block.add(_without(delta, "type"))
                 self.events.append(OpaqueDelta(block.key, opaque=Opaque(DIALECT, delta)))
             case _:
@@ -235,7 +235,7 @@ class Decoder(WireDecoder):
         message = message if type(message) is dict else {}
         if self._started:
             known = self._message
-            news = {key: message[key] for key in message if key not in OF_START and known.get(key) != message[key]}
+            news = {key: message[key] for key in message if key not in _OF_START and known.get(key) != message[key]}
             self._read_message_delta({"delta": news, "usage": message.get("usage")})
             return
         self._started = True
@@ -370,8 +370,8 @@ class Decoder(WireDecoder):
             known = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
             self._usage = {**self._usage, **known}
             self.events.append(UsageDelta(decode_usage(self._usage)))
-        if any(key not in OF_ENDING for key in changed):
-            told = {key: changed[key] for key in changed if key not in OF_ENDING}
+        if any(key not in _OF_ENDING for key in changed):
+            told = {key: changed[key] for key in changed if key not in _OF_ENDING}
             self.events.append(MessageDelta(self._read_shell(), opaque=Opaque(DIALECT, told)))
 
     def _stop_message(self, body: dict[str, Any]) -> None:
@@ -419,7 +419,7 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
     if type(body.get("content_block")) is dict:
         return "content_block_start"
     delta = body.get("delta")
-    if kind != "message_delta" and type(delta) is dict and not HELD.isdisjoint(delta):
+    if kind != "message_delta" and type(delta) is dict and not _HELD.isdisjoint(delta):
         return "content_block_delta"
     return kind
 
@@ -427,9 +427,9 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
 def _kind_of_delta(delta: dict[str, Any], kind: str, block: _BlockReader | None) -> str:
     """Give the kind of a delta by what it holds, where its type is not known or does not fit that."""
     known = block is not None and type(block.body.get("type")) is str
-    if kind and known and kind not in KINDS and block is not None and block.grows is None and not block.is_call:
+    if kind and known and kind not in _KINDS and block is not None and block.grows is None and not block.is_call:
         return kind
-    return next((kind for kind, field in HOLDS.items() if type(delta.get(field)) is str), kind)
+    return next((kind for kind, field in _HOLDS.items() if type(delta.get(field)) is str), kind)
 
 
 def _read_input(text: str, first: Any) -> tuple[dict[str, Any], str | None]:
@@ -441,8 +441,8 @@ def _read_input(text: str, first: Any) -> tuple[dict[str, Any], str | None]:
     return parse_arguments(text)
 
 
-HELD = frozenset(HOLDS.values())
-KINDS = frozenset({*GROWS, "input_json_delta", "signature_delta", "citations_delta"})
+_HELD = frozenset(_HOLDS.values())
+_KINDS = frozenset({*_GROWS, "input_json_delta", "signature_delta", "citations_delta"})
 
 
 def decode_stream() -> StreamDecoder:

@@ -40,9 +40,9 @@ from toolwire.types import (
 from toolwire.wire.arguments import format_arguments
 from toolwire.wire.framing import write_event
 
-OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
-OF_DELTA = frozenset({"container", "stop_details"})
-LAZY: dict[type, dict[str, Any]] = {kind: {"type": "text", "text": ""} for kind in (Text, Refusal)}
+_OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
+_OF_DELTA = frozenset({"container", "stop_details"})
+_LAZY: dict[type, dict[str, Any]] = {kind: {"type": "text", "text": ""} for kind in (Text, Refusal)}
 WORDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
 
 
@@ -80,7 +80,7 @@ class Encoder(SequentialEncoder):
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what is new about the message; it is said at its end."""
         for key, value in self.left_at(event.opaque).items():
-            (self._delta if key in OF_DELTA else self._beside)[key] = value
+            (self._delta if key in _OF_DELTA else self._beside)[key] = value
         if not self.is_own(event):
             self.encode_shell(event.response)
         return b""
@@ -90,7 +90,7 @@ class Encoder(SequentialEncoder):
         part: Any = event.part
         before = self._stop_doubtful()
         self._mine_part = self.is_own(part)
-        self._announce(event.key, None if self._mine_part else LAZY.get(type(part)))
+        self._announce(event.key, None if self._mine_part else _LAZY.get(type(part)))
         if self._block is not None:
             return before
         self._block = self._encode_part(part)
@@ -123,13 +123,13 @@ class Encoder(SequentialEncoder):
         if self._block is None:
             return b""
         begin = self._begin()
-        self._ready = self._say({"type": kind, field: ""})[: -len(ENDING) - 2]
-        return begin + self._ready + encode_json(words) + ENDING
+        self._ready = self._say({"type": kind, field: ""})[: -len(_ENDING) - 2]
+        return begin + self._ready + encode_json(words) + _ENDING
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
         if self._ready is not None and event.opaque is None:
-            return self._ready + encode_json(event.text) + ENDING
+            return self._ready + encode_json(event.text) + _ENDING
         field = WORDS[type(event)]
         if left := self.left_at(event.opaque):
             return self._say({**left, "type": f"{field}_delta", field: event.text})
@@ -150,7 +150,7 @@ class Encoder(SequentialEncoder):
         if event.key is None:
             self.lose_step(event)
             kind = body.get("type")
-            if kind in OF_BLOCKS:
+            if kind in _OF_BLOCKS:
                 self.stand()
                 self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there")
                 return b""
@@ -160,8 +160,8 @@ class Encoder(SequentialEncoder):
     def write_part_end(self, event: PartEnd) -> bytes:
         """End a part; what words from elsewhere have beside them is lost."""
         part: Any = event.part
-        if not self._mine_part and type(part) in LOSERS:
-            LOSERS[type(part)](part, self.ledger)
+        if not self._mine_part and type(part) in _LOSERS:
+            _LOSERS[type(part)](part, self.ledger)
         return self._stop()
 
     def _stop(self) -> bytes:
@@ -186,14 +186,14 @@ class Encoder(SequentialEncoder):
             return b""
         self._pieces.append(event.fragment)
         if self._ready is not None:
-            return self._ready + encode_json(event.fragment) + ENDING
+            return self._ready + encode_json(event.fragment) + _ENDING
         return self._say_first("input_json_delta", "partial_json", event.fragment)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
         call, data = event.call, b""
         if call.custom:
-            self.ledger.lose("custom", "custom_tool", FREE_TEXT, "approximated", "minor")
+            self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated", "minor")
             data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
         elif not self._told and call.arguments:
             data = self._say(_fragment(call.arguments))
@@ -247,9 +247,9 @@ class Encoder(SequentialEncoder):
         return ending + (_event("message_stop", {}) if complete else b"")
 
 
-FREE_TEXT = "free text stands in the argument `input`"
-ENDING = b"}}\n\n"
-LOSERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
+_FREE_TEXT = "free text stands in the argument `input`"
+_ENDING = b"}}\n\n"
+_LOSERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
 
 
 def _fragment(arguments: dict[str, Any]) -> dict[str, Any]:

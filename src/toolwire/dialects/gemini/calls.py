@@ -18,12 +18,12 @@ from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall,
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
-NO_NAME = "unknown_tool"
-CALL = {"id", "name", "args"}
-NO_ID = Opaque(DIALECT, {}, {"no_id": True})
+_NO_NAME = "unknown_tool"
+_CALL = {"id", "name", "args"}
+_NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 
 # Ids made in one response are numbered below this, so that those of the next do not meet them.
-CALLS_OF_A_RESPONSE = 1000
+_CALLS_OF_A_RESPONSE = 1000
 
 
 class Links:
@@ -53,7 +53,7 @@ class Links:
             self._taken = set(_given_ids(self._contents))
             if (body := self._body) is not None:
                 named = body.get("responseId") or body.get("response_id") or fingerprint(body)
-                self._count = number_of(named) * CALLS_OF_A_RESPONSE
+                self._count = number_of(named) * _CALLS_OF_A_RESPONSE
         made = ""
         while not made or made in self._taken:
             self._count += 1
@@ -109,7 +109,7 @@ def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:
         made = links.make_id()
         links.waiting.append((made, name, False))
         links.index = index + 1
-        return ToolCall(made, name, arguments, index, opaque=NO_ID)
+        return ToolCall(made, name, arguments, index, opaque=_NO_ID)
     return None
 
 
@@ -118,7 +118,7 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: L
     name = value.get("name") if type(value) is dict else None
     if type(name) is not str:
         return None
-    if value.keys() == CALL and "__tw" not in name and value["id"]:
+    if value.keys() == _CALL and "__tw" not in name and value["id"]:
         call_id, arguments = value["id"], value["args"]
         if type(call_id) is str and type(arguments) is dict:
             links.add(call_id, name, given=True)
@@ -152,7 +152,7 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
     opaque, call_id, named = call.opaque, call.id, ledger.named
-    own = opaque is WIRE.plain or opaque is NO_ID
+    own = opaque is WIRE.plain or opaque is _NO_ID
     bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
     odd = call.custom or call.error is not None or not call.complete or call.cache is not None
     if odd or not bare or call_id is None or call_id in named:
@@ -331,7 +331,7 @@ def _name_of_result(part: ToolResult, ledger: Conversation, called: str | None, 
         return ledger.names.write(part.name)
     if called is None:
         ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted", "minor")
-    return called or NO_NAME
+    return called or _NO_NAME
 
 
 def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, list[Any]]:

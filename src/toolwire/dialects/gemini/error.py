@@ -8,7 +8,7 @@ from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
 # google.rpc.Code, https://cloud.google.com/apis/design/errors (2026-11-20).
-KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
+_KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
     "INVALID_ARGUMENT": "invalid_request",
     "FAILED_PRECONDITION": "invalid_request",
     "OUT_OF_RANGE": "invalid_request",
@@ -25,7 +25,7 @@ KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
     "UNAVAILABLE": "overloaded",
     "DEADLINE_EXCEEDED": "timeout",
 }
-WORD_OF_KIND: dict[ErrorKind, str] = {
+_WORD_OF_KIND: dict[ErrorKind, str] = {
     "authentication": "UNAUTHENTICATED",
     "billing": "FAILED_PRECONDITION",
     "permission": "PERMISSION_DENIED",
@@ -38,12 +38,12 @@ WORD_OF_KIND: dict[ErrorKind, str] = {
     "unknown": "UNKNOWN",
 }
 # google.api.ErrorReason, error_reason.proto (2026-11-20).
-KIND_OF_REASON: dict[object, ErrorKind] = {
+_KIND_OF_REASON: dict[object, ErrorKind] = {
     "API_KEY_INVALID": "authentication",
     "API_KEY_SERVICE_BLOCKED": "permission",
     "BILLING_DISABLED": "billing",
 }
-LONG = ("exceeds the maximum number of tokens",)
+_LONG = ("exceeds the maximum number of tokens",)
 
 
 def decode_error(status: int | None, body: Any) -> Error:
@@ -61,10 +61,10 @@ def decode_error(status: int | None, body: Any) -> Error:
 def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
     for detail in details if type(details) is list else ():
         reason = detail.get("reason") if type(detail) is dict else None
-        if type(reason) is str and reason in KIND_OF_REASON:
-            return KIND_OF_REASON[reason]
-    kind = KIND_OF_STATUS_WORD.get(word)
-    return "context_length" if kind == "invalid_request" and any(words in message for words in LONG) else kind
+        if type(reason) is str and reason in _KIND_OF_REASON:
+            return _KIND_OF_REASON[reason]
+    kind = _KIND_OF_STATUS_WORD.get(word)
+    return "context_length" if kind == "invalid_request" and any(words in message for words in _LONG) else kind
 
 
 def encode_error(error: Error) -> ErrorReply:
@@ -77,7 +77,7 @@ def encode_error(error: Error) -> ErrorReply:
         inner = {key: value for key, value in said.items() if value is not None}
         inner = left_of(error.opaque, DIALECT, "error") | inner
     else:
-        word = WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
+        word = _WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
         inner = {"code": status_of(error), "message": error.message, "status": word}
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")

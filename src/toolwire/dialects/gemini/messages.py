@@ -53,21 +53,21 @@ from toolwire.types import (
     ToolResult,
 )
 
-EMPTY = "(empty)"
-NO_WORDS = {"text": ""}
+_EMPTY = "(empty)"
+_NO_WORDS = {"text": ""}
 # https://ai.google.dev/gemini-api/docs/thought-signatures (2026-11-20).
-SKIP = "skip_thought_signature_validator"
-ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
-COMMON = frozenset({"user", "model"})
+_SKIP = "skip_thought_signature_validator"
+_ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
+_COMMON = frozenset({"user", "model"})
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
     """Read the contents of a request."""
     links = Links(bodies)
-    return [decode_message(body, links) for body in bodies]
+    return [_decode_message(body, links) for body in bodies]
 
 
-def decode_message(body: Any, links: Links) -> Message:
+def _decode_message(body: Any, links: Links) -> Message:
     """Read one content; one that is not understood is kept whole."""
     if type(body) is dict and len(body) == 2:
         role, given = body.get("role"), body.get("parts")
@@ -83,12 +83,12 @@ def decode_message(body: Any, links: Links) -> Message:
 
 def _decode_odd_message(body: Any, links: Links) -> Message:
     role = body.get("role") if type(body) is dict else 0
-    speaker = ROLES.get(role) if role is None or type(role) is str else None
+    speaker = _ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     links.turn(of_model=speaker == "assistant")
     rest, form = body.copy(), {}
-    if role in COMMON:
+    if role in _COMMON:
         del rest["role"]
     else:
         form["role"] = rest.pop("role", None)
@@ -216,7 +216,7 @@ def _excuse_first_call(parts: list[Any]) -> None:
     calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
     place = next(calls, None)
     if place is not None and SIGNATURE not in parts[place]:
-        parts[place] = {**parts[place], SIGNATURE: SKIP}
+        parts[place] = {**parts[place], SIGNATURE: _SKIP}
 
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
@@ -311,9 +311,9 @@ def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFa
 def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) -> None:
     if not parts:
         ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated", "minor")
-        parts = [{"text": EMPTY}]
-    results = [part for part in parts if is_result(part)]
-    words = [part for part in parts if not is_result(part)] if results else parts
+        parts = [{"text": _EMPTY}]
+    results = [part for part in parts if _is_result(part)]
+    words = [part for part in parts if not _is_result(part)] if results else parts
     if results:
         turns.user(results, more=True)
     if words:
@@ -333,7 +333,7 @@ def _encode_late(message: Message, ledger: Conversation, turns: _ContentsSoFar) 
         turns.user(parts, more=True)
 
 
-def is_result(part: Any) -> bool:
+def _is_result(part: Any) -> bool:
     """Whether a part that was written is a result."""
     return type(part) is dict and ("functionResponse" in part or "function_response" in part)
 
@@ -366,13 +366,13 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) ->
             bodies.append(encode_result(part, ledger))
         elif kind is Opaque and part.dialect == DIALECT:
             bodies.append(part.value)
-        elif (body := encode_part(part, ledger, role)) is not None and (own or body != NO_WORDS):
+        elif (body := _encode_part(part, ledger, role)) is not None and (own or body != _NO_WORDS):
             bodies.append(body)
     ledger.part = None
     return bodies
 
 
-def encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] | None:
+def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] | None:
     """Write one part that is no call or result of its role, or lose it by name."""
     match part:
         case Text():

@@ -24,11 +24,11 @@ WIRE = Wire(DIALECT, names=GRAMMAR)
 SIGNATURE = "thoughtSignature"
 
 # google-genai 3.4.0, types.Part (2026-11-20).
-KINDS = frozenset(
+_KINDS = frozenset(
     {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"}
     | {"codeExecutionResult", "toolCall", "toolResponse"}
 )
-KEYS = (
+_KEYS = (
     *("systemInstruction", "generationConfig", "toolConfig", "serviceTier", "functionDeclarations"),
     *("parametersJsonSchema", "functionCallingConfig", "allowedFunctionNames", "topP", "topK"),
     *("candidateCount", "maxOutputTokens", "stopSequences", "presencePenalty", "frequencyPenalty"),
@@ -36,11 +36,11 @@ KEYS = (
     *("thinkingConfig", "includeThoughts", "thinkingBudget", "thinkingLevel", SIGNATURE, "mimeType"),
     *("fileUri", "displayName", "toolType", "finishReason", "modelVersion", "responseId", "usageMetadata"),
     *("promptFeedback", "promptTokenCount", "toolUsePromptTokenCount", "cachedContentTokenCount"),
-    *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(KINDS - {"text"})),
+    *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(_KINDS - {"text"})),
     *("partialArgs", "willContinue", "jsonPath", "stringValue", "numberValue", "boolValue", "nullValue"),
 )
-CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in KEYS}
-SNAKE = {camel: snake for snake, camel in CAMEL.items()}
+CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in _KEYS}
+_SNAKE = {camel: snake for snake, camel in CAMEL.items()}
 SNAKES = frozenset(CAMEL)
 
 
@@ -96,10 +96,10 @@ def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
 
 def spelling(body: dict[str, Any], key: str) -> str:
     """Say how an object spells a key; in camelCase where it does not have it."""
-    return key if key in body or SNAKE[key] not in body else SNAKE[key]
+    return key if key in body or _SNAKE[key] not in body else _SNAKE[key]
 
 
-def decode_parts(bodies: list[Any]) -> list[Part]:
+def _decode_parts(bodies: list[Any]) -> list[Part]:
     """Read parts among which there are no calls and results."""
     return [decode_part(body) for body in bodies]
 
@@ -137,17 +137,17 @@ def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] 
     alone = parts[0] if len(parts) == 1 and "system" not in form else None
     if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
         return str(alone["text"])
-    return decode_parts(parts)
+    return _decode_parts(parts)
 
 
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
     """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
     if len(body) == 1:
         [(kind, value)] = body.items()
-        if kind in KINDS and value is not None:
+        if kind in _KINDS and value is not None:
             return kind, value, {}, {}
     rest, snakes = read_keys(body)
-    kinds = [key for key in rest if key in KINDS and rest[key] is not None]
+    kinds = [key for key in rest if key in _KINDS and rest[key] is not None]
     if len(kinds) != 1:
         return None
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
@@ -164,7 +164,7 @@ def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any
             return Text(value, opaque=WIRE.own(rest, form))
         del rest["thought"]
         return Thinking(value, take(rest, SIGNATURE, str), opaque=WIRE.own(rest, form))
-    decode = DECODERS.get(kind)
+    decode = _DECODERS.get(kind)
     return None if thought or decode is None or type(value) is not dict else decode(value, rest, form)
 
 
@@ -194,9 +194,9 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
     return finish(body, part, ledger)
 
 
-MEDIA: dict[type, str] = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
+_MEDIA: dict[type, str] = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
 # https://ai.google.dev/gemini-api/docs/file-prompting-strategies (2026-11-20): the media that models read.
-SUFFIXES = {
+_SUFFIXES = {
     **{suffix: f"image/{suffix}" for suffix in ("png", "jpeg", "webp", "gif", "heic", "heif")},
     **{suffix: f"audio/{suffix}" for suffix in ("wav", "ogg", "flac", "aac", "aiff")},
     **{suffix: f"video/{suffix}" for suffix in ("mp4", "webm", "mpeg")},
@@ -209,10 +209,10 @@ SUFFIXES = {
     "csv": "text/csv",
     "md": "text/markdown",
 }
-SOURCES = ("data", "url", "text")
+_SOURCES = ("data", "url", "text")
 # https://ai.google.dev/gemini-api/docs/files (2026-11-20).
-STORED = ("gs://", "https://generativelanguage.googleapis.com/")
-FEW_URLS = "the server fetches few URLs outside its own stores"
+_STORED = ("gs://", "https://generativelanguage.googleapis.com/")
+_FEW_URLS = "the server fetches few URLs outside its own stores"
 
 
 def _kind_of_media(media_type: str | None) -> type:
@@ -262,8 +262,8 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         key, inner = "inlineData", {"data": given if mine or "\n" not in given else "".join(given.split())}
     else:
         key, inner = "fileData", {"fileUri": given}
-        if not mine and not given.startswith(STORED):
-            ledger.lose("url", "media_url", FEW_URLS, "approximated", "minor")
+        if not mine and not given.startswith(_STORED):
+            ledger.lose("url", "media_url", _FEW_URLS, "approximated", "minor")
     media_type = part.media_type if mine or part.media_type else _guess(part)
     if media_type is not None:
         inner["mimeType"] = media_type
@@ -274,7 +274,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
 
 def _source_of(part: Image | Document | Audio, ledger: Ledger) -> str | None:
     """Choose where media come from, and lose what else is said of them."""
-    given = [field for field in SOURCES if getattr(part, field, None) is not None]
+    given = [field for field in _SOURCES if getattr(part, field, None) is not None]
     source = given.pop(0) if given else None
     for field in (*given, "file_id"):
         if getattr(part, field, None) is not None:
@@ -288,8 +288,8 @@ def _source_of(part: Image | Document | Audio, ledger: Ledger) -> str | None:
 def _guess(part: Image | Document | Audio) -> str:
     """Say the kind of media that nobody named, by the suffix of its URL."""
     suffix = (part.url or "").partition("?")[0].rpartition(".")[2].lower() if part.data is None else ""
-    guess = SUFFIXES.get(suffix)
-    return guess if guess is not None and _kind_of_media(guess) is type(part) else MEDIA[type(part)]
+    guess = _SUFFIXES.get(suffix)
+    return guess if guess is not None and _kind_of_media(guess) is type(part) else _MEDIA[type(part)]
 
 
 def _decode_code(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
@@ -349,7 +349,7 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     return finish({key: nest(key, inner, part)}, part, ledger)
 
 
-DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], Part | None]] = {
+_DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], Part | None]] = {
     "inlineData": _decode_inline,
     "fileData": _decode_file,
     "executableCode": _decode_code,

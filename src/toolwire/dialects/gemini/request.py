@@ -36,11 +36,11 @@ from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
 from toolwire.types import Context, Encoded, Request, Tool
 
-VERSION = "/v1beta/"
+_VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
-COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
-STEPS_AWAY = frozenset({"", ".", ".."})
-VERBS = {False: "generateContent", True: "streamGenerateContent"}
+_COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
+_STEPS_AWAY = frozenset({"", ".", ".."})
+_VERBS = {False: "generateContent", True: "streamGenerateContent"}
 _PATH = re.compile(
     r"(?P<root>(?:.*/)?)(?P<collection>[^/]+)/(?P<model>[^/?]+):(?P<verb>generateContent|streamGenerateContent)"
     r"(?P<query>(?:\?.*)?)"
@@ -48,34 +48,34 @@ _PATH = re.compile(
 _SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 
-def read_path(path: str) -> tuple[str, bool] | None:
+def _read_path(path: str) -> tuple[str, bool] | None:
     """Read the model and whether it streams; None where a path says neither."""
     said = _PATH.fullmatch(path)
     if said is None:
         return None
     model, collection = unquote(said["model"]), said["collection"]
-    return model if collection == "models" else f"{collection}/{model}", said["verb"] == VERBS[True]
+    return model if collection == "models" else f"{collection}/{model}", said["verb"] == _VERBS[True]
 
 
-def write_path(request: Request) -> str:
+def _write_path(request: Request) -> str:
     """Write the path of a request: the one that was read, for as long as it says the same."""
     path = form_of(request.opaque, DIALECT).get("path", "")
     model, stream = request.model or "", bool(request.stream)
-    if path and read_path(path) in {None, (model, stream)}:
+    if path and _read_path(path) in {None, (model, stream)}:
         return path  # type: ignore[no-any-return]
     said = _PATH.fullmatch(path) if path else None
-    root, query = (VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
+    root, query = (_VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
     if stream and "alt=" not in query:
         query += "&alt=sse" if query else "?alt=sse"
-    return f"{root}{_write_resource(model)}:{VERBS[stream]}{query}"
+    return f"{root}{_write_resource(model)}:{_VERBS[stream]}{query}"
 
 
 def _write_resource(model: str) -> str:
     """Write the name of a model as a path that leads nowhere else; one with `..` in it is one step, not several."""
     steps = model.split("/")
-    odd = not STEPS_AWAY.isdisjoint(steps)
+    odd = not _STEPS_AWAY.isdisjoint(steps)
     escaped = quote(model, safe="" if odd else "/:@", errors="replace")
-    return escaped if steps[0] in COLLECTIONS and len(steps) > 1 and not odd else f"models/{escaped}"
+    return escaped if steps[0] in _COLLECTIONS and len(steps) > 1 and not odd else f"models/{escaped}"
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
@@ -92,7 +92,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     system = take_system(rest, form)
     tools = decode_tools(take_entries(rest, "tools"))
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
-    _take(TOP, rest, fields, form)
+    _take(_TOP, rest, fields, form)
     if path:
         _take_path(path, fields, rest, form)
     opaque, context = WIRE.own(rest, form), Context(system, decode_messages(contents), tools)
@@ -101,7 +101,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
     form["path"] = path
-    if (said := read_path(path)) is None:
+    if (said := _read_path(path)) is None:
         return
     model, stream = said
     if fields.get("model", model) != model:
@@ -119,7 +119,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     tools = encode_tools(request.tools, ledger)
     flat: dict[str, Any] = {}
     request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
-    SETTINGS.encode(request, ledger, flat)
+    _SETTINGS.encode(request, ledger, flat)
     body = _nest_config(flat, request)
     encode_strictness(request, body)
     messages = request.messages if mine else repair(request.messages, ledger.losses)
@@ -135,7 +135,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger.lose_state(request.context.provider_state, f"{DIALECT} keeps no such state")
     if (opaque := request.opaque) is not None and opaque is not WIRE.plain and (mine or opaque.value):
         close(body, opaque, ledger)
-    return Encoded(write_path(request), body, tuple(ledger.losses))
+    return Encoded(_write_path(request), body, tuple(ledger.losses))
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
@@ -189,7 +189,7 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
         thinking, snakes = read_keys(inner)
         if snakes:
             form["thinking"] = snakes
-        _take(THINKING, thinking, fields, form)
+        _take(_THINKING, thinking, fields, form)
         if "effort" in fields:
             form["level"] = True
         _put(config, "thinkingConfig", thinking)
@@ -216,8 +216,8 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
     form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
-    thinking = {key: flat.pop(key) for key in THINKING.by_key if key in flat}
-    config = {key: flat.pop(key) for key in CONFIG_KEYS if key in flat}
+    thinking = {key: flat.pop(key) for key in _THINKING.by_key if key in flat}
+    config = {key: flat.pop(key) for key in _CONFIG_KEYS if key in flat}
     if not (thinking or form or left):
         if config:
             flat["generationConfig"] = config
@@ -236,16 +236,16 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
 
 
 # google-genai 3.4.0, types.ThinkingLevel (2026-11-20).
-LEVELS = ("minimal", "low", "medium", "high", "xhigh")
-EFFORTS = ("none", *LEVELS, "max")
+_LEVELS = ("minimal", "low", "medium", "high", "xhigh")
+_EFFORTS = ("none", *_LEVELS, "max")
 # https://ai.google.dev/gemini-api/docs/thinking (2026-11-20).
-MOST = 24576
-BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": MOST, "xhigh": MOST, "max": MOST}
+_MOST = 24576
+_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": _MOST, "xhigh": _MOST, "max": _MOST}
 
 
 def _decode_level(value: Any) -> Understood | None:
     effort = value.lower() if type(value) is str else None
-    return Understood({"effort": effort}, keep=not value.isupper()) if effort in LEVELS else None
+    return Understood({"effort": effort}, keep=not value.isupper()) if effort in _LEVELS else None
 
 
 def _encode_level(request: Request, ledger: Ledger) -> Any:
@@ -258,9 +258,9 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
     effort = "none" if off else request.effort
     if effort is None:
         return ABSENT
-    level = effort if said else _nearest(effort, levels or LEVELS)
+    level = effort if said else _nearest(effort, levels or _LEVELS)
     field = "thinking" if off else "effort"
-    if level not in LEVELS:
+    if level not in _LEVELS:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     if level != effort:
@@ -270,10 +270,10 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
 
 def _nearest(effort: str, levels: Sequence[str]) -> str:
     """Find the level that is nearest to an effort; an effort that nobody knows stays as it is."""
-    if effort not in EFFORTS:
+    if effort not in _EFFORTS:
         return effort
-    least, most = EFFORTS.index(levels[0]), EFFORTS.index(levels[-1])
-    return EFFORTS[min(max(EFFORTS.index(effort), least), most)]
+    least, most = _EFFORTS.index(levels[0]), _EFFORTS.index(levels[-1])
+    return _EFFORTS[min(max(_EFFORTS.index(effort), least), most)]
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
@@ -292,10 +292,10 @@ def _encode_budget(request: Request, ledger: Ledger) -> Any:
 
 def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
     effort, budget, thinking = request.effort, request.thinking_budget, request.thinking
-    if effort is not None and (budget is not None or effort not in BUDGETS):
+    if effort is not None and (budget is not None or effort not in _BUDGETS):
         ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
     elif effort is not None:
-        budget = BUDGETS[effort]
+        budget = _BUDGETS[effort]
         ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated", "minor")
     elif budget is None and thinking is not None:
         budget = 0 if thinking == "disabled" else -1
@@ -305,17 +305,17 @@ def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
 
 
 def _decode_shown(value: Any) -> Understood | None:
-    return Understood({"thinking_display": SHOWN[value]}) if type(value) is bool else None
+    return Understood({"thinking_display": _SHOWN[value]}) if type(value) is bool else None
 
 
 def _encode_shown(request: Request, ledger: Ledger) -> Any:
     display = request.thinking_display
-    if display not in {*SHOWN.values(), "auto"}:
+    if display not in {*_SHOWN.values(), "auto"}:
         ledger.lose("thinking_display", "thinking_display", f"thoughts are shown, not {display}", "approximated")
-    return display != SHOWN[False]
+    return display != _SHOWN[False]
 
 
-SHOWN = {True: "summarized", False: "omitted"}
+_SHOWN = {True: "summarized", False: "omitted"}
 
 
 def _decode_labels(value: Any) -> Understood | None:
@@ -332,7 +332,7 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
 
 
 # google-genai 3.4.0, types.ServiceTier (2026-11-20).
-TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
+_TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
     tier: tier for tier in ("flex", "standard", "priority")
 }
 
@@ -354,11 +354,11 @@ def _elsewhere(*_given: Any) -> Any:
     return None
 
 
-OUTPUT = (
+_OUTPUT = (
     Setting("responseMimeType", ("output",), _elsewhere, encode_media_type),
     Setting("responseJsonSchema", ("output",), _elsewhere, encode_schema),
 )
-THINKING = Settings(
+_THINKING = Settings(
     Setting("includeThoughts", ("thinking_display",), _decode_shown, _encode_shown),
     Setting(
         "thinkingBudget",
@@ -381,20 +381,20 @@ CONFIG = Settings(
     plain("responseLogprobs", "logprobs", bool),
     plain("logprobs", "top_logprobs", int),
 )
-CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in OUTPUT))
-TOP = Settings(
+_CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in _OUTPUT))
+_TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),
     Setting("labels", ("metadata",), _decode_labels, _encode_labels),
-    tier("serviceTier", TIERS),
+    tier("serviceTier", _TIERS),
     plain("store", "store", bool),
 )
-SETTINGS = Settings(
-    *TOP.by_key.values(),
+_SETTINGS = Settings(
+    *_TOP.by_key.values(),
     *CONFIG.by_key.values(),
-    *THINKING.by_key.values(),
-    *OUTPUT,
+    *_THINKING.by_key.values(),
+    *_OUTPUT,
     Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
 )
-INNER = CONFIG.paths("generationConfig") | THINKING.paths("generationConfig.thinkingConfig")
-SETTING_PATHS = SETTINGS.paths() | INNER
+_INNER = CONFIG.paths("generationConfig") | _THINKING.paths("generationConfig.thinkingConfig")
+SETTING_PATHS = _SETTINGS.paths() | _INNER

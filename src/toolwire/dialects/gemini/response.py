@@ -21,7 +21,7 @@ FINISH_REASONS = {
     "MALFORMED_RESPONSE": "malformed_tool_call",
     "CONTINUATION": "pause",
 }
-FINISH_WORDS = {
+_FINISH_WORDS = {
     "stop": "STOP",
     "tool_calls": "STOP",
     "stop_sequence": "STOP",
@@ -32,10 +32,10 @@ FINISH_WORDS = {
     "malformed_tool_call": "MALFORMED_FUNCTION_CALL",
     "pause": "CONTINUATION",
 }
-EXACT = frozenset({"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"})
-OTHER = "OTHER"
+_EXACT = frozenset({"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"})
+_OTHER = "OTHER"
 # googleapis, generative_service.proto, Candidate.FinishReason (2026-11-20).
-NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: OTHER}
+_NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: _OTHER}
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -78,8 +78,8 @@ def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     if (index := take(rest, "index", int)) is not None:
         form["said"] = {"index": index}
     raw, number = take(rest, "finishReason", str), rest.get("finishReason")
-    if type(number) is int and number in NUMBERS:
-        raw, form["number"] = NUMBERS[number], rest.pop("finishReason")
+    if type(number) is int and number in _NUMBERS:
+        raw, form["number"] = _NUMBERS[number], rest.pop("finishReason")
     reason: Any = None if raw is None and number is None else FINISH_REASONS.get(raw or "", "unknown")
     reason = wants_calls(reason, called=asks(message.parts))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
@@ -165,14 +165,14 @@ def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
         meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
         if reason == meant or (reason == "tool_calls" and meant in {"stop", None}):
             number = form_of(choice.opaque, DIALECT).get("number", 0)
-            return number if raw is not None and NUMBERS.get(number) == raw else raw
+            return number if raw is not None and _NUMBERS.get(number) == raw else raw
         if raw is None and reason == "unknown":
             return None
     if reason is None:
         return None
-    if reason not in EXACT:
+    if reason not in _EXACT:
         lose_reason(reason, ledger)
-    return FINISH_WORDS.get(reason, OTHER)
+    return _FINISH_WORDS.get(reason, _OTHER)
 
 
 def decode_usage(body: dict[str, Any]) -> Usage:

@@ -45,14 +45,14 @@ from toolwire.types import (
 from toolwire.wire.names import fingerprint
 
 TEXT = Text("", opaque=WIRE.plain)
-THOUGHT = Thinking("", opaque=WIRE.plain)
-NAMED_ONCE = frozenset({"responseId", "response_id", "modelVersion", "model_version"})
-TOTALS = frozenset({"totalTokenCount", "total_token_count"})
-REASONS = ("finishReason", "finish_reason")
-UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
-WEAK = ("STOP", 1, *UNSAID)
-UNENDED = "a text in its arguments was to be continued"
-CALL = frozenset({"functionCall", "function_call"})
+_THOUGHT = Thinking("", opaque=WIRE.plain)
+_NAMED_ONCE = frozenset({"responseId", "response_id", "modelVersion", "model_version"})
+_TOTALS = frozenset({"totalTokenCount", "total_token_count"})
+_REASONS = ("finishReason", "finish_reason")
+_UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
+_WEAK = ("STOP", 1, *_UNSAID)
+_UNENDED = "a text in its arguments was to be continued"
+_CALL = frozenset({"functionCall", "function_call"})
 VALUES: dict[str, tuple[type, ...]] = {
     "": (str,),
     "stringValue": (str,),
@@ -60,7 +60,7 @@ VALUES: dict[str, tuple[type, ...]] = {
     "boolValue": (bool,),
     "nullValue": (type(None),),
 }
-OF_PIECE = frozenset({"partialArgs", "willContinue"})
+_OF_PIECE = frozenset({"partialArgs", "willContinue"})
 
 
 class _CandidateReader(Speech):
@@ -97,12 +97,12 @@ class _CandidateReader(Speech):
         """Note what a chunk says beside the parts; give what is new of it, but for the finish reason."""
         self.beside, self.around = entry, content
         news = _news(self.entry, entry)
-        for key in (key for key in REASONS if key in news):
-            if news[key] in WEAK and self.ended:
+        for key in (key for key in _REASONS if key in news):
+            if news[key] in _WEAK and self.ended:
                 del news[key]
-            self.ended |= entry[key] not in UNSAID
+            self.ended |= entry[key] not in _UNSAID
         self.entry.update(news)
-        told = {key: value for key, value in news.items() if key not in REASONS}
+        told = {key: value for key, value in news.items() if key not in _REASONS}
         if content is not None:
             new = _news(self.content or {}, content)
             if new or self.content is None:
@@ -132,7 +132,7 @@ class _PartialCall(Struct):
                 case "partialArgs", list():
                     for piece in value:
                         self._add_piece(piece)
-                case str(name), _ if name not in OF_PIECE and value is not None:
+                case str(name), _ if name not in _OF_PIECE and value is not None:
                     self.inner.setdefault(key, value)
 
     def _add_piece(self, piece: Any) -> None:
@@ -149,10 +149,10 @@ class _PartialCall(Struct):
         """Give the call; one that is not whole has no arguments, but what came of their text."""
         arguments = self.pieces.value()
         inner = {**self.inner, "args": arguments} if arguments else self.inner
-        made = read_part({key: inner if key in CALL else self.body[key] for key in self.body}, Links(()))
+        made = read_part({key: inner if key in _CALL else self.body[key] for key in self.body}, Links(()))
         known = made if type(made) is ToolCall else self.start
         call = replace(known, id=self.start.id, index=self.start.index)
-        problem = self.damage or self.problem or (UNENDED if self.pieces.open else None)
+        problem = self.damage or self.problem or (_UNENDED if self.pieces.open else None)
         whole = whole and problem is None and known is made
         return call if whole else refuse(replace(call, arguments=arguments), problem)
 
@@ -192,7 +192,7 @@ class Decoder(WireDecoder):
             self._read_beside(body)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
-            self._counts = {**self._counts, **usage} if TOTALS.isdisjoint(usage) else usage
+            self._counts = {**self._counts, **usage} if _TOTALS.isdisjoint(usage) else usage
             self.events.append(UsageDelta(decode_usage(self._counts)))
         for entry in entries or ():
             self._read_candidate(entry)
@@ -206,7 +206,7 @@ class Decoder(WireDecoder):
             self._shell = body
             self.events.append(MessageStart(self._read_shell()))
         elif news := {
-            key: value for key, value in _news(shell, body).items() if not (key in NAMED_ONCE and shell.get(key))
+            key: value for key, value in _news(shell, body).items() if not (key in _NAMED_ONCE and shell.get(key))
         }:
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(self._read_shell()))
@@ -245,7 +245,7 @@ class Decoder(WireDecoder):
                 answer.say(TEXT, text)
                 return
             if type(text) is str and len(part) == 2 and part.get("thought") is True:
-                answer.say(THOUGHT, text)
+                answer.say(_THOUGHT, text)
                 return
             if type(call) is dict and self._read_piece_of_call(part, call, answer):
                 return
@@ -293,9 +293,9 @@ class Decoder(WireDecoder):
             if not (call.get("name") and (more or "partialArgs" in call or "partial_args" in call)):
                 answer.stray = answer.stray or bool(pieces)
                 return False
-            known = {key: value for key, value in call.items() if CAMEL.get(key, key) not in OF_PIECE}
+            known = {key: value for key, value in call.items() if CAMEL.get(key, key) not in _OF_PIECE}
             known["args"] = {}
-            start = self._build({key: known if key in CALL else part[key] for key in part}, answer)
+            start = self._build({key: known if key in _CALL else part[key] for key in part}, answer)
             if type(start) is not ToolCall:
                 return False
             self._start_call(start, answer)

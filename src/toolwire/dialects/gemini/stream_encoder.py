@@ -38,14 +38,14 @@ from toolwire.types import (
 )
 from toolwire.wire.framing import JsonArray
 
-BODIES: dict[type, dict[str, Any]] = {
+_BODIES: dict[type, dict[str, Any]] = {
     Text: {"text": ""},
     Refusal: {"text": ""},
     Thinking: {"text": "", "thought": True},
 }
-COUNTS = ("usageMetadata", "usage_metadata")
-OF_CHUNK = frozenset({"candidates", *COUNTS})
-OF_ENTRY = frozenset({"content", "index"})
+_COUNTS = ("usageMetadata", "usage_metadata")
+_OF_CHUNK = frozenset({"candidates", *_COUNTS})
+_OF_ENTRY = frozenset({"content", "index"})
 
 
 class _WrittenPart(Struct, eq=False):
@@ -109,10 +109,10 @@ class Encoder(SequentialEncoder):
 
     def _keep_shell(self, response: Response) -> bytes:
         body = self.encode_shell(response)
-        odd = OF_CHUNK.intersection(body) if self._mine else ()
-        shell = {key: body[key] for key in body if key not in OF_CHUNK}
+        odd = _OF_CHUNK.intersection(body) if self._mine else ()
+        shell = {key: body[key] for key in body if key not in _OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
-        spelled = COUNTS[COUNTS[1] in form_of(response.opaque, DIALECT).get("snake", ())]
+        spelled = _COUNTS[_COUNTS[1] in form_of(response.opaque, DIALECT).get("snake", ())]
         self._counts = encode_json(spelled) + b":"
         if response.usage is not None:
             self._usage, self._counted = response.usage, True
@@ -161,7 +161,7 @@ class Encoder(SequentialEncoder):
         part: Any = event.part
         mine = self.is_own(part)
         self._parts[event.key] = written = _WrittenPart(event.key, event.choice, mine=mine)
-        body = BODIES.get(type(part))
+        body = _BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
             return b""
         if body is not None and mine and part.opaque.form:
@@ -257,8 +257,8 @@ class Encoder(SequentialEncoder):
             candidate.content |= {key: content[key] for key in content if key != "parts"}
         if "index" in value:
             candidate.entry = {"index": value["index"]}
-        candidate.news.update({key: value[key] for key in value if key not in OF_ENTRY})
-        candidate.written = candidate.written and OF_ENTRY.isdisjoint(value)
+        candidate.news.update({key: value[key] for key in value if key not in _OF_ENTRY})
+        candidate.written = candidate.written and _OF_ENTRY.isdisjoint(value)
         return self._wait()
 
     def write_usage(self, event: UsageDelta) -> bytes:
@@ -300,7 +300,7 @@ class Encoder(SequentialEncoder):
             candidate = self._candidate(place)
             written = candidate.said
             left = {key: entry[key] for key in entry if key not in written or written[key] != entry[key]}
-            new = not candidate.written or not OF_ENTRY.issuperset(left)
+            new = not candidate.written or not _OF_ENTRY.issuperset(left)
             if complete or new or choice.raw_finish_reason is not None:
                 entries.append(left)
         if not (complete or entries or self._unsaid or self._counted):

@@ -19,16 +19,16 @@ from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 from toolwire.wire.names import escape
 
-DECLARED = "functionDeclarations"
-DECLARED_KEYS = (DECLARED, "function_declarations")
+_DECLARED = "functionDeclarations"
+_DECLARED_KEYS = (_DECLARED, "function_declarations")
 # google-genai 3.4.0, types.Tool.function_declarations (2026-11-20).
-DECLARATION_LIMIT = 512
-CALLING = "functionCallingConfig"
-ALLOWED = "allowedFunctionNames"
+_DECLARATION_LIMIT = 512
+_CALLING = "functionCallingConfig"
+_ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
-MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
+_MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
+_NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
@@ -40,7 +40,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
         if key is None:
             tools.append(ServerTool(next(iter(body), "") if type(body) is dict else "", DIALECT, body))
             continue
-        form: dict[str, Any] = {"key": key} if key != DECLARED else {}
+        form: dict[str, Any] = {"key": key} if key != _DECLARED else {}
         if len(body) > 1:
             beside = {name: value for name, value in body.items() if name != key}
             tools.append(ServerTool(next(iter(beside)), DIALECT, beside))
@@ -49,13 +49,13 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
             form["opens"] = True
         opened = True
         for declaration in body[key]:
-            tools.append((None if form else _read_tool(declaration)) or decode_tool(declaration, form))
+            tools.append((None if form else _read_tool(declaration)) or _decode_tool(declaration, form))
             form = {}
     return tools
 
 
 def _key_of_declarations(body: Any) -> str | None:
-    for key in DECLARED_KEYS if type(body) is dict else ():
+    for key in _DECLARED_KEYS if type(body) is dict else ():
         declared = body.get(key)
         if type(declared) is list and declared:
             named = [type(entry) is dict and type(entry.get("name")) is str for entry in declared]
@@ -74,7 +74,7 @@ def _read_tool(body: dict[str, Any]) -> Tool | None:
     return Tool(name, description, parameters, opaque=WIRE.plain)
 
 
-def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
+def _decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
     """Read one declaration."""
     rest, snakes = read_keys(body)
     if snakes:
@@ -82,7 +82,7 @@ def decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
     name = WIRE.read_name(rest.pop("name"), form)
     parameters = take(rest, "parametersJsonSchema", dict)
     if parameters is None and (given := take(rest, "parameters", dict)) is not None:
-        parameters = read_schema(given, f"tool {name!r}")
+        parameters = _read_schema(given, f"tool {name!r}")
         form["openapi"] = [given, parameters]
     return Tool(name, take(rest, "description", str), parameters, opaque=WIRE.own(rest, form))
 
@@ -107,19 +107,19 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
         form = opaque.form if mine else None  # type: ignore[union-attr]
         if declared is None or form is not None:
             declared = _open(bodies, declared, form or {}, joinable=joinable)
-        declared.append(encode_tool(tool, ledger))
+        declared.append(_encode_tool(tool, ledger))
         joinable = False
         count += not mine
     ledger.at = ()
-    if count > DECLARATION_LIMIT:
-        raise UnsayableRequest(f"{DIALECT} takes at most {DECLARATION_LIMIT} declarations", path="tools")
+    if count > _DECLARATION_LIMIT:
+        raise UnsayableRequest(f"{DIALECT} takes at most {_DECLARATION_LIMIT} declarations", path="tools")
     return bodies
 
 
 def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any], *, joinable: bool) -> list[Any]:
     """Give the list that a declaration belongs to: the last one, or one that it opens."""
     opened: list[Any] = []
-    key = form.get("key", DECLARED)
+    key = form.get("key", _DECLARED)
     if joinable and "joins" in form:
         bodies[-1] = {**bodies[-1], key: opened}
     elif declared is None or "opens" in form:
@@ -129,7 +129,7 @@ def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any]
     return opened
 
 
-def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
     name, parameters, opaque = tool.name, tool.parameters, tool.opaque
     mine = opaque is WIRE.plain
@@ -154,7 +154,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         ledger.lose_fields(tool, "custom_tool", "parameters")
     elif tool.parameters is not None:
         if "openapi" in form:
-            body["parameters"] = to_openapi(tool.parameters, form["openapi"], ledger, "parameters")
+            body["parameters"] = _to_openapi(tool.parameters, form["openapi"], ledger, "parameters")
         elif mine:
             body["parametersJsonSchema"] = tool.parameters
         elif tool.parameters:
@@ -185,7 +185,7 @@ def encode_strictness(request: Request, body: dict[str, Any]) -> None:
 
 def decode_choice(value: Any) -> Understood | None:
     """Read a `toolConfig`."""
-    outer = spelling(value, CALLING) if type(value) is dict else ""
+    outer = spelling(value, _CALLING) if type(value) is dict else ""
     config = value.get(outer) if outer else None
     if type(config) is not dict:
         return None
@@ -196,19 +196,19 @@ def decode_choice(value: Any) -> Understood | None:
         return None
     if word == "VALIDATED":
         left["mode"] = given
-    inner = spelling(left, ALLOWED)
+    inner = spelling(left, _ALLOWED)
     names, listed = None, left.get(inner)
     if type(listed) is list and listed and all(type(name) is str for name in listed):
         names = [WIRE.read_name(name, {}) for name in left.pop(inner)]
     rest = {key: beside for key, beside in value.items() if key != outer} | ({outer: left} if left else {})
-    common = (CALLING, ALLOWED, word) == (outer, inner, given) and (names is None or _are_legal(names, listed))
-    choice = ToolChoice(MODES[word], names)  # type: ignore[arg-type]
+    common = (_CALLING, _ALLOWED, word) == (outer, inner, given) and (names is None or _are_legal(names, listed))
+    choice = ToolChoice(_MODES[word], names)  # type: ignore[arg-type]
     return Understood({"tool_choice": choice}, rest or ABSENT, keep=not common)
 
 
 def _word(mode: Any) -> str | None:
-    word = mode.upper() if type(mode) is str else NUMBERS.get(mode) if type(mode) is int else None
-    return word if word in MODES else None
+    word = mode.upper() if type(mode) is str else _NUMBERS.get(mode) if type(mode) is int else None
+    return word if word in _MODES else None
 
 
 def _are_legal(names: list[str], written: Any) -> bool:
@@ -222,12 +222,12 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     if choice is None:
         return ABSENT
     spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
-    outer = spelling(spelled, CALLING)
+    outer = spelling(spelled, _CALLING)
     config = dict(spelled.get(outer) or {})
     word = _word(config.get("mode"))
-    if word is None or MODES[word] != choice.mode:
+    if word is None or _MODES[word] != choice.mode:
         config["mode"] = WORDS[choice.mode]
-    inner = spelling(config, ALLOWED)
+    inner = spelling(config, _ALLOWED)
     config.pop(inner, None)
     if choice.names is not None and choice.mode == "none" and not mine:
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all", severity="minor")
@@ -241,9 +241,9 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 
 _COUNT = re.compile(r"[0-9]{1,18}")
 # google-genai 3.4.0, types.Type and types.Schema; numbers: content.proto (2026-11-20).
-KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
-COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-JSON_WORDS = {
+_KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_JSON_WORDS = {
     "any_of": "anyOf",
     "prefix_items": "prefixItems",
     "property_ordering": "propertyOrdering",
@@ -259,21 +259,21 @@ JSON_WORDS = {
 }
 
 
-def read_schema(given: dict[str, Any], place: str) -> Any:
+def _read_schema(given: dict[str, Any], place: str) -> Any:
     """Read a schema as JSON Schema; `place` names it where it is nested too deeply."""
     try:
-        return from_openapi(given)
+        return _from_openapi(given)
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply; flatten it", path=place) from None
 
 
-def from_openapi(schema: Any) -> Any:
+def _from_openapi(schema: Any) -> Any:
     """Read a schema in this wire's OpenAPI words as JSON Schema; the same object where it is one already."""
     if type(schema) is not dict:
         return schema
     read: dict[str, Any] = {}
     for key, value in schema.items():
-        word = JSON_WORDS.get(key) or key
+        word = _JSON_WORDS.get(key) or key
         reader = READERS.get(word)
         read[word] = value if reader is None else reader(value)
     if type(read.get("nullable")) is bool:
@@ -295,23 +295,23 @@ def _admit_null(read: dict[str, Any]) -> None:
 
 def _read_kind(kind: Any) -> Any:
     if type(kind) is int:
-        kind = KINDS[kind] if 0 <= kind < len(KINDS) else kind
-    if type(kind) is not str or kind not in KINDS:
+        kind = _KINDS[kind] if 0 <= kind < len(_KINDS) else kind
+    if type(kind) is not str or kind not in _KINDS:
         return kind
-    return ABSENT if kind == KINDS[0] else kind.lower()
+    return ABSENT if kind == _KINDS[0] else kind.lower()
 
 
 def _read_each(schemas: Any) -> Any:
     if type(schemas) is not list:
         return schemas
-    read = [from_openapi(schema) for schema in schemas]
+    read = [_from_openapi(schema) for schema in schemas]
     return schemas if all(new is old for new, old in zip(read, schemas, strict=True)) else read
 
 
 def _read_map(schemas: Any) -> Any:
     if type(schemas) is not dict:
         return schemas
-    read = {name: from_openapi(schema) for name, schema in schemas.items()}
+    read = {name: _from_openapi(schema) for name, schema in schemas.items()}
     return schemas if all(read[name] is schemas[name] for name in schemas) else read
 
 
@@ -325,14 +325,14 @@ def _read_reference(ref: Any) -> Any:
 
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "type": _read_kind,
-    "items": from_openapi,
-    "additionalProperties": from_openapi,
+    "items": _from_openapi,
+    "additionalProperties": _from_openapi,
     "properties": _read_map,
     "$defs": _read_map,
     "anyOf": _read_each,
     "prefixItems": _read_each,
     "$ref": _read_reference,
-    **dict.fromkeys(COUNTS, _read_count),
+    **dict.fromkeys(_COUNTS, _read_count),
 }
 
 
@@ -351,7 +351,7 @@ def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     del config["responseMimeType"]
     schema = config.pop(key)
     if key == "responseSchema":
-        form["responseSchema"] = [schema, read_schema(schema, "responseSchema")]
+        form["responseSchema"] = [schema, _read_schema(schema, "responseSchema")]
         schema = form["responseSchema"][1]
     return {"output": Output("schema", schema)}
 
@@ -369,13 +369,13 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     lose_beside_schema(output, ledger)
     spelled = form_of(request.opaque, DIALECT).get("responseSchema")
     if spelled is not None:
-        return to_openapi(output.schema, spelled, ledger, "output.schema")
+        return _to_openapi(output.schema, spelled, ledger, "output.schema")
     if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
         return output.schema
     return ledger.fit(output.schema, "gemini", "output.schema")
 
 
-def to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
+def _to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
     """Write a schema in OpenAPI words: as it was spelled, for as long as it means the same."""
     given, meant = spelled
     if schema == meant:

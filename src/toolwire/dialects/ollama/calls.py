@@ -15,7 +15,7 @@ from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, format_arguments, kind_of
 from toolwire.wire.names import made_id, was_made
 
-NAME_KEYS = ("tool_name", "name")
+_NAME_KEYS = ("tool_name", "name")
 
 
 def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
@@ -147,8 +147,8 @@ def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     rest = body.copy()
     spelled = rest.pop("role")
     form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
-    key = next((key for key in NAME_KEYS if type(rest.get(key)) is str), NAME_KEYS[0])
-    if key != NAME_KEYS[0]:
+    key = next((key for key in _NAME_KEYS if type(rest.get(key)) is str), _NAME_KEYS[0])
+    if key != _NAME_KEYS[0]:
         form["name"] = key
     name, call_id = take(rest, key, str), _take_id(rest, "tool_call_id", form)
     call = _answered(call_id, name, waiting)
@@ -193,7 +193,7 @@ def encode_bare_results(
             return []
         if part.is_error or words[:1] in STARTS:
             words = mark_error(words, is_error=part.is_error)
-        bodies.append({"role": "tool", NAME_KEYS[0]: name, "tool_call_id": call_id, "content": words})
+        bodies.append({"role": "tool", _NAME_KEYS[0]: name, "tool_call_id": call_id, "content": words})
     if len(parts) == 1 and (
         (message.name is not None and message.name != parts[0].name)
         or (message.tool_call_id is not None and message.tool_call_id != parts[0].tool_call_id)
@@ -212,7 +212,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     body: dict[str, Any] = {"role": form.get("role", "tool")}
     name = part.name if part.name is not None or mine else names.get(part.tool_call_id)
     if name is not None:
-        body[form.get("name", NAME_KEYS[0])] = name
+        body[form.get("name", _NAME_KEYS[0])] = name
     call_id = ledger.ids.result(part.tool_call_id, own=mine)
     if (
         part.tool_call_id is not None

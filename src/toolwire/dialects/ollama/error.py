@@ -8,8 +8,8 @@ from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
 # Words of the errors of Ollama and of llama.cpp's server, as the recorded bodies say them (2026-08-21).
-LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
-DETAILS = ("type", "param", "code")
+_LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
+_DETAILS = ("type", "param", "code")
 
 
 def decode_error(status: int | None, body: Any) -> Error:
@@ -22,7 +22,7 @@ def decode_error(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is None:
         return keep_error(body, status, WIRE)
     rest, left, message = opened
-    fields: dict[str, Any] = {key: take(left, key, str) for key in DETAILS}
+    fields: dict[str, Any] = {key: take(left, key, str) for key in _DETAILS}
     if fields["code"] is None:
         fields["code"] = take(left, "code", int)
     opaque = WIRE.own(join_left(rest, left), {"nested": True})
@@ -30,7 +30,7 @@ def decode_error(status: int | None, body: Any) -> Error:
 
 
 def _kind(status: int | None, message: str) -> Any:
-    return "context_length" if any(words in message for words in LONG) else kind_of_status(status)
+    return "context_length" if any(words in message for words in _LONG) else kind_of_status(status)
 
 
 def encode_error(error: Error) -> ErrorReply:
@@ -38,7 +38,7 @@ def encode_error(error: Error) -> ErrorReply:
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
     ledger = Ledger(WIRE)
-    details = {field: value for field in DETAILS if (value := getattr(error, field)) is not None}
+    details = {field: value for field in _DETAILS if (value := getattr(error, field)) is not None}
     inner: Any = error.message
     if "nested" in form_of(error.opaque, DIALECT):
         inner = left_of(error.opaque, DIALECT, "error") | {"message": error.message, **details}

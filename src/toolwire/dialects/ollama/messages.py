@@ -21,8 +21,8 @@ from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, en
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
-SPEAKERS = ("user", "assistant", "system", "developer")
-SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
+_SPEAKERS = ("user", "assistant", "system", "developer")
+_SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
 
 
 def decode_messages(bodies: list[Any]) -> list[Message]:
@@ -35,7 +35,7 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
         if role == "tool":
             messages.append(decode_result(body, waiting))
             continue
-        if role in SPEAKERS and len(body) == 2 and type(body.get("content")) is str:
+        if role in _SPEAKERS and len(body) == 2 and type(body.get("content")) is str:
             message = Message(role, body["content"], None, None, plain)
         else:
             message = _decode_calling(body, role, place) or _decode_odd_message(body, role, place, waiting)
@@ -55,7 +55,7 @@ def _decode_calling(body: Any, role: Any, place: int) -> Message | None:
         return None
     parts = decode_calls(calls, place)
     if not words:
-        return Message("assistant", parts, None, None, SILENT)
+        return Message("assistant", parts, None, None, _SILENT)
     return Message("assistant", [Text(words, opaque=WIRE.plain), *parts], None, None, WIRE.plain)
 
 
@@ -114,7 +114,7 @@ def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
     for place, message in enumerate(messages):
         opaque = message.opaque
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
-        if opaque is plain or opaque is SILENT or not (own or (opaque is not None and opaque.value)):
+        if opaque is plain or opaque is _SILENT or not (own or (opaque is not None and opaque.value)):
             content = message.content
             if type(content) is str:
                 if message.name is None and message.tool_call_id is None and (own or message.role != "developer"):
@@ -148,7 +148,7 @@ def _encode_bare(message: Message, parts: Any, ledger: Ledger, bodies: list[Any]
         body["content"] = words or ""
     if calls:
         body["tool_calls"] = calls
-    if message.opaque is SILENT:
+    if message.opaque is _SILENT:
         body.setdefault("content", "")
     bodies.append(body)
     return True

@@ -16,8 +16,8 @@ from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 DIALECT = "ollama"
 WIRE = Wire(DIALECT)
 # How the files of these kinds begin, in base64 (RFC 4648).
-BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-THOUGHT, WORD, PICTURE, CALL = range(4)
+_BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+_THOUGHT, _WORD, _PICTURE, CALL = range(4)
 
 
 class MessageSoFar(Struct):
@@ -27,7 +27,7 @@ class MessageSoFar(Struct):
     words: list[str] = []
     pictures: list[str] = []
     calls: list[Any] = []
-    latest: int = THOUGHT
+    latest: int = _THOUGHT
 
     def order(self, rank: int, ledger: Ledger) -> None:
         """Note that this kind is said now, and lose the order where the wire says it earlier."""
@@ -64,10 +64,10 @@ def _decode_image(written: str) -> Image:
     media_type, data = split_data_url(written)
     if data is not None:
         return Image(None, data, media_type, opaque=WIRE.own({}, {"url": True}))
-    return Image(None, written, media_type_of(written), opaque=WIRE.plain)
+    return Image(None, written, _media_type_of(written), opaque=WIRE.plain)
 
 
-def encode_image(part: Image, ledger: Ledger) -> str | None:
+def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write a picture; this wire takes only its data."""
     ledger.lose_fields(part, "image", "url", "file_id", "detail")
     if part.data is None:
@@ -75,14 +75,14 @@ def encode_image(part: Image, ledger: Ledger) -> str | None:
         return None
     if "url" in form_of(part.opaque, DIALECT):
         return data_url(part.data, part.media_type, "image/png")
-    if part.media_type is not None and part.media_type != media_type_of(part.data):
+    if part.media_type is not None and part.media_type != _media_type_of(part.data):
         ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data", severity="minor")
     return part.data
 
 
-def media_type_of(data: str) -> str | None:
+def _media_type_of(data: str) -> str | None:
     """Tell what base64 data is from how it begins."""
-    return next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
+    return next((kind for beginning, kind in _BEGINNINGS.items() if data.startswith(beginning)), None)
 
 
 def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> None:
@@ -108,7 +108,7 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
 
 
 def _say(text: str, said: MessageSoFar, ledger: Ledger) -> None:
-    said.order(WORD, ledger)
+    said.order(_WORD, ledger)
     said.words.append(text)
 
 
@@ -118,16 +118,16 @@ def _say_text(part: Text, said: MessageSoFar, ledger: Ledger) -> None:
 
 
 def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
-    said.order(THOUGHT, ledger)
+    said.order(_THOUGHT, ledger)
     ledger.lose_fields(part, "thinking_signature", "signature", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
 
 
 def _say_image(part: Image, said: MessageSoFar, ledger: Ledger) -> None:
-    data = encode_image(part, ledger)
+    data = _encode_image(part, ledger)
     if data is not None:
-        said.order(PICTURE, ledger)
+        said.order(_PICTURE, ledger)
         said.pictures.append(data)
 
 

@@ -29,7 +29,7 @@ from toolwire.types import Context, Encoded, Message, Output, Request, Tool
 
 PATH = "/api/chat"
 # ollama/ollama, api/types.go, ThinkValue (2026-08-21).
-LEVELS: dict[str, Any] = {
+_LEVELS: dict[str, Any] = {
     "none": False,
     "minimal": "low",
     "low": "low",
@@ -48,7 +48,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     if messages is None:
         form["no_messages"] = True
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
-    fields, spelled = SETTINGS.decode(rest)
+    fields, spelled = _SETTINGS.decode(rest)
     context = Context(None, decode_messages(messages or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
@@ -60,7 +60,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     form = form_of(request.opaque, DIALECT)
     body: dict[str, Any] = {}
     request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
-    SETTINGS.encode(request, ledger, body)
+    _SETTINGS.encode(request, ledger, body)
     if not mine:
         body.setdefault("stream", False)
     offered, asked = encode_choice(request, ledger)
@@ -68,7 +68,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools:
         body["tools"] = tools
     messages = request.messages if mine else repair(request.messages, ledger.losses)
-    encoded = encode_system(request, ledger) + encode_messages(messages, ledger)
+    encoded = _encode_system(request, ledger) + encode_messages(messages, ledger)
     if asked:
         _ask(encoded, asked)
     if encoded or "no_messages" not in form:
@@ -81,7 +81,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
-def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
+def _encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the system prompt as the first message."""
     bodies: list[dict[str, Any]] = []
     if request.system:
@@ -162,7 +162,7 @@ def _decode_think(value: Any) -> Understood | None:
 
 def _encode_think(request: Request, ledger: Ledger) -> Any:
     mode, effort = request.thinking, request.effort
-    level = ABSENT if effort is None else LEVELS.get(effort, ABSENT)
+    level = ABSENT if effort is None else _LEVELS.get(effort, ABSENT)
     if mode == "disabled":
         if effort not in (None, "none"):
             ledger.lose("effort", "effort", "there is no effort without thinking")
@@ -198,7 +198,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     return {"text": "", "json": "json", "schema": output.schema}[output.kind]
 
 
-SETTINGS = Settings(
+_SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     Setting("options", tuple(OPTIONS.by_field), _decode_options, _encode_options),
@@ -208,4 +208,4 @@ SETTINGS = Settings(
     plain("logprobs", "logprobs", bool),
     plain("top_logprobs", "top_logprobs", int),
 )
-SETTING_PATHS = SETTINGS.paths() | OPTIONS.paths("options")
+SETTING_PATHS = _SETTINGS.paths() | OPTIONS.paths("options")

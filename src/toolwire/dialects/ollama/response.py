@@ -11,9 +11,9 @@ from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.wire.names import number_of
 
 # ollama/ollama, api/types.go, ChatResponse.DoneReason (2026-08-21).
-FINISH_REASONS = {"stop": "stop", "length": "length"}
-FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
-UNKNOWN_TIME = "1970-01-01T00:00:00Z"
+_FINISH_REASONS = {"stop": "stop", "length": "length"}
+_FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
+_UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
 
 
@@ -28,7 +28,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
         if rest.get("done") is True:
             form["said"] = {"done": rest.pop("done")}
-    created = read_time(rest.get("created_at"))
+    created = _read_time(rest.get("created_at"))
     if created is not None:
         form["created_at"] = rest.pop("created_at")
     counts = {field: take(rest, key, int) for key, field in COUNTS.items()}
@@ -44,10 +44,10 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def read_finish(raw: str | None, *, called: bool) -> Any:
     """Read why an answer ended; this wire has no word of its own for calls."""
-    return wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=called)
+    return wants_calls(_FINISH_REASONS.get(raw, "unknown") if raw else None, called=called)
 
 
-def read_time(text: object) -> float | None:
+def _read_time(text: object) -> float | None:
     """Read a moment with its offset from UTC as seconds of the epoch; anything else is None."""
     try:
         moment = datetime.fromisoformat(text) if type(text) is str else None
@@ -56,7 +56,7 @@ def read_time(text: object) -> float | None:
     return None if moment is None or moment.tzinfo is None else moment.timestamp()
 
 
-def write_time(seconds: float) -> str | None:
+def _write_time(seconds: float) -> str | None:
     """Write seconds of the epoch as a moment in UTC; None where no calendar has it."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
@@ -95,15 +95,15 @@ def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> No
     spelled = form_of(response.opaque, DIALECT).get("created_at")
     if created is None:
         if not made_by(response.opaque, DIALECT):
-            body["created_at"] = UNKNOWN_TIME
+            body["created_at"] = _UNKNOWN_TIME
         return
-    if spelled is not None and read_time(spelled) == created:
+    if spelled is not None and _read_time(spelled) == created:
         body["created_at"] = spelled
         return
-    written = write_time(created)
+    written = _write_time(created)
     if written is None:
         ledger.lose("created", "created", f"no calendar has {created}", severity="minor")
-    body["created_at"] = written or UNKNOWN_TIME
+    body["created_at"] = written or _UNKNOWN_TIME
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, called: bool) -> None:
@@ -115,11 +115,11 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, call
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     called = called or "tool_calls" in body["message"]
     mine = made_by(choice.opaque, DIALECT)
-    if mine and reason in {FINISH_REASONS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
+    if mine and reason in {_FINISH_REASONS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
         if raw is not None:
             body["done_reason"] = raw
     else:
-        body["done_reason"] = FINISH_WORDS.get(reason or "", "stop")
+        body["done_reason"] = _FINISH_WORDS.get(reason or "", "stop")
         if reason not in {None, "stop", "length", "tool_calls" if called else ""}:
             lose_reason(reason, ledger)
     lose_stop_sequence(choice, ledger)

@@ -41,11 +41,11 @@ from toolwire.wire.framing import JsonLines
 from toolwire.wire.names import number_of
 
 TEXT = Text("", opaque=WIRE.plain)
-THOUGHT = Thinking("", opaque=WIRE.plain)
+_THOUGHT = Thinking("", opaque=WIRE.plain)
 LINE = {"role": "assistant", "content": ""}
-OF_END = frozenset({"message", "done", "done_reason", *COUNTS})
+_OF_END = frozenset({"message", "done", "done_reason", *COUNTS})
 JOINED = "logprobs"
-PLACEHOLDERS: dict[str, Any] = {
+_PLACEHOLDERS: dict[str, Any] = {
     "content": "x",
     "thinking": "x",
     "tool_calls": [{"function": {"name": "x", "arguments": {}}}],
@@ -101,12 +101,12 @@ class Decoder(WireDecoder):
         self._top = {**(before or {}), **beside}
         if before is None:
             self._began = self._time
-            known = {key: value for key, value in self._dated().items() if key not in OF_END}
+            known = {key: value for key, value in self._dated().items() if key not in _OF_END}
             self._told = decode_response(known)
             self.events.append(MessageStart(self._told))
         elif body.get("done") is not True:
             news = news_of(before, beside)
-            self._tell_step({key: news[key] for key in news if key not in OF_END})
+            self._tell_step({key: news[key] for key in news if key not in _OF_END})
 
     def _dated(self) -> dict[str, Any]:
         """Give what is known beside the message, with the time of the first line."""
@@ -128,7 +128,7 @@ class Decoder(WireDecoder):
 
     def _read_message(self, message: dict[str, Any]) -> None:
         thinking, content = message.pop("thinking", ABSENT), message.pop("content", ABSENT)
-        shell, words = (TEXT, content) if thinking is ABSENT else (THOUGHT, thinking)
+        shell, words = (TEXT, content) if thinking is ABSENT else (_THOUGHT, thinking)
         alone = thinking is ABSENT or content is ABSENT or (content == "" and "content" in self._said)
         if alone and self._speech.part is shell and message == self._around and type(words) is str and words:
             self.events.append(WORDS[type(shell)](self._speech.key, words))
@@ -144,7 +144,7 @@ class Decoder(WireDecoder):
         images = take_images(message)
         if message != self._around:
             self._read_around(message, content)
-        for key, words, shell in (("thinking", thinking, THOUGHT), ("content", content, TEXT)):
+        for key, words, shell in (("thinking", thinking, _THOUGHT), ("content", content, TEXT)):
             if type(words) is str:
                 self._said[key] = self._said.get(key, False) or words != ""
                 if words:
@@ -198,7 +198,7 @@ class Decoder(WireDecoder):
         self._speech.close()
         body = {key: value for key, value in self._dated().items() if key != "done" or reason is None}
         if self._around is not None:
-            placeholders = {key: PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
+            placeholders = {key: _PLACEHOLDERS[key] if words else "" for key, words in self._said.items()}
             body = {**body, "message": {**self._message, **placeholders}}
         response = decode_response(body)
         if response.usage is not None:
@@ -208,7 +208,7 @@ class Decoder(WireDecoder):
             late = body.get("done") is True and self._time not in (None, self._began)
             step = Opaque(DIALECT, {}, {"created_at": self._time}) if late else None
             self.events.append(MessageDelta(shell, opaque=step))
-        for choice in response.choices or ([SILENT] if reason is not None else []):
+        for choice in response.choices or ([_SILENT] if reason is not None else []):
             finish = reason or read_finish(choice.raw_finish_reason, called=self._called)
             content: Any = "" if type(choice.message.content) is str else []
             message = replace(choice.message, content=content)
@@ -220,7 +220,7 @@ class Decoder(WireDecoder):
         super().end(complete=(self._top or {}).get("done") is True)
 
 
-SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}, {"silent": True}))
+_SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}, {"silent": True}))
 
 
 def decode_stream() -> StreamDecoder:

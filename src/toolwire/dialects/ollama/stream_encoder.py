@@ -35,8 +35,8 @@ from toolwire.types import (
     Thinking,
 )
 
-KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
-OF_LAST = frozenset(
+_KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
+_OF_LAST = frozenset(
     {"message", "done", "done_reason", JOINED, *COUNTS}
     | {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration"}
 )
@@ -82,7 +82,7 @@ class Encoder(SequentialEncoder):
         self._usage = response.usage or self._usage
         self.stand()
         body = encode_body(replace(response, usage=None), self.ledger)
-        self._shell = {key: value for key, value in body.items() if key not in OF_LAST}
+        self._shell = {key: value for key, value in body.items() if key not in _OF_LAST}
         return b""
 
     def _say(self, message: dict[str, Any]) -> bytes:
@@ -96,7 +96,7 @@ class Encoder(SequentialEncoder):
         part: Any = event.part
         self._part, self._told, self._ready, self._glue = part, False, None, ""
         self._mine_part = self.ledger.own = self.is_own(part)
-        key = KEYS.get(type(part), "")
+        key = _KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
             self.stand("choices", 0, "message")
             concept, self._glue = ("thinking", "\n") if key == "thinking" else ("parts", "")
@@ -110,7 +110,7 @@ class Encoder(SequentialEncoder):
         if ready is not None:
             words = encode_json(event.text)
             return ready[0] + (words if words.isascii() else _escape(words)) + ready[1]
-        key = KEYS.get(type(self._part))
+        key = _KEYS.get(type(self._part))
         if key is None or not event.text:
             return b""
         data = self._say({key: self._glue + event.text})
@@ -128,7 +128,7 @@ class Encoder(SequentialEncoder):
             return self._say_call(part.value) if part.form else b""
         message = MessageSoFar()
         encode_part(part, message, self.ledger, "assistant")
-        if type(part) in KEYS:
+        if type(part) in _KEYS:
             return b""
         data = self._say({"images": message.pictures}) if message.pictures else b""
         return data + (self._say({"content": message.words[0]}) if message.words else b"")
@@ -191,11 +191,11 @@ class Encoder(SequentialEncoder):
         return _write_line({**self._news, **body, **(self._last if self._begun else {})})
 
 
-ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
+_ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 
 
 def _escape(data: bytes) -> bytes:
-    for end, escaped in ENDS.items():
+    for end, escaped in _ENDS.items():
         data = data.replace(end, escaped)
     return data
 

@@ -15,7 +15,7 @@ from toolwire.encoding.tools import FREE_TEXT, keep_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool
 
 REQUIRED = "Answer this by calling a tool."
-NAMED = "Answer this by calling one of these tools: {names}."
+_NAMED = "Answer this by calling one of these tools: {names}."
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
@@ -101,4 +101,4 @@ def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | N
         ledger.lose("tool_choice.names", "tool_choice", "no other tool is offered", "approximated", "minor")
         return offered, ""
     ledger.lose("tool_choice", "tool_choice", f"{DIALECT} cannot force a call; the user asks for it", "approximated")
-    return offered, REQUIRED if offered is None else NAMED.format(names=", ".join(offered))
+    return offered, REQUIRED if offered is None else _NAMED.format(names=", ".join(offered))

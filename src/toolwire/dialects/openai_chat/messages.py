@@ -32,8 +32,8 @@ from toolwire.dialects.openai_chat.parts import (
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
-SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
-BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
+_SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
+_BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
 REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
@@ -42,14 +42,14 @@ def decode_messages(bodies: list[Any]) -> list[Message]:
     asked = CallsSoFar()
     messages = asked.messages
     for place, body in enumerate(bodies):
-        messages.append(decode_message(body, asked, place))
+        messages.append(_decode_message(body, asked, place))
     return messages
 
 
-def decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
+def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
-    if role in WORDS_OF:
+    if role in _WORDS_OF:
         if len(body) == 2 and type(content := body.get("content")) is str:
             return Message(role, content, None, None, WIRE.plain)
         return _decode_words(body, role)
@@ -62,7 +62,7 @@ def decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
 
 
-WORDS_OF = ("user", "system", "developer")
+_WORDS_OF = ("user", "system", "developer")
 
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:
@@ -88,11 +88,11 @@ def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None
         return Message("assistant", content, None, None, WIRE.plain)
     calls = body.get("tool_calls")
     if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
-        return Message("assistant", decode_calls(calls, place), None, None, NO_WORDS)
+        return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS)
     return _decode_odd_answer(body, place, asked)
 
 
-NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
+_NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
 
 
 def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:
@@ -217,7 +217,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "assistant":
         body = encode_answer(message, ledger)
-        if not ledger.own and body["content"] is None and BESIDE.isdisjoint(body):
+        if not ledger.own and body["content"] is None and _BESIDE.isdisjoint(body):
             body["content"] = ""
         bodies.append(body)
     else:

@@ -16,11 +16,11 @@ WIRE = Wire(
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
 )
-DETAIL_TEXTS = frozenset({"text", "summary"})
+_DETAIL_TEXTS = frozenset({"text", "summary"})
 AUDIO_TEXTS = frozenset({"data", "transcript"})
 # openai 3.52.0, ChatCompletionContentPartInputAudioParam (2026-11-20).
-AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-FORMATS_OF_AUDIO = {
+_AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_FORMATS_OF_AUDIO = {
     "audio/wav": "wav",
     "audio/x-wav": "wav",
     "audio/wave": "wav",
@@ -36,7 +36,7 @@ def decode_parts(blocks: list[Any]) -> list[Part]:
 
 def decode_part(block: Any) -> Part:
     """Read one part; a part that is not understood is kept whole."""
-    return WIRE.decode(block, DECODERS)  # type: ignore[no-any-return]
+    return WIRE.decode(block, _DECODERS)  # type: ignore[no-any-return]
 
 
 def _decode_text(block: dict[str, Any]) -> Part | None:
@@ -90,7 +90,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     return make_image(WIRE, rest, form, url, detail=detail)
 
 
-def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
+def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image; one that stands only in another provider's store cannot be written."""
     url = data_url(part.data, part.media_type, "image/png") if part.data is not None else part.url
     if url is None:
@@ -98,7 +98,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         return None
     ledger.lose_sources(part, "url" if part.data is None else "data")
     inner = {"url": url} if part.detail is None else {"url": url, "detail": part.detail}
-    return nest("image_url", inner, part, ledger, flat="url")
+    return _nest("image_url", inner, part, ledger, flat="url")
 
 
 def _decode_audio(block: dict[str, Any]) -> Part | None:
@@ -108,7 +108,7 @@ def _decode_audio(block: dict[str, Any]) -> Part | None:
     del rest["type"], rest["input_audio"]
     left = inner.copy()
     data, form = left.pop("data"), left.get("format")
-    media_type = AUDIO_FORMATS.get(form) if type(form) is str else None
+    media_type = _AUDIO_FORMATS.get(form) if type(form) is str else None
     if media_type is not None:
         del left["format"]
     if left:
@@ -116,20 +116,20 @@ def _decode_audio(block: dict[str, Any]) -> Part | None:
     return Audio(data, media_type, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
-def encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
+def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write a sound that the user gives."""
     if part.data is None:
         ledger.lose("", "audio", f"{DIALECT} takes audio only as data")
         return None
     ledger.lose_sources(part, "data")
     inner = {"data": part.data}
-    form = FORMATS_OF_AUDIO.get(part.media_type or "")
+    form = _FORMATS_OF_AUDIO.get(part.media_type or "")
     if form is not None:
         inner["format"] = form
     elif not made_by(part.opaque, DIALECT):
         inner["format"] = (part.media_type or "audio/wav").rpartition("/")[2]
     ledger.lose_fields(part, "audio", "transcript")
-    return nest("input_audio", inner, part, ledger)
+    return _nest("input_audio", inner, part, ledger)
 
 
 def _decode_file(block: dict[str, Any]) -> Part | None:
@@ -146,7 +146,7 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
     return make_document(WIRE, rest, raw, None, file_id, name)
 
 
-def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
+def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
     if part.text is not None:
         ledger.lose_fields(part, "document", "name", "file_id")
@@ -166,7 +166,7 @@ def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         inner["filename"] = part.name
     elif "file_data" in inner and part.opaque is None:
         inner["filename"] = "document"
-    return nest("file", inner, part, ledger)
+    return _nest("file", inner, part, ledger)
 
 
 def _decode_thinking(block: dict[str, Any]) -> Part | None:
@@ -188,7 +188,7 @@ def encode_thinking(part: Thinking, texts: list[str], ledger: Ledger) -> dict[st
     return ledger.finish({"type": "thinking", "thinking": chunks}, part)
 
 
-DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+_DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "text": _decode_text,
     "refusal": _decode_refusal,
     "image_url": _decode_image,
@@ -202,24 +202,24 @@ def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
     """Write a part that stands in a message's content, or lose it by name."""
     if type(part) is Opaque and part.dialect == DIALECT:
         return part.value  # type: ignore[no-any-return]
-    encode = ENCODERS.get(type(part)) if role == "user" or ledger.own else TEXT_ONLY.get(type(part))
+    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.own else _TEXT_ONLY.get(type(part))
     if encode is None:
         ledger.lose_part(part, f"a {role} message of {DIALECT}")
         return None
     return encode(part, ledger)
 
 
-TEXT_ONLY: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: _encode_user_text}
-ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
-    **TEXT_ONLY,
+_TEXT_ONLY: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {Text: _encode_user_text}
+_ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
+    **_TEXT_ONLY,
     Refusal: encode_refusal,
-    Image: encode_image,
-    Document: encode_file,
-    Audio: encode_audio,
+    Image: _encode_image,
+    Document: _encode_file,
+    Audio: _encode_audio,
 }
 
 
-def nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger, *, flat: str | None = None) -> dict[str, Any]:
+def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger, *, flat: str | None = None) -> dict[str, Any]:
     """Write a part with its inner object, and what its own wire had left of both."""
     body: dict[str, Any] = {"type": key}
     if flat is not None and len(inner) == 1 and form_of(part.opaque, DIALECT):
@@ -273,12 +273,12 @@ class Details:
             if type(last) is not dict or not _goes_on(last, piece):
                 last = {}
                 self._entries.append(last)
-            add_texts(last, piece, DETAIL_TEXTS)
+            add_texts(last, piece, _DETAIL_TEXTS)
 
     def take(self) -> list[Any]:
         """Give what has arrived, its texts joined, and begin anew."""
         entries, self._entries = self._entries, []
-        return [join_texts(entry, DETAIL_TEXTS) if type(entry) is dict else entry for entry in entries]
+        return [join_texts(entry, _DETAIL_TEXTS) if type(entry) is dict else entry for entry in entries]
 
 
 def _goes_on(last: dict[str, Any], piece: dict[str, Any]) -> bool:

@@ -35,7 +35,7 @@ from toolwire.types import Context, Encoded, Message, Output, Request
 from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/chat/completions"
-NAMES = Grammar(WORDS, 64)
+_NAMES = Grammar(WORDS, 64)
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
 SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast")}
 
@@ -54,7 +54,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     if "max_completion_tokens" not in rest and "max_tokens" in rest:
         form["max_tokens_key"] = "max_tokens"
         rest["max_completion_tokens"] = rest.pop("max_tokens")
-    fields, spelled = SETTINGS.decode(rest)
+    fields, spelled = _SETTINGS.decode(rest)
     if "max_tokens_key" in form and "max_completion_tokens" in rest:
         rest["max_tokens"] = rest.pop("max_completion_tokens")
     context = Context(None, decode_messages(messages or []), declared)
@@ -69,14 +69,14 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     tools = write_tools(request.tools, ledger)
     body: dict[str, Any] = {}
     request = _settle_effort(settle(request, ledger, tools), tools, ledger)
-    SETTINGS.encode(request, ledger, body)
+    _SETTINGS.encode(request, ledger, body)
     if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
     if not mine and len(tools.get("tools", ())) > TOOL_LIMIT:
         raise UnsayableRequest(f"{DIALECT} takes at most {TOOL_LIMIT} tools", path="tools")
     messages = request.messages if mine else repair(request.messages, ledger.losses)
-    encoded = encode_system(request, ledger) + encode_messages(messages, ledger)
+    encoded = _encode_system(request, ledger) + encode_messages(messages, ledger)
     ledger.at = ()
     if not mine:
         say_json(request.output, encoded, ledger)
@@ -101,7 +101,7 @@ def _settle_effort(request: Request, tools: dict[str, Any], ledger: Ledger) -> R
     return replace(request, effort="none")
 
 
-def encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
+def _encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
     """Write the system prompt as the first message."""
     system = request.system
     if not system:
@@ -157,7 +157,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     if not made_by(request.opaque, DIALECT):
         if schema is not None and output.strict:
             schema = ledger.fit(schema, "openai-strict", "output.schema")
-        legal = escape(name or "response", NAMES)
+        legal = escape(name or "response", _NAMES)
         if name and legal != name:
             ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
         name = legal
@@ -166,7 +166,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     return {"type": "json_schema", "json_schema": said}
 
 
-SETTINGS = Settings(
+_SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
@@ -192,4 +192,4 @@ SETTINGS = Settings(
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )
-SETTING_PATHS = SETTINGS.paths()
+SETTING_PATHS = _SETTINGS.paths()

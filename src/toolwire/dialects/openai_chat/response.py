@@ -38,7 +38,7 @@ FINISH_REASONS = {
     "MAX_TOKENS": "length",
     "tool_use": "tool_calls",
 }
-FINISH_WORDS = {
+_FINISH_WORDS = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -52,7 +52,7 @@ FINISH_WORDS = {
     "error": "stop",
     "unknown": "stop",
 }
-EXACT = frozenset({"stop", "length", "tool_calls", "content_filter"})
+_EXACT = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -159,8 +159,8 @@ def finish_word(choice: Choice, ledger: Ledger, *, mine: bool, called: bool, ref
     if mine and (raw is not None or reason in {None, "tool_calls"}):
         if raw is None or reason == read_finish(raw, called=called, refused=refused):
             return raw
-        return FINISH_WORDS[reason or "unknown"]
-    if reason is not None and reason not in EXACT and not (reason == "refusal" and refused):
+        return _FINISH_WORDS[reason or "unknown"]
+    if reason is not None and reason not in _EXACT and not (reason == "refusal" and refused):
         lose_reason(reason, ledger)
     lose_stop_sequence(choice, ledger)
-    return FINISH_WORDS[reason or "unknown"]
+    return _FINISH_WORDS[reason or "unknown"]

@@ -55,13 +55,13 @@ from toolwire.types import (
 from toolwire.wire.names import number_of
 
 CHUNK = "chat.completion.chunk"
-USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
-USUAL_DELTA = frozenset({"content", "role"})
-OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
-OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
-WORDS_OF_DELTA = ("content", "refusal", "annotations", "reasoning_details")
-REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
-NAMED_ONCE = frozenset({"id", "model", "created"})
+_USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_USUAL_DELTA = frozenset({"content", "role"})
+_OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
+_OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
+_WORDS_OF_DELTA = ("content", "refusal", "annotations", "reasoning_details")
+_REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
+_NAMED_ONCE = frozenset({"id", "model", "created"})
 
 
 class _ChoiceReader(Speech):
@@ -136,7 +136,7 @@ class Decoder(WireDecoder):
             self.events.append(MessageStart(_read_shell(body)))
             return
         news = news_of(shell, body)
-        news = {key: news[key] for key in news if not (key in NAMED_ONCE and shell.get(key))}
+        news = {key: news[key] for key in news if not (key in _NAMED_ONCE and shell.get(key))}
         if news:
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
@@ -146,7 +146,7 @@ class Decoder(WireDecoder):
         answer = self._answers.get(place)
         if answer is None:
             answer = self._answers[place] = _ChoiceReader(self, place)
-        elif type(delta) is dict and USUAL_DELTA.issuperset(delta) and USUAL_CHOICE.issuperset(entry):
+        elif type(delta) is dict and _USUAL_DELTA.issuperset(delta) and _USUAL_CHOICE.issuperset(entry):
             text = delta.get("content")
             bare = entry.get("finish_reason") is None and entry.get("logprobs") is None
             if bare and type(text) is str and text and type(answer.part) is Text:
@@ -156,14 +156,14 @@ class Decoder(WireDecoder):
         self._read_odd_choice(entry, delta if type(delta) is dict else {}, answer)
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
-        word, left = entry.get("finish_reason"), _without_nulls(entry, OF_CHOICE)
+        word, left = entry.get("finish_reason"), _without_nulls(entry, _OF_CHOICE)
         join_pieces(answer.left, left)
         ended = type(word) is str and word != ""
         spoken = _reasoning_key(delta)
         unknown = self._read_unknown(delta, spoken, answer)
         step = {} if ended else left
         self._step = Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
-        if any(delta.get(key) for key in WORDS_OF_DELTA) or spoken is not None:
+        if any(delta.get(key) for key in _WORDS_OF_DELTA) or spoken is not None:
             self._begin_calls(answer)
         self._read_thinking(delta, spoken, answer)
         self._read_words(delta, answer)
@@ -180,7 +180,7 @@ class Decoder(WireDecoder):
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
-        unknown = {key: value for key, value in _without_nulls(delta, OF_DELTA).items() if key != spoken}
+        unknown = {key: value for key, value in _without_nulls(delta, _OF_DELTA).items() if key != spoken}
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
                 add_texts(answer.audio, value, AUDIO_TEXTS)
@@ -231,7 +231,7 @@ class Decoder(WireDecoder):
             self.events.append(CitationDelta(answer.key, citation, opaque=self._take_step()))
         if type(refusal) is str and refusal:
             answer.refused = True
-            answer.say(REFUSED, refusal, self._take_step())
+            answer.say(_REFUSED, refusal, self._take_step())
 
     def _read_block(self, block: Any, answer: _ChoiceReader) -> None:
         """Read a block of the servers that stream the list form of the content (Mistral)."""

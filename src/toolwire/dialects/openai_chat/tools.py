@@ -62,18 +62,18 @@ def write_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str,
 
     def write(tool: Tool, ledger: Ledger) -> Any:
         if form_of(tool.opaque, DIALECT).get("key") != "functions":
-            return encode_tool(tool, ledger)
+            return _encode_tool(tool, ledger)
         functions.append(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
-        return LEGACY
+        return _LEGACY
 
-    written = [body for body in encode_tools(tools, ledger, write) if body is not LEGACY]
+    written = [body for body in encode_tools(tools, ledger, write) if body is not _LEGACY]
     return {key: bodies for key, bodies in (("tools", written), ("functions", functions)) if bodies}
 
 
-LEGACY = object()
+_LEGACY = object()
 
 
-def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
     opaque = tool.opaque
     own = opaque is WIRE.plain

@@ -30,15 +30,15 @@ from toolwire.wire.names import fingerprint, made_id, was_made
 
 CALLS = ("function_call", "custom_tool_call")
 RESULTS = ("function_call_output", "custom_tool_call_output")
-PLAIN_CALL = 4
-PLAIN_RESULT = 3
+_PLAIN_CALL = 4
+_PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
 TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
-    if len(item) == PLAIN_CALL and reasoning is None and item["type"] == "function_call":
+    if len(item) == _PLAIN_CALL and reasoning is None and item["type"] == "function_call":
         call_id, name, raw = item.get("call_id"), item.get("name"), item.get("arguments")
         if (
             type(raw) is str
@@ -86,7 +86,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     """Read what came of a call."""
     call_id, output = item.get("call_id"), item.get("output")
     if (
-        len(item) == PLAIN_RESULT
+        len(item) == _PLAIN_RESULT
         and type(call_id) is str
         and type(output) is str
         and "__tw" not in call_id
@@ -172,7 +172,7 @@ def _read_texts(blocks: Any, kind: str) -> list[str] | None:
     return texts
 
 
-def encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
+def _encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
     """Write reasoning that was read here, cut as it was for as long as the text is the same."""
     form = form_of(part.opaque, DIALECT)
     body: dict[str, Any] = {"type": "reasoning"}
@@ -337,7 +337,7 @@ def write_reasoning(part: Thinking, items: Items) -> None:
     """Write reasoning: what was read here as it was; any other can only be shown, never sent back."""
     ledger = items.ledger
     if made_by(part.opaque, DIALECT):
-        items.add(encode_reasoning(part, ledger))
+        items.add(_encode_reasoning(part, ledger))
         items.kept.add(id_of(part))
         return
     origin = "a user" if part.opaque is None else part.opaque.dialect

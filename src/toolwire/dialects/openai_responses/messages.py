@@ -56,9 +56,9 @@ from toolwire.types import (
     ToolResult,
 )
 
-SPEAKERS = ("user", "system", "developer")
+_SPEAKERS = ("user", "system", "developer")
 # openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
-CLIENT_ITEMS = frozenset(
+_CLIENT_ITEMS = frozenset(
     {
         "additional_tools",
         "apply_patch_call_output",
@@ -70,7 +70,7 @@ CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
-SHORT_MESSAGE = 2
+_SHORT_MESSAGE = 2
 ASSISTANT = f"an assistant message of {DIALECT}"
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
@@ -88,7 +88,7 @@ def decode_messages(items: list[Any]) -> list[Message]:
         elif kind in RESULTS:
             said = False
         else:
-            said = type(kind) is str and kind not in CLIENT_ITEMS
+            said = type(kind) is str and kind not in _CLIENT_ITEMS
         if said:
             turn.append(item)
             continue
@@ -107,7 +107,7 @@ def decode_messages(items: list[Any]) -> list[Message]:
 
 def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
-    if kind == "message" and (role := item.get("role")) in SPEAKERS:
+    if kind == "message" and (role := item.get("role")) in _SPEAKERS:
         if len(item) == PLAIN_MESSAGE and type(content := item.get("content")) is str and "type" in item:
             return Message(role, content, None, None, MESSAGE)
         return _decode_words(item, role)
@@ -116,7 +116,7 @@ def _decode_given(item: Any, kind: Any) -> Message:
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
     content = item.get("content")
-    if type(content) is str and len(item) == SHORT_MESSAGE:
+    if type(content) is str and len(item) == _SHORT_MESSAGE:
         return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]

@@ -22,19 +22,19 @@ WIRE = Wire(
     ids=Grammar("!-~", 64, distinct=True),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
 )
-ITEM = "item."
+_ITEM = "item."
 TYPE_AND_TEXT = 2
 # openai 3.52.0, ResponseInputImageParam.detail (2026-11-20).
-DETAILS = frozenset({"auto", "low", "high", "original"})
+_DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
 PLAIN_MESSAGE = 3
 MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
-EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
+_EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
 
 
 def decode_inputs(blocks: list[Any]) -> list[Part]:
     """Read a list of blocks that are given to the model."""
-    return [WIRE.decode(block, INPUTS) for block in blocks]
+    return [WIRE.decode(block, _INPUTS) for block in blocks]
 
 
 def _decode_text(block: dict[str, Any]) -> Part | None:
@@ -48,7 +48,7 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
     return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
-def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+def _encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write words that are given to the model."""
     body = {"type": "input_text", "text": part.text}
     if part.citations:
@@ -68,7 +68,7 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     return make_image(WIRE, rest, form, url, file_id, detail)
 
 
-def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
+def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image."""
     body: dict[str, Any] = {"type": "input_image"}
     if part.data is not None:
@@ -83,7 +83,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         return None
     _lose_media_type(part, ledger)
     mine = made_by(part.opaque, DIALECT)
-    if part.detail is not None and (mine or part.detail in DETAILS):
+    if part.detail is not None and (mine or part.detail in _DETAILS):
         body["detail"] = part.detail
     elif not mine:
         body["detail"] = "auto"
@@ -102,7 +102,7 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
     return make_document(WIRE, rest, raw, url, file_id, name)
 
 
-def encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
+def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
     if part.text is not None:
         ledger.lose_fields(part, "document", "name", "url", "data", "file_id", "media_type")
@@ -165,20 +165,20 @@ def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
     return finish_output({"type": "refusal", "refusal": part.text}, part, ledger)
 
 
-Decoders = dict[str, Callable[[dict[str, Any]], Part | None]]
-INPUTS: Decoders = {"input_text": _decode_text, "input_image": _decode_image, "input_file": _decode_file}
-OUTPUTS: Decoders = {"output_text": _decode_output_text, "refusal": _decode_refusal}
+_Decoders = dict[str, Callable[[dict[str, Any]], Part | None]]
+_INPUTS: _Decoders = {"input_text": _decode_text, "input_image": _decode_image, "input_file": _decode_file}
+_OUTPUTS: _Decoders = {"output_text": _decode_output_text, "refusal": _decode_refusal}
 
 
 def encode_input(part: Part, blocks: list[Any], ledger: Ledger, holder: str) -> None:
     """Add a part that is given to the model to the blocks of its holder, or lose it by name."""
     match part:
         case Text():
-            blocks.append(encode_text(part, ledger))
+            blocks.append(_encode_text(part, ledger))
         case Image():
-            _add(encode_image(part, ledger), blocks)
+            _add(_encode_image(part, ledger), blocks)
         case Document():
-            _add(encode_file(part, ledger), blocks)
+            _add(_encode_file(part, ledger), blocks)
         case Opaque() if part.dialect == DIALECT:
             blocks.append(part.value)
         case _:
@@ -200,19 +200,19 @@ def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, 
     lose_cache(part, ledger)
     if part.opaque is not None:
         ledger.replay(body, part.opaque)
-        for key in [key for key in body if key.startswith(ITEM)]:
+        for key in [key for key in body if key.startswith(_ITEM)]:
             del body[key]
     return body
 
 
-def to_part(rest: dict[str, Any]) -> dict[str, Any]:
+def _to_part(rest: dict[str, Any]) -> dict[str, Any]:
     """Name what is left of a message item so that it can stand among what is left of its first part."""
-    return {ITEM + key: rest[key] for key in rest}
+    return {_ITEM + key: rest[key] for key in rest}
 
 
 def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
     """Give what a part carries for the message item that it opens."""
-    return {key[len(ITEM) :]: value[key] for key in value if key.startswith(ITEM)}
+    return {key[len(_ITEM) :]: value[key] for key in value if key.startswith(_ITEM)}
 
 
 def lose_cache(part: Any, ledger: Ledger) -> None:
@@ -284,7 +284,7 @@ def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Par
     if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
         return [Opaque(DIALECT, item)]
     if easy and len(item) == PLAIN_MESSAGE and "type" in item and reasoning is None:
-        return [Text(content, opaque=EASY)]
+        return [Text(content, opaque=_EASY)]
     rest = item.copy()
     del rest["role"], rest["content"]
     form: dict[str, Any] = {"item": take_said(rest)}
@@ -292,8 +292,8 @@ def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Par
         form["reasoning"] = reasoning
     if easy:
         form["easy"] = True
-        return [Text(content, opaque=Opaque(DIALECT, to_part(rest), form))]
-    first, *others = (WIRE.decode(block, OUTPUTS) for block in content)
+        return [Text(content, opaque=Opaque(DIALECT, _to_part(rest), form))]
+    first, *others = (WIRE.decode(block, _OUTPUTS) for block in content)
     return [_first_of_item(first, rest, form), *(_next_of_item(part) for part in others)]
 
 
@@ -301,7 +301,7 @@ def _first_of_item(part: Any, rest: dict[str, Any], form: dict[str, Any]) -> Par
     if type(part) is Opaque:
         return Opaque(DIALECT, part.value, {**form, "block": True, "rest": rest})
     value, inner = part.opaque.value, part.opaque.form
-    value = {**value, **to_part(rest)} if rest else value
+    value = {**value, **_to_part(rest)} if rest else value
     opaque = Opaque(DIALECT, value, {**inner, **form} if inner else form)
     if type(part) is Refusal:
         return Refusal(part.text, opaque=opaque)

@@ -24,17 +24,17 @@ from toolwire.types import Context, Encoded, Message, Output, Request, Text, Too
 from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/responses"
-LOGPROBS = "message.output_text.logprobs"
-ENCRYPTED = "reasoning.encrypted_content"
+_LOGPROBS = "message.output_text.logprobs"
+_ENCRYPTED = "reasoning.encrypted_content"
 # openai 3.52.0, shared_params.Reasoning, ResponseTextConfigParam, ResponseCreateParams.service_tier (2026-11-20).
-EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
-SUMMARIES = frozenset({"auto", "concise", "detailed"})
-VERBOSITIES = frozenset({"low", "medium", "high"})
+_EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+_SUMMARIES = frozenset({"auto", "concise", "detailed"})
+_VERBOSITIES = frozenset({"low", "medium", "high"})
 SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
 # openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
-LEAST_TOKENS = 16
-SCHEMA_NAMES = Grammar(WORDS, 64)
-STRING_INPUT = {"input": "string"}
+_LEAST_TOKENS = 16
+_SCHEMA_NAMES = Grammar(WORDS, 64)
+_STRING_INPUT = {"input": "string"}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
@@ -46,23 +46,23 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         messages = decode_messages(given)
         del rest["input"]
     elif type(given) is str:
-        messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, STRING_INPUT))]
+        messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, _STRING_INPUT))]
     else:
         form["no_input"] = True
     system = take(rest, "instructions", str)
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
-    fields, spelled = SETTINGS.decode(rest)
+    fields, spelled = _SETTINGS.decode(rest)
     state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
     context = Context(system, messages, tools, state)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
 def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
-    state = {key: rest.pop(key) for key, kinds in STATE.items() if type(given := rest.get(key)) in kinds and given}
+    state = {key: rest.pop(key) for key, kinds in _STATE.items() if type(given := rest.get(key)) in kinds and given}
     return state or None
 
 
-STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
+_STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
@@ -75,11 +75,11 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     tools = encode_tools(context.tools, ledger, encode_tool)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
-    SETTINGS.encode(request, ledger, body)
+    _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
     if not mine and request.store is False:
-        body["include"] = [*body.get("include", ()), ENCRYPTED]
+        body["include"] = [*body.get("include", ()), _ENCRYPTED]
     if not mine and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
     items = Items(ledger)
@@ -101,14 +101,14 @@ def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
     """Write the input as the string that it was, for as long as it is one message of the user."""
     if len(messages) == 1:
         message = messages[0]
-        if type(message.content) is str and form_of(message.opaque, DIALECT) == STRING_INPUT:
+        if type(message.content) is str and form_of(message.opaque, DIALECT) == _STRING_INPUT:
             return message.content
     return encoded
 
 
 def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -> None:
     for key, value in state.items():
-        if type(value) in STATE.get(key, ()):
+        if type(value) in _STATE.get(key, ()):
             body[key] = value
         else:
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps no such state")
@@ -116,7 +116,7 @@ def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -
 
 def _goes_on(context: Context) -> bool:
     """Whether the calls that the messages answer are at the server, so that no result lacks its call."""
-    stored = not STATE.keys().isdisjoint(context.provider_state or ())
+    stored = not _STATE.keys().isdisjoint(context.provider_state or ())
     return stored and all(message.role != "assistant" for message in context.messages)
 
 
@@ -198,7 +198,7 @@ def _decode_reasoning(value: Any) -> Understood | None:
     left = value.copy()
     fields = {
         field: left.pop(key)
-        for key, field, words in (("effort", "effort", EFFORTS), ("summary", "thinking_display", SUMMARIES))
+        for key, field, words in (("effort", "effort", _EFFORTS), ("summary", "thinking_display", _SUMMARIES))
         if type(given := left.get(key)) is str and given in words
     }
     return Understood(fields, left or ABSENT) if fields else None
@@ -206,7 +206,7 @@ def _decode_reasoning(value: Any) -> Understood | None:
 
 def _encode_reasoning(request: Request, ledger: Ledger) -> Any:
     body: dict[str, Any] = {}
-    for key, field, words in (("effort", "effort", EFFORTS), ("summary", "thinking_display", SUMMARIES)):
+    for key, field, words in (("effort", "effort", _EFFORTS), ("summary", "thinking_display", _SUMMARIES)):
         given = getattr(request, field)
         if given is None:
             continue
@@ -221,7 +221,7 @@ def _decode_text(value: Any) -> Understood | None:
     if type(value) is not dict:
         return None
     left, fields = value.copy(), {}
-    if type(given := left.get("verbosity")) is str and given in VERBOSITIES:
+    if type(given := left.get("verbosity")) is str and given in _VERBOSITIES:
         fields["verbosity"] = left.pop("verbosity")
     output, inner = _decode_format(left.get("format"))
     if output is not None:
@@ -253,7 +253,7 @@ def _encode_text(request: Request, ledger: Ledger) -> Any:
     mine = made_by(request.opaque, DIALECT)
     body: dict[str, Any] = {}
     verbosity, output = request.verbosity, request.output
-    if verbosity is not None and (mine or verbosity in VERBOSITIES):
+    if verbosity is not None and (mine or verbosity in _VERBOSITIES):
         body["verbosity"] = verbosity
     elif verbosity is not None:
         ledger.lose("verbosity", "verbosity", f"{DIALECT} knows no verbosity {verbosity!r}")
@@ -276,7 +276,7 @@ def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, A
             ledger.at = ("output",)
             schema = ledger.fit(schema, "openai-strict", "schema")
             ledger.at = ()
-        if (legal := escape(name, SCHEMA_NAMES)) != name:
+        if (legal := escape(name, _SCHEMA_NAMES)) != name:
             ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
             name = legal
     body: dict[str, Any] = {"type": "json_schema", "name": name, "schema": schema}
@@ -287,9 +287,9 @@ def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, A
 
 
 def _decode_include(value: Any) -> Understood | None:
-    if type(value) is not list or LOGPROBS not in value:
+    if type(value) is not list or _LOGPROBS not in value:
         return None
-    left = [entry for entry in value if entry != LOGPROBS]
+    left = [entry for entry in value if entry != _LOGPROBS]
     return Understood({"logprobs": True}, left or ABSENT, keep=True)
 
 
@@ -297,7 +297,7 @@ def _encode_include(request: Request, _ledger: Ledger) -> Any:
     if not request.logprobs:
         return ABSENT
     left = _left_of(request, "include")
-    return [*(left if isinstance(left, list) else ()), LOGPROBS]
+    return [*(left if isinstance(left, list) else ()), _LOGPROBS]
 
 
 def _left_of(request: Request, key: str) -> Any:
@@ -316,12 +316,12 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {key: value for key, value in given.items() if type(value) is str}
 
 
-SETTINGS = Settings(
+_SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
     plain("parallel_tool_calls", "parallel_tool_calls", bool),
-    at_least("max_output_tokens", "max_tokens", LEAST_TOKENS),
+    at_least("max_output_tokens", "max_tokens", _LEAST_TOKENS),
     sampling("temperature", 2),
     sampling("top_p", 1),
     plain("top_logprobs", "top_logprobs", int),
@@ -335,4 +335,4 @@ SETTINGS = Settings(
     plain("store", "store", bool),
     plain("prompt_cache_key", "cache_key", str),
 )
-SETTING_PATHS = SETTINGS.paths()
+SETTING_PATHS = _SETTINGS.paths()

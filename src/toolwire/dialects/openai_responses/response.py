@@ -53,9 +53,9 @@ from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT
 from toolwire.wire.names import fingerprint, number_of
 
-COUNTS = Counts("input_tokens", "output_tokens", complete=True)
+_COUNTS = Counts("input_tokens", "output_tokens", complete=True)
 # openai 3.52.0, ResponseStatus (2026-11-20).
-STATUSES = {
+_STATUSES = {
     "completed": "stop",
     "failed": "error",
     "incomplete": "incomplete",
@@ -64,20 +64,20 @@ STATUSES = {
     "cancelled": "incomplete",
 }
 # openai 3.52.0, Response.incomplete_details (2026-11-20).
-REASONS = {
+_REASONS = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
     "max_messages": "incomplete",
     "steered": "pause",
 }
-REASON_OF_FINISH = {
+_REASON_OF_FINISH = {
     "length": "max_output_tokens",
     "context_window": "max_output_tokens",
     "content_filter": "content_filter",
     "pause": "steered",
 }
-STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
-EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
+_STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
+_EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -94,7 +94,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         id=response_id,
         model=take(rest, "model", str),
         created=_take_time(rest),
-        usage=COUNTS.decode(rest.pop("usage"), DIALECT) if type(rest.get("usage")) is dict else None,
+        usage=_COUNTS.decode(rest.pop("usage"), DIALECT) if type(rest.get("usage")) is dict else None,
         service_tier=take(rest, "service_tier", str),
         provider_state=None if response_id is None else {"previous_response_id": response_id},
         opaque=WIRE.own(rest, form),
@@ -128,8 +128,8 @@ def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
 def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:
     """Say in canonical words why an answer ended."""
     if incomplete:
-        return REASONS.get(raw or "", "incomplete")
-    reason = wants_calls(None if raw is None else STATUSES.get(raw, "unknown"), called=called)
+        return _REASONS.get(raw or "", "incomplete")
+    reason = wants_calls(None if raw is None else _STATUSES.get(raw, "unknown"), called=called)
     return "refusal" if refused and reason in {"stop", None} else reason
 
 
@@ -144,7 +144,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         _encode_choice(choice, body, Items(ledger, response))
     lose_other_choices(response, ledger)
     if response.usage is not None:
-        body["usage"] = COUNTS.encode(response.usage, ledger)
+        body["usage"] = _COUNTS.encode(response.usage, ledger)
     write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
@@ -207,16 +207,16 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
             elif raw is not None:
                 body["status"] = raw
             return
-    if reason in REASON_OF_FINISH:
+    if reason in _REASON_OF_FINISH:
         body["status"] = "incomplete"
-        body["incomplete_details"] = {"reason": REASON_OF_FINISH[reason]}
+        body["incomplete_details"] = {"reason": _REASON_OF_FINISH[reason]}
     else:
-        body["status"] = STATUS_OF_FINISH.get(reason or "stop", "completed")
+        body["status"] = _STATUS_OF_FINISH.get(reason or "stop", "completed")
     if reason == "error":
         body.setdefault("error", None)
         body["error"] = body["error"] or {"code": "server_error", "message": raw or "the answer failed"}
     refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
-    if reason is not None and reason not in EXACT and not refused:
+    if reason is not None and reason not in _EXACT and not refused:
         lose_reason(reason, ledger)
 
 

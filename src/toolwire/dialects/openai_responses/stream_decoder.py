@@ -43,13 +43,13 @@ from toolwire.types import (
 from toolwire.wire.names import made_id, number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
-USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})
-OPENINGS = ("response.created", "response.queued", "response.in_progress")
+_USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})
+_OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
-KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
+_KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
-VOLATILE = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
-FAILED = {"code": "server_error", "message": "the response failed"}
+_VOLATILE = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
+_FAILED = {"code": "server_error", "message": "the response failed"}
 
 
 class Decoder(WireDecoder):
@@ -169,7 +169,7 @@ class Decoder(WireDecoder):
     def _open_block(self, item: ItemSoFar, place: int | None, block: dict[str, Any]) -> PartSoFar:
         """Begin a part of a message; the first one carries what the item says beside its content."""
         kind = block.get("type")
-        block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in KINDS else block
+        block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in _KINDS else block
         content = [block] * (2 if item.parts else 1)
         parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
         return self._open(item, max(item.parts, default=-1) + 1 if place is None else place, parts[-1], block)
@@ -215,7 +215,7 @@ class Decoder(WireDecoder):
         so_far = item.parts.get(max(item.parts, default=0) if place is None else place)
         if so_far is None and begin:
             so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
-        return so_far if so_far is not None and type(so_far.part) is KINDS[name] else None
+        return so_far if so_far is not None and type(so_far.part) is _KINDS[name] else None
 
     def _doubt_open(self, kind: str) -> None:
         """Note that text may be that of each open call; it does not matter where the end repeats all of it."""
@@ -228,7 +228,7 @@ class Decoder(WireDecoder):
         so_far = self._part_of(body, name, begin=True) if type(words) is str else None
         if so_far is None:
             return False
-        left = {key: body[key] for key in body if key not in USUAL or (key == "logprobs" and body[key])}
+        left = {key: body[key] for key in body if key not in _USUAL or (key == "logprobs" and body[key])}
         if words or left:
             self.events += so_far.say(words, left)  # type: ignore[arg-type]
         return True
@@ -355,7 +355,7 @@ class Decoder(WireDecoder):
         if self._answer.usage is not None:
             self.events.append(UsageDelta(self._answer.usage))
         if response.get("status") == "failed" or type(response.get("error")) is dict:
-            self.fail(decode_error(None, {"error": response.get("error") or FAILED}))
+            self.fail(decode_error(None, {"error": response.get("error") or _FAILED}))
         else:
             self.done = True
             self.end(complete=True)
@@ -405,7 +405,7 @@ class Decoder(WireDecoder):
         self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
 
     READERS: ClassVar[dict[str, tuple[Any, ...]]] = {
-        **dict.fromkeys(OPENINGS, (_read_response,)),
+        **dict.fromkeys(_OPENINGS, (_read_response,)),
         **dict.fromkeys(ENDINGS, (_read_ending,)),
         "response.done": (_read_done,),
         "response.output_item.added": (_add_item,),
@@ -423,4 +423,4 @@ class Decoder(WireDecoder):
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), VOLATILE)
+    return offer(Decoder(), _VOLATILE)

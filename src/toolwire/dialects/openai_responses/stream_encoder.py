@@ -43,10 +43,10 @@ from toolwire.wire.arguments import format_arguments
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
 
-NO_RESPONSE = Response()
+_NO_RESPONSE = Response()
 WORDS = frozenset({Text, Refusal, Thinking})
 ENDINGS = frozenset({"completed", "incomplete", "failed", "cancelled"})
-CODES = {"rate_limit": "rate_limit_exceeded", "invalid_request": "invalid_prompt"}
+_CODES = {"rate_limit": "rate_limit_exceeded", "invalid_request": "invalid_prompt"}
 
 
 class Encoder(SequentialEncoder):
@@ -66,7 +66,7 @@ class Encoder(SequentialEncoder):
         self._response: Response | None = None
         self._id: Any = None
         self._ended: list[Any] = []
-        self._items = Items(self.ledger, NO_RESPONSE)
+        self._items = Items(self.ledger, _NO_RESPONSE)
         self._message: int | None = None
         self._number = -1
         self._part: Any = None
@@ -99,7 +99,7 @@ class Encoder(SequentialEncoder):
         return {"response": body}
 
     def _shell(self) -> dict[str, Any]:
-        response = self._response or NO_RESPONSE
+        response = self._response or _NO_RESPONSE
         usage = response.usage if self._usage is None else self._usage
         body = self.encode_shell(replace(response, usage=usage))
         return body if self.is_own(response) or self._id is None else {**body, "id": self._id}
@@ -338,7 +338,7 @@ class Encoder(SequentialEncoder):
         details = details if type(details) is dict else {"code": error.code, "message": error.message}
         if self._response is None:
             return self._event("error", {key: details.get(key) for key in ("code", "message", "param")})
-        code = details.get("code") or CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
+        code = details.get("code") or _CODES.get(error.kind) or TYPE_OF_KIND.get(error.kind, "server_error")
         closed = self._close_message()
         failed = {**self._whole(), "status": "failed", "error": {**details, "code": code}}
         return closed + self._event("response.failed", {"response": failed})
@@ -357,14 +357,14 @@ class Encoder(SequentialEncoder):
 def _begun(body: Any) -> Any:
     """Give an item as it is before anything is said in it."""
     kind = body.get("type", "message") if type(body) is dict else None
-    if type(kind) is not str or kind not in EMPTY:
+    if type(kind) is not str or kind not in _EMPTY:
         return body
-    emptied = {key: empty for key, empty in EMPTY[kind].items() if key in body}
+    emptied = {key: empty for key, empty in _EMPTY[kind].items() if key in body}
     status = {"status": "in_progress"} if "status" in body else {}
     return {**body, **emptied, **status}
 
 
-EMPTY: dict[str, dict[str, Any]] = {
+_EMPTY: dict[str, dict[str, Any]] = {
     "message": {"content": []},
     "reasoning": {"summary": [], "content": []},
     "function_call": {"arguments": ""},

@@ -16,16 +16,16 @@ from toolwire.encoding.tools import begin_tool, keep_tool, lose_metadata, write_
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
-KINDS = frozenset({"function", "custom"})
-PLAIN_TOOL = 5
-ACTIONS = ("action", "operation", "arguments")
-INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
-OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
+_KINDS = frozenset({"function", "custom"})
+_PLAIN_TOOL = 5
+_ACTIONS = ("action", "operation", "arguments")
+_INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
+_OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
-    if type(body) is dict and len(body) == PLAIN_TOOL and body.get("type") == "function":
+    if type(body) is dict and len(body) == _PLAIN_TOOL and body.get("type") == "function":
         name, description, parameters = body.get("name"), body.get("description"), body.get("parameters")
         strict = body.get("strict")
         if (
@@ -41,7 +41,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
-    if type(kind) is not str or kind not in KINDS or type(body.get("name")) is not str:
+    if type(kind) is not str or kind not in _KINDS or type(body.get("name")) is not str:
         return keep_tool(body, DIALECT)
     rest = body.copy()
     form: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def _decode_server_call(item: dict[str, Any], kind: str) -> Part:
 
 
 def _take_input(rest: dict[str, Any], form: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    for key in ACTIONS:
+    for key in _ACTIONS:
         if type(given := rest.get(key)) is dict:
             form["input"] = key
             return rest.pop(key)  # type: ignore[no-any-return]
@@ -201,7 +201,7 @@ def _take_input(rest: dict[str, Any], form: dict[str, Any], kind: str) -> dict[s
             if error is None:
                 form |= {"input": key, "raw": rest.pop(key)}
                 return arguments
-    key = INPUTS.get(kind, "")
+    key = _INPUTS.get(kind, "")
     return {key: rest.pop(key)} if rest.get(key) is not None else None
 
 
@@ -240,7 +240,7 @@ def _encode_input(arguments: dict[str, Any], form: Any) -> dict[str, Any]:
 def _decode_server_result(item: dict[str, Any], kind: str) -> Part:
     rest = item.copy()
     del rest["type"]
-    content = rest.pop(key, None) if rest.get(key := OUTCOMES.get(kind, "output")) is not None else None
+    content = rest.pop(key, None) if rest.get(key := _OUTCOMES.get(kind, "output")) is not None else None
     return ServerToolResult(take(rest, "call_id", str), kind, content, opaque=WIRE.own(rest))
 
 
@@ -249,5 +249,5 @@ def _encode_server_result(part: ServerToolResult) -> dict[str, Any]:
     if part.tool_call_id is not None:
         body["call_id"] = part.tool_call_id
     if part.content is not None:
-        body[OUTCOMES.get(part.name, "output")] = part.content
+        body[_OUTCOMES.get(part.name, "output")] = part.content
     return body

@@ -50,7 +50,7 @@ from toolwire.resolvers.functions.json_types import (
 )
 from toolwire.resolvers.functions.walk import Namespace, Walk, namespace_of_module
 
-Handler = Callable[[Any, Walk], JsonType]
+_Handler = Callable[[Any, Walk], JsonType]
 
 
 def json_type_of(annotation: Any, *, path: str = "") -> JsonType:
@@ -333,7 +333,7 @@ def _annotated(annotation: Any, walk: Walk) -> JsonType:
 
 
 _UNIQUE = {"uniqueItems": True}
-_ORIGINS: dict[Any, Handler] = {
+_ORIGINS: dict[Any, _Handler] = {
     Annotated: _annotated,
     Literal: lambda annotation, walk: _one_of(list(get_args(annotation)), walk),
     **dict.fromkeys((Union, UnionType, typing.Optional), _union),
@@ -347,7 +347,7 @@ _ORIGINS: dict[Any, Handler] = {
     OrderedDict: partial(_map, OrderedDict),
     defaultdict: partial(_map, defaultdict),
 }
-_SPECIAL: dict[str, Handler] = {
+_SPECIAL: dict[str, _Handler] = {
     NewType.__name__: _new_type,
     "TypeVar": _type_variable,
     "TypeAliasType": _alias,

@@ -34,9 +34,9 @@ from toolwire.resolvers.functions.json_types import (
 from toolwire.resolvers.functions.walk import Walk, layers, namespace_of_function
 from toolwire.wire.arguments import kind_of
 
-Parameter = inspect.Parameter
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-_NAMED = (*_POSITIONAL, Parameter.KEYWORD_ONLY)
+_Parameter = inspect.Parameter
+_POSITIONAL = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (*_POSITIONAL, _Parameter.KEYWORD_ONLY)
 
 
 class Signature(Struct, frozen=True):
@@ -132,8 +132,8 @@ def read_signature(function: Any, *, context: str | None = "context", skip: int 
     for parameter in shown:
         if parameter.name != context:
             reader.take(parameter)
-    fixed = sum(parameter.kind is Parameter.POSITIONAL_ONLY for parameter in named)
-    rest = next((parameter.name for parameter in shown if parameter.kind is Parameter.VAR_POSITIONAL), None)
+    fixed = sum(parameter.kind is _Parameter.POSITIONAL_ONLY for parameter in named)
+    rest = next((parameter.name for parameter in shown if parameter.kind is _Parameter.VAR_POSITIONAL), None)
     return Signature(
         reader.schema(),
         reader.docstring.description,
@@ -151,7 +151,7 @@ def read_signature(function: Any, *, context: str | None = "context", skip: int 
     )
 
 
-def _parameters(function: Any, name: str) -> list[Parameter]:
+def _parameters(function: Any, name: str) -> list[_Parameter]:
     """List the parameters that a caller can give; what a partial has fixed stays fixed."""
     options: Any = {}
     if sys.version_info >= (3, 14):
@@ -201,27 +201,27 @@ class _Reader:
         self.packed: tuple[frozenset[str], Read] | None = None
         self.supplied: dict[str, Callable[[], Any]] = {}
 
-    def take(self, parameter: Parameter) -> None:
+    def take(self, parameter: _Parameter) -> None:
         """Read a parameter that is the model's."""
         walk = self.walk.at(f".{parameter.name}")
-        annotation = Any if parameter.annotation is Parameter.empty else parameter.annotation
+        annotation = Any if parameter.annotation is _Parameter.empty else parameter.annotation
         if isinstance(annotation, str):
             annotation = walk.evaluate(annotation)
-        packed = parameter.kind is Parameter.VAR_KEYWORD and getattr(get_origin(annotation), "_name", None) == "Unpack"
+        packed = parameter.kind is _Parameter.VAR_KEYWORD and getattr(get_origin(annotation), "_name", None) == "Unpack"
         made = type_at(get_args(annotation)[0] if packed else annotation, walk)
         if packed:
             body = self.walk.definitions.schemas[next(iter(made.schema.values())).rpartition("/")[2]]
             self.properties |= body["properties"]
             self.required += body.get("required", [])
             self.packed = frozenset(body["properties"]), made.read
-        elif parameter.kind is Parameter.VAR_KEYWORD:
+        elif parameter.kind is _Parameter.VAR_KEYWORD:
             self.extra = made
-        elif parameter.kind is Parameter.VAR_POSITIONAL:
+        elif parameter.kind is _Parameter.VAR_POSITIONAL:
             self._add(parameter.name, {"type": "array", "items": made.schema}, array_reader(made.read))
         else:
             self._take_one(parameter, made, _field_of(annotation, parameter.default), walk)
 
-    def _take_one(self, parameter: Parameter, made: JsonType, field: Any, walk: Walk) -> None:
+    def _take_one(self, parameter: _Parameter, made: JsonType, field: Any, walk: Walk) -> None:
         if field is parameter.default:
             made = annotated(made, [field], walk)
         default, factory = self._default_of(field, parameter, walk)
@@ -231,9 +231,9 @@ class _Reader:
             self.required.append(parameter.name)
         self._add(parameter.name, made.schema | default_in(default, factory), made.read)
 
-    def _default_of(self, field: Any, parameter: Parameter, walk: Walk) -> tuple[Any, Any]:
+    def _default_of(self, field: Any, parameter: _Parameter, walk: Walk) -> tuple[Any, Any]:
         """Give the default of a parameter, or what makes it; that of a Field is supplied in each call."""
-        own = NODEFAULT if parameter.default is Parameter.empty else parameter.default
+        own = NODEFAULT if parameter.default is _Parameter.empty else parameter.default
         if field is None:
             return own, None
         if field.alias not in (None, parameter.name):
