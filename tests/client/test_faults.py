@@ -21,6 +21,7 @@ from toolwire.client.failures import (
     RateLimited,
     RequestRefused,
 )
+from toolwire.errors import InvalidField
 from toolwire.testing import Cut, Fail, Pace, Raw, Wait, simulate
 from toolwire.wire.transport import Timeouts
 
@@ -319,10 +320,18 @@ def test_what_is_no_http_is_an_error(face: str) -> None:
         lead(face, "openai", url, "?", options={"retries": ONCE})
 
 
-@pytest.mark.parametrize("base", ["ftp://127.0.0.1", "no url", "http://", "http://[::1"])
+@pytest.mark.parametrize(
+    ("base", "kind"),
+    [
+        ("ftp://127.0.0.1", ProviderError),
+        ("no url", ProviderError),
+        ("http://", ProviderError),
+        ("http://[::1", InvalidField),
+    ],
+)
 @pytest.mark.parametrize("face", FACES)
-def test_what_is_no_address_is_an_error_that_is_not_tried_again(face: str, base: str) -> None:
-    with pytest.raises(ProviderError):
+def test_what_is_no_address_is_an_error_that_is_not_tried_again(face: str, base: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
         lead(face, "openai", base, "?", options={"retries": Retries(attempts=3, base=60)})
 
 
