@@ -208,7 +208,7 @@ NUMBERS = {
 def million(url: str, rows: int) -> None:
     """Put rows into a table that has no guards; nobody verifies them."""
     names = [column.name for column in table().columns]
-    whole = {"position", "sequence", "iteration", "started_at", "inserted_at", "duration_ms"}
+    whole = {"position", "sequence", "iteration", "started_at", "inserted_at", "duration_ms", "waited_ms"}
     values = {name: "i" if name in whole else "'0123456789abcdef'" for name in names}
     values |= {
         "id": "'id' || i",

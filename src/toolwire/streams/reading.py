@@ -24,13 +24,16 @@ from toolwire.types import (
     Error,
     ErrorEnd,
     Event,
+    MessageDelta,
     MessageEnd,
     Opaque,
+    OpaqueDelta,
     Part,
     PartEnd,
     PartStart,
     Response,
     ToolCall,
+    UsageDelta,
 )
 from toolwire.wire.bodies import read_body
 from toolwire.wire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonLines, JsonObjects
@@ -132,7 +135,17 @@ class WireDecoder:
             else:
                 self._read_frame(frame, name)
             if self.over:
+                self._end_last()
                 return
+
+    def _end_last(self) -> None:
+        """Put the end last, where the frame that ended the stream had more to tell; its content is told no more."""
+        events = self.events
+        place = next((place for place, event in enumerate(events) if type(event) in (ErrorEnd, MessageEnd)), None)
+        if place is not None and type(events[-1]) is not MessageEnd:
+            ends = [event for event in events[place:] if type(event) in (ErrorEnd, MessageEnd)]
+            around = [event for event in events[place:] if type(event) in (OpaqueDelta, UsageDelta, MessageDelta)]
+            self.events = [*events[:place], *around, *ends]
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""
