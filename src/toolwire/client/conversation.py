@@ -20,7 +20,7 @@ from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.errors import InvalidField, ToolwireError
-from toolwire.loop import AskModel, Broken, Cancelled, Done, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
+from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
@@ -148,7 +148,6 @@ def conversing(
     `tell` is told each of them first. `on_end` is given the end whatever happens, also where it cannot be
     emitted any more because everything is stopped by an exception.
     """
-    begun = upstream.now()
     above = Account.of_the_run_around()
     if above is not None:
         setup = replace(setup, limits=above.limited(setup.limits))
@@ -156,16 +155,7 @@ def conversing(
     # What this conversation shows of a model is this conversation's alone.
     upstream = replace(upstream, in_text=set(upstream.in_text))
     account = Account(setup.limits, setup.cancel, above)
-    loop = tool_loop(
-        setup.request,
-        limits=setup.limits,
-        auto_tools=setup.auto_tools,
-        terminal_tool=setup.terminal_tool,
-        price=cost,
-        elapsed=lambda: upstream.now() - begun,
-        accept=None if setup.form is None else setup.form.mended,
-        beside=account.taken,
-    )
+    loop = _loop_of(upstream, setup, account)
     step = next(loop)
     losses: dict[Loss, None] = {}
     secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
@@ -197,6 +187,20 @@ def conversing(
     done = _finished(setup, step, on_end, above)
     yield from _ending(setup, step, done, listener)
     return done
+
+
+def _loop_of(upstream: Upstream, setup: RunSetup, account: Account) -> Loop:
+    begun = upstream.now()
+    return tool_loop(
+        setup.request,
+        limits=setup.limits,
+        auto_tools=setup.auto_tools,
+        terminal_tool=setup.terminal_tool,
+        price=cost,
+        elapsed=lambda: upstream.now() - begun,
+        accept=None if setup.form is None else setup.form.mended,
+        beside=account.taken,
+    )
 
 
 def _ending(setup: RunSetup, step: Done, done: Done, listener: _Listener | None) -> Work[None]:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, RunTools
 from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
+from toolwire.types.answer import is_count
 from toolwire.work.results import failure, invalid
 
 _SILENT = frozenset({"Thinking", "Text"})
@@ -351,7 +352,7 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     for usage in (one, other):
         for name in _COUNTS:
             count = getattr(usage, name, None)
-            if type(count) is int and count >= 0:
+            if is_count(count):
                 sums[name] = sums.get(name, 0) + count
             elif count is not None:
                 others += 1
@@ -362,4 +363,4 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
 def _counted(usage: Usage | None) -> bool:
     """Whether a server has reported how many tokens there were."""
     counts = () if usage is None else (usage.input_tokens, usage.output_tokens)
-    return any(type(count) is int and count > 0 for count in counts)
+    return any(is_count(count) and count for count in counts)
