@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from toolwire import Client, Context, Message, Request, aio, catalogue, dialect
-from toolwire.client.exchange import http_request_of
 from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import PLAIN, tuned
 from toolwire.errors import InvalidField
@@ -21,6 +20,7 @@ from toolwire.providers import (
     put_key,
     quirks_of,
 )
+from toolwire.providers.addressing import http_request_of
 from toolwire.providers.catalogue import Model
 
 WANTED = (

@@ -23,9 +23,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.client.adapting import adapted, quirks_for
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
+from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.text_tagged import calls_in_text, over, texts_given
@@ -55,7 +56,6 @@ from toolwire.work.waiting import Ask, Emit, Work, stop_future
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
 _LONGEST_WAIT = 60.0
 _BODY_OF_ERROR = 1024 * 1024
-_AGENT = "toolwire"
 _KINDS: dict[str, ErrorKind] = {
     "timeout": "timeout",
     "connect": "server",
@@ -66,8 +66,6 @@ _KINDS: dict[str, ErrorKind] = {
 }
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
-# What a wire does not tell of a stream unless it is asked to.
-_ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
@@ -126,28 +124,6 @@ class Sent(Struct):
         return response if response is not None and response.choices else None
 
 
-def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
-    """Give the HTTP request of an encoded one."""
-    base, path = provider.base_url.rstrip("/"), encoded.path
-    for before, after in provider.paths:
-        if path.startswith(before):
-            path = after + path.removeprefix(before)
-    # A base that ends with what the path begins with says it for both: `https://api.openai.com/v1`.
-    version = path[: path.find("/", 1)]
-    path = path.removeprefix(version) if len(version) > 1 and base.endswith(version) else path
-    if provider.query:
-        mark = "&" if "?" in path else "?"
-        path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
-    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **provider.headers}
-    key = _key_of(provider)
-    if provider.auth is not None and key:
-        headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
-    for name, value in headers.items():
-        if not (value.isascii() and value.isprintable()):
-            raise InvalidField(name, "has characters that no header can carry; is the key right?", path=provider.name)
-    return HttpRequest("POST", base + path, headers, encoded.json)
-
-
 def exchanging(
     upstream: Upstream, request: Request, sent: Sent | None = None, stop: Stop | None = None
 ) -> Work[Response | Error]:
@@ -189,9 +165,7 @@ def _encoded(upstream: Upstream, request: Request) -> Encoded:
     for loss in encoded.losses:
         if loss.concept == "provider_state":
             raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=upstream.provider.name)
-    extra = upstream.extra
-    if request.stream and upstream.provider.quirks.get("stream_usage", True):
-        extra = {**_ASKED_OF_A_STREAM.get(upstream.provider.dialect, {}), **extra}
+    extra = {**asked_of_stream(upstream.provider), **upstream.extra} if request.stream else upstream.extra
     return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
 
 
@@ -283,11 +257,7 @@ def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
     """Give what a server calls a request, without the key, which it may repeat there as well."""
     names = ("x-request-id", "request-id", "x-goog-request-id")
     request_id = next((headers[name] for name in names if name in headers), None)
-    return None if request_id is None else scrub(request_id, (), [_key_of(upstream.provider)])
-
-
-def _key_of(provider: Provider) -> str:
-    return (provider.key or "").strip()
+    return None if request_id is None else scrub(request_id, (), [key_of(upstream.provider)])
 
 
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
@@ -330,7 +300,7 @@ def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[_O
 
 def _scrubbed(upstream: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
-    secrets = [_key_of(upstream.provider)]
+    secrets = [key_of(upstream.provider)]
     return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in _SAID_OF_AN_ERROR})
 
 

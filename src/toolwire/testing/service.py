@@ -25,7 +25,8 @@ from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.strictness import judge
-from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, Route, check_key, counted, route, wants_stream
+from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, check_key, counted
+from toolwire.translation.paths import Asked, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
 
@@ -122,8 +123,8 @@ class Service:
 
     async def _answer(self, received: Received) -> Reply:
         method, path = received.method, received.path
-        asked = route(path, received.headers)
-        if asked is None:
+        asked = read_path(path, received.headers)
+        if asked is None or asked.action == "other":
             raise Rejection(f"Invalid URL ({method} {path})", status=404, kind="not_found")
         received.dialect = asked.dialect
         if method != asked.method and (method, asked.method) != ("HEAD", "GET"):
@@ -142,7 +143,7 @@ class Service:
             return await self._play(received, asked, received.body)
         return self._inform(asked, received.body)
 
-    def _inform(self, asked: Route, body: dict[str, Any]) -> Reply:
+    def _inform(self, asked: Asked, body: dict[str, Any]) -> Reply:
         """Answer what is no request to the model."""
         subject = asked.subject or body.get("model") or body.get("name") or ""
         match asked.action:
@@ -171,7 +172,7 @@ class Service:
             raise Rejection(text, "model", "model_not_found")
         raise Rejection(text, None, "model_not_found" if name == "openai-chat" else None, 404, "not_found")
 
-    async def _play(self, received: Received, asked: Route, body: dict[str, Any]) -> Reply:
+    async def _play(self, received: Received, asked: Asked, body: dict[str, Any]) -> Reply:
         """Answer a request to the model."""
         name = asked.subject or body.get("model")
         model = name if type(name) is str else ""
@@ -189,7 +190,7 @@ class Service:
         turn = Turn(self.played, rounds_of(request), asked.dialect, body, received.headers)
         received.turn = self.played
         self.played += 1
-        return await self._perform(asking, request, turn, streams=wants_stream(asked, body))
+        return await self._perform(asking, request, turn, streams=wants_stream(asked.dialect, body, received.path))
 
     async def _perform(self, asking: WireRequest, request: Request, turn: Turn, *, streams: bool) -> Reply:
         """Do what the scenario says; what it raises, or cannot be told, is its problem."""
@@ -240,12 +241,8 @@ def _reply_of(script: Script, asking: WireRequest, number: int, *, streams: bool
     script = replace(script, response=fill_in(script.response, asking, number))
     if not streams:
         return whole_reply(script, asking.dialect)
-    options = asking.body.get("stream_options")
-    quirks: dict[str, Any] = {
-        "openai-chat": {"stream_usage": type(options) is dict and options.get("include_usage") is True},
-        "gemini": {"stream_array": asking.query.get("alt") != "sse"},
-    }
-    return stream_reply(script, asking.dialect, **quirks.get(asking.dialect, {}))
+    query = "&".join(f"{name}={value}" for name, value in asking.query.items())
+    return stream_reply(script, asking.dialect, **stream_quirks(asking.dialect, asking.body, f"?{query}"))
 
 
 def _last_body(reply: Reply) -> Any:

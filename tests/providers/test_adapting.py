@@ -7,11 +7,11 @@ import pytest
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, tool
 from toolwire.client import sync
-from toolwire.client.adapting import MOST_TOKENS, adapted
 from toolwire.client.failures import ChoiceIgnored
 from toolwire.encoding.ledger import PLAIN
 from toolwire.loop import AskModel, Done, RunTools
 from toolwire.providers import provider_of
+from toolwire.providers.adapting import MOST_TOKENS, adapted
 from toolwire.testing import Expect, simulate
 
 LOOSE = ("ollama", "ollama-v1")
