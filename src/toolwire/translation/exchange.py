@@ -25,11 +25,16 @@ from toolwire.translation.translate import Body, read_error, refuse, where_they_
 from toolwire.types import (
     CallEnd,
     CallStart,
+    ChoiceEnd,
     Encoded,
+    Error,
+    ErrorEnd,
     ErrorReply,
     Event,
+    FinishReason,
     Loss,
     Message,
+    MessageEnd,
     Opaque,
     OpaqueDelta,
     Part,
@@ -79,6 +84,7 @@ class Exchange:
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
         self.streams = wants_stream(source.DIALECT, body, path)
         self.learned: Learned = []
+        self.usage: Usage | None = None
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._body, self._path = body, path
         self._quirks: dict[str, Any] = how.get("quirks") or {}
@@ -146,6 +152,7 @@ class Exchange:
     def response(self, body: Body) -> Encoded:
         """Give an answer as the client understands it."""
         response = self.target.decode_response(read_body(body))
+        self.usage = response.usage
         if not self._foreign:
             return self.source.encode_response(response)
         told = self._learn(response.message.parts)
@@ -187,6 +194,8 @@ class ExchangedStream:
         self._exchange = exchange
         self._encoder = exchange.source.encode_stream(**quirks)
         self._told: tuple[Loss, ...] = ()
+        self._reason: FinishReason | None = None
+        self._failed = False
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
@@ -200,8 +209,13 @@ class ExchangedStream:
         said: list[bytes] = []
         write = self._encoder.feed
         for event in events:
-            if type(event) is UsageDelta:
-                self.usage = event.usage
+            match event:
+                case UsageDelta():
+                    self.usage = event.usage
+                case ChoiceEnd():
+                    self._reason = event.choice.finish_reason
+                case ErrorEnd():
+                    self._failed = True
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
@@ -209,17 +223,30 @@ class ExchangedStream:
             said += [write(one) for one in self._way(event)]
         return b"".join(said)
 
-    def close(self) -> bytes:
-        """Give what is left to say when the source has ended."""
-        last = self.tell(self.decoder.close())
+    def close(self, error: Error | None = None) -> bytes:
+        """Give what is left to say when the source has ended; one that broke off ends in an error."""
+        last = []
+        for event in self.decoder.close():
+            if type(event) is MessageEnd:
+                error = error or ending(self._reason, complete=event.complete, failed=self._failed)
+                if error is not None and not self._failed:
+                    last.append(self.tell([ErrorEnd(error)]))
+            last.append(self.tell([event]))
         if self._heard is not None:
             self._told = self._exchange._learn(self._heard.response.message.parts)  # noqa: SLF001 - likewise
-        return last + self._encoder.close()
+        return b"".join(last) + self._encoder.close()
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What could not be said so far."""
         return (*self._told, *self._encoder.losses)
+
+
+def ending(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
+    """Say what is wrong with an answer that ended: it broke off before it was whole."""
+    if failed or complete or reason not in (None, "incomplete"):
+        return None
+    return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
 def exchange(
