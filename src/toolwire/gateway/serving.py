@@ -19,7 +19,7 @@ _HEAD_SECONDS = 15.0
 _DRAIN_SECONDS = 30
 
 
-class _Patient(HttpToolsProtocol):
+class Patient(HttpToolsProtocol):
     """A connection whose client has a time for the head of each request."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -71,7 +71,7 @@ def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = l
     """Serve until a signal says stop."""
     config = uvicorn.Config(
         gateway,
-        http=_Patient,
+        http=Patient,
         loop="uvloop",
         lifespan="on",
         access_log=False,
