@@ -235,9 +235,8 @@ class _Attempt:
         if self.exchange is not None:
             reply = self.exchange.error(answer.status, body, answer.headers)
         else:
-            reply = translate.error(status, body, self.wire, self.wire)
-        told = {name: value for name, value in headers.items() if name in ("retry-after", "retry-after-ms")}
-        return _Failure(reply.status, reply.json, told, may_pass)
+            reply = translate.error(status, body, self.wire, self.wire, answer.headers)
+        return _Failure(reply.status, reply.json, reply.headers, may_pass)
 
     async def answer(self, answer: HttpResponse, client: Client, served: Served) -> None:
         """Give an answer to the client."""

@@ -165,7 +165,7 @@ class Exchange:
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
         """Give an error as the client understands it; bytes may be any text."""
-        error = self.target.decode_error(status, read_error(body))
+        error = self.target.decode_error(status, read_error(body), headers)
         if self._foreign and (error.status or 0) < _FIRST_ERROR:
             error = replace(error, status=None)  # an error that came with a good status must not look like success
         return self.source.encode_error(error)
