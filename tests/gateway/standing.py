@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -59,13 +58,13 @@ def at(url: str, name: str, **more: Any) -> Provider:
 
 
 @contextlib.contextmanager
-def standing(url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any) -> Iterator[Stood]:
+def standing(
+    url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any
+) -> Iterator[Stood]:
     """Serve a gateway before the servers at an address."""
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
     seen: list[dict[str, Any]] = []
-    made = Tools(
-        Routes(read_settings(settings), known), Upstream(), ProcessMemory(1 << 24, 3600), Reports(), **tools
-    )
+    made = Tools(Routes(read_settings(settings), known), Upstream(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
     config = uvicorn.Config(
@@ -93,7 +92,7 @@ def post(url: str, path: str, body: bytes, headers: dict[str, str] | None = None
         told = {name.lower(): value for name, value in answer.getheaders()}
         try:
             return Answered(answer.status, told, answer.read(), broken=False)
-        except (http.client.IncompleteRead, ConnectionError, socket.timeout) as problem:
+        except (TimeoutError, http.client.IncompleteRead, ConnectionError) as problem:
             return Answered(answer.status, told, getattr(problem, "partial", b""), broken=True)
     finally:
         connection.close()

@@ -1,6 +1,7 @@
 """Any client to any model: five wires in, five out, plain and streamed, over three turns."""
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,8 @@ def test_any_client_leads_any_model_through_three_turns(source: str, target: str
     thinks = target != "openai-chat"
     with simulate(Scenario(turns(thinking=thinks))) as model, standing(model.url) as stood:
         name = f"{NAMES[target]}/{MODELS[target]}"
-        effort = "high" if target in SIGNED else None
-        context = Context("Be brief.", ["What is in the files?"], TOOLS)
+        effort: Any = "high" if target in SIGNED else None
+        context = Context("Be brief.", [Message("What is in the files?")], TOOLS)
         request = Request(context=context, model=name, stream=stream, max_tokens=4096, effort=effort)
         response, answered = ask(stood.url, source, request)
         assert [(call.name, call.arguments) for call in response.tool_calls] == [

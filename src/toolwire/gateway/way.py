@@ -170,7 +170,8 @@ class _Attempt:
             body = await self._without_others_signatures(body)
         if incoming.asked.dialect != "gemini":
             given = _text(self.members["model"])
-            return incoming.path, body if model == given else with_model(body, members_of(body), model)
+            named = with_model(body, self.members if body is incoming.body else members_of(body), model)
+            return incoming.path, body if model == given else named
         verb = incoming.path.rpartition(":")[2]
         query = "?alt=sse" if "alt=sse" in incoming.query.split("&") else ""
         return f"/v1beta/models/{model}:{verb}{query}", body

@@ -251,6 +251,6 @@ def _last_body(reply: Reply) -> Any:
         return None
     for piece in reversed(reply.pieces):
         if isinstance(piece, bytes) and b'"response.' in piece and b"data: " in piece:
-            event = msgspec.json.decode(piece.partition(b"data: ")[2])
+            event = msgspec.json.decode(piece.rpartition(b"data: ")[2])
             return event.get("response") if event["type"] in ("response.completed", "response.incomplete") else None
     return None
