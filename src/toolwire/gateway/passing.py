@@ -119,11 +119,10 @@ class PassedStream:
         """Give what is left to say: an error, if the answer broke off."""
         self._hear(self._decoder.close())
         response = self._heard.response
-        if error is None:
-            error = ending(response.finish_reason, complete=self._complete, failed=self._failed)
-        if error is None or self._failed:
+        broken = ending(response.finish_reason, complete=self._complete, failed=self._failed)
+        if broken is None:
             return b""
         encoder = self._dialect.encode_stream()
         begun = b"" if self._last.endswith(b"\n") else b"\n"
         gap = b"" if self._last.endswith(b"\n\n") else b"\n"
-        return begun + gap + encoder.feed(ErrorEnd(error)) + encoder.close()
+        return begun + gap + encoder.feed(ErrorEnd(error or broken)) + encoder.close()

@@ -6,8 +6,10 @@ Rules of this file:
 """
 
 import asyncio
+import contextlib
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -56,6 +58,29 @@ class Patient(HttpToolsProtocol):
         super().connection_lost(exc)
 
 
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and ends well when a signal says so."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve, and say so."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take a signal as the wish to end; it is not raised again."""
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+
 def listen(address: str) -> socket.socket:
     """Open the socket that HOST:PORT says; port 0 is a free one."""
     host, _, port = address.rpartition(":")
@@ -82,9 +107,4 @@ def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = l
         timeout_keep_alive=30,
     )
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
-
-    Server(config).run([opened])
+    _Server(config, ready).run([opened])

@@ -29,6 +29,7 @@ from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import Asked, wants_stream
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Thinking, ToolCall, Usage
+from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Timeouts, Transport, TransportError
 
 JSON = "application/json"
@@ -294,10 +295,14 @@ class _Attempt:
         """Translate a whole answer; one that cannot be read is the provider's error."""
         shown: Any = self.exchange
         try:
-            encoded = shown.response(body)
+            read = read_body(body)
+            encoded = shown.response(read)
         except ToolwireError as problem:
             served.status, served.ending = 502, "error"
             return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
+        if read.get("error") and not shown.choices:
+            served.status, served.ending = 502, "error"
+            return shown.error(502, read).json  # type: ignore[no-any-return]
         served.usage = shown.usage
         self.request_losses = (*self.request_losses, *encoded.losses)
         return encoded.json  # type: ignore[no-any-return]

@@ -85,6 +85,7 @@ class Exchange:
         self.streams = wants_stream(source.DIALECT, body, path)
         self.learned: Learned = []
         self.usage: Usage | None = None
+        self.choices = 0
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._body, self._path = body, path
         self._quirks: dict[str, Any] = how.get("quirks") or {}
@@ -152,7 +153,7 @@ class Exchange:
     def response(self, body: Body) -> Encoded:
         """Give an answer as the client understands it."""
         response = self.target.decode_response(read_body(body))
-        self.usage = response.usage
+        self.usage, self.choices = response.usage, len(response.choices)
         if not self._foreign:
             return self.source.encode_response(response)
         told = self._learn(response.message.parts)
@@ -228,7 +229,8 @@ class ExchangedStream:
         last = []
         for event in self.decoder.close():
             if type(event) is MessageEnd:
-                error = error or ending(self._reason, complete=event.complete, failed=self._failed)
+                broken = ending(self._reason, complete=event.complete, failed=self._failed)
+                error = broken and (error or broken)
                 if error is not None and not self._failed:
                     last.append(self.tell([ErrorEnd(error)]))
             last.append(self.tell([event]))
