@@ -39,7 +39,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_there_are_twelve() -> None:  # row R002-01
+@pytest.mark.row("R002-01")
+def test_there_are_twelve() -> None:
     assert [tool.name for tool in CodeTools().available_tools()] == TWELVE
 
 
@@ -53,8 +54,8 @@ def test_each_is_declared_in_every_dialect() -> None:
         assert all(one.get("description") for one in parameters["properties"].values()), tool.name
 
 
+@pytest.mark.row("R002-15", "R002-16", "R002-64", "R002-65")
 def test_paths_are_relative_to_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows R002-15, R002-16, R002-64, R002-65."""
     monkeypatch.chdir(project)
     wanted = "# Hello\n\nA line.\n"
     assert CodeTools().resolve(call("read_file", path="README.md")).content == wanted
@@ -64,9 +65,10 @@ def test_paths_are_relative_to_the_folder(project: Path, monkeypatch: pytest.Mon
     assert CodeTools(project).resolve(call("read_file", path=str(project / "README.md"))).content == wanted
 
 
+@pytest.mark.row("R002-17", "R002-18", "R002-28", "R002-29")
 def test_a_pair_and_a_function_are_resolvers(
     project: Path,
-) -> None:  # rows R002-17, R002-18, R002-28, R002-29
+) -> None:
     assert resolver("here") == (CodeTools, "here")
     assert resolver_fn(project)(call("read_file", path="src/main.py")).content == "def main():\n    return 1\n"
     composition = Composition([resolver(str(project))])
@@ -79,7 +81,8 @@ def test_a_pair_and_a_function_are_resolvers(
     assert [one.is_error for one in found] == [False, True]
 
 
-def test_an_own_bash_comes_first(project: Path) -> None:  # rows R002-19, R002-79
+@pytest.mark.row("R002-19", "R002-79")
+def test_an_own_bash_comes_first(project: Path) -> None:
     class Mine:
         def available_tools(self) -> list[Tool]:
             return [Tool("bash", "Mine.", {"type": "object"})]
@@ -92,7 +95,8 @@ def test_an_own_bash_comes_first(project: Path) -> None:  # rows R002-19, R002-7
     assert composition.resolve(call("list_directory")).content == "README.md\nsrc/"
 
 
-def test_two_folders_do_not_mix(tmp_path: Path) -> None:  # row A30
+@pytest.mark.row("A30")
+def test_two_folders_do_not_mix(tmp_path: Path) -> None:
     kits = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -104,7 +108,8 @@ def test_two_folders_do_not_mix(tmp_path: Path) -> None:  # row A30
     assert kits[0].at(tmp_path / "two") is kits[0].at(tmp_path / "two")
 
 
-def test_an_edit_is_made_by_either_spelling(project: Path) -> None:  # row R002-67
+@pytest.mark.row("R002-67")
+def test_an_edit_is_made_by_either_spelling(project: Path) -> None:
     kit = CodeTools(project)
     assert not kit.resolve(call("edit_file", path="src/main.py", oldText="1", newText="2")).is_error
     assert not kit.resolve(call("edit_file", path="src/main.py", old_text="2", new_text="3")).is_error
@@ -144,7 +149,8 @@ WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize("name", [name for name in TWELVE if name not in ("bash", "http_get")])
-def test_odd_arguments_are_error_results(name: str, project: Path) -> None:  # rows G9, R002-66
+@pytest.mark.row("G9", "R002-66")
+def test_odd_arguments_are_error_results(name: str, project: Path) -> None:
     """Each parameter of each tool with each odd value: a result comes back, and nothing is raised."""
     kit = CodeTools(project)
     [tool] = [tool for tool in kit.available_tools() if tool.name == name]
@@ -162,7 +168,7 @@ def test_odd_arguments_are_error_results(name: str, project: Path) -> None:  # r
         for value in WRONG:
             result = kit.resolve(call(name, **{**base, parameter: value}))
             assert isinstance(result, ToolResult)
-            assert str(project) not in str(result.content), "no path of the host is told"  # row A29
+            assert str(project) not in str(result.content), "no path of the host is told"
             json.dumps(str(result.content)).encode()
     assert kit.resolve(call(name, **base, extra=1)).is_error
     if base:
