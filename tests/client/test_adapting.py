@@ -94,7 +94,8 @@ def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_context_may_hold_tools_that_run(name: str, face: str) -> None:  # row R003-07
+@pytest.mark.row("R003-07")
+def test_a_context_may_hold_tools_that_run(name: str, face: str) -> None:
     RUN.clear()
     declared_only = Tool("get_rain", "Tell the rain.", {"type": "object", "properties": {}})
     context = Context(None, [Message("Weather?")], [get_weather, declared_only])  # type: ignore[list-item]

@@ -36,8 +36,8 @@ WEATHER = {
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, *COMPATIBLE])
+@pytest.mark.row("R003-01", "R003-09", "R003-43", "R001-62")
 def test_a_tool_is_run_and_the_model_answers(name: str, face: str, shown: bool) -> None:
-    """Rows R003-01, R003-09, R003-43, R001-62."""
     RUN.clear()
     script = [
         ["I look.", TOKYO, Expect(last="Tokyo?", tools=["get_weather"], system="Be brief.")],
@@ -64,7 +64,8 @@ def test_a_tool_is_run_and_the_model_answers(name: str, face: str, shown: bool) 
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_without_auto_tools_nothing_is_run(name: str, face: str) -> None:  # row R003-44
+@pytest.mark.row("R003-44")
+def test_without_auto_tools_nothing_is_run(name: str, face: str) -> None:
     RUN.clear()
     with simulate([["I look.", TOKYO]], api_key=KEY) as model:
         led = lead(face, name, model.url, "?", shown=True, tools=[get_weather], auto_tools=False)
@@ -81,7 +82,8 @@ def test_without_auto_tools_nothing_is_run(name: str, face: str) -> None:  # row
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_messages_come_before_the_prompt(name: str, face: str) -> None:  # rows R003-02, R003-04, R003-10
+@pytest.mark.row("R003-02", "R003-04", "R003-10")
+def test_messages_come_before_the_prompt(name: str, face: str) -> None:
     given: Any = ["Hi", {"role": "assistant", "content": "Hello."}, Message("user", "I am Ann.")]
     with simulate([[Expect(messages=4, last="Who am I?"), "Ann."]], strict=True) as model:
         done = lead(face, name, model.url, "Who am I?", messages=given).done
@@ -93,7 +95,8 @@ def test_messages_come_before_the_prompt(name: str, face: str) -> None:  # rows 
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_context_is_sent_as_it_is(name: str, face: str) -> None:  # rows R003-05, R003-06
+@pytest.mark.row("R003-05", "R003-06")
+def test_a_context_is_sent_as_it_is(name: str, face: str) -> None:
     tools = [Tool("get_weather", "Tell.", {"type": "object", "properties": {}})]
     context = Context("Be brief.", ["One", Message("assistant", "Two"), "Three"], tools)  # type: ignore[list-item]
     expected = Expect(system="Be brief.", last="Three", tools=["get_weather"])
@@ -105,7 +108,8 @@ def test_a_context_is_sent_as_it_is(name: str, face: str) -> None:  # rows R003-
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_the_london_history_is_taken_by_every_provider(name: str) -> None:  # row R003-46
+@pytest.mark.row("R003-46")
+def test_the_london_history_is_taken_by_every_provider(name: str) -> None:
     call = ToolCall("call_1", "get_weather", {"city": "London"})
     history = [
         Message("What's the weather in London?"),
@@ -121,7 +125,8 @@ def test_the_london_history_is_taken_by_every_provider(name: str) -> None:  # ro
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_chat_is_one_round_in_the_spelling_of_openai(name: str, face: str) -> None:  # row R001-52
+@pytest.mark.row("R001-52")
+def test_chat_is_one_round_in_the_spelling_of_openai(name: str, face: str) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather in Tokyo?"}]
     with simulate([[Expect(system="Be brief.", tools=["get_weather"]), TOKYO]]) as model:
         response = chat(face, name, model.url, messages, tools=[WEATHER])
@@ -161,8 +166,9 @@ def test_a_forced_choice_is_released_after_its_first_use(face: str) -> None:
     assert [r.body.get("tool_choice") for r in model.requests] == ["required", "auto"]
 
 
+@pytest.mark.row("R003-45", "I-30")
 class TestStream:
-    """`next`, `collect`, `response`: rows R003-45, I-30."""
+    """`next`, `collect`, `response`."""
 
     def test_of_sync_code(self) -> None:
         with simulate([[TOKYO], ["It is warm."]]) as model:
@@ -201,9 +207,8 @@ class TestStream:
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("J16")
 def test_a_listener_that_fails_does_not_end_the_run(face: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Row J16."""
-
     def fail(_event: Any) -> None:
         raise RuntimeError("the screen is gone")
 
@@ -215,7 +220,8 @@ def test_a_listener_that_fails_does_not_end_the_run(face: str, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_tool_that_fails_is_told_to_the_model(face: str) -> None:  # row R003-47
+@pytest.mark.row("R003-47")
+def test_a_tool_that_fails_is_told_to_the_model(face: str) -> None:
     def broken(city: str) -> str:
         raise ValueError(f"no such city: {city}")
 
@@ -226,7 +232,8 @@ def test_a_tool_that_fails_is_told_to_the_model(face: str) -> None:  # row R003-
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_run_is_bounded(face: str) -> None:  # row J1
+@pytest.mark.row("J1")
+def test_a_run_is_bounded(face: str) -> None:
     with simulate(lambda _request, turn: [ToolCall(None, "get_weather", {"city": str(turn.number)})]) as model:
         done = lead(face, "openai", model.url, "?", tools=[get_weather], limits=LoopLimits(turns=4)).done
     assert (done.ending, done.turns, len(model.requests)) == ("limit", 4, 4)
@@ -234,15 +241,16 @@ def test_a_run_is_bounded(face: str) -> None:  # row J1
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_model_nobody_knows_is_asked_for_as_it_is_written(name: str) -> None:  # row R003-56
+@pytest.mark.row("R003-56")
+def test_a_model_nobody_knows_is_asked_for_as_it_is_written(name: str) -> None:
     with simulate([[Expect(model="claude-sonnet-9-20990101"), "Hi."]]) as model:
         assert lead("sync", name, model.url, "?", model="claude-sonnet-9-20990101").done.content == "Hi."
 
 
 SEEDS = {
-    "openai": ("R001-56", "gpt-4o", "openai-chat"),
-    "anthropic": ("R001-57", "claude-sonnet-4", "anthropic"),
-    "ollama-v1": ("R001-58", "llama3.1", "openai-chat"),
+    "openai": ("gpt-4o", "openai-chat"),
+    "anthropic": ("claude-sonnet-4", "anthropic"),
+    "ollama-v1": ("llama3.1", "openai-chat"),
 }
 BASH = {
     "type": "function",
@@ -259,11 +267,12 @@ BASH = {
 
 
 @pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.row("R001-56", "R001-57", "R001-58", "R001-59")
 def test_unified_tool_calling(name: str) -> None:
-    """Rows R001-55 to R001-59: one declaration in OpenAI's words, three providers, the same answer."""
+    """One declaration in OpenAI's words, three providers, the same answer."""
     from toolwire import Response
 
-    _, model_name, wire = SEEDS[name]
+    model_name, wire = SEEDS[name]
     with (
         simulate([[ToolCall(None, "bash", {"command": "ls"})]]) as model,
         sync.Client(name, model_name, **options_at(name, model.url)) as llm,

@@ -29,8 +29,8 @@ BASH = {
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+@pytest.mark.row("R001-01", "R001-55", "R001-56", "R001-57", "R001-58", "R001-59", "R001-60")
 def test_one_tool_in_one_spelling_is_called_through_three_providers(provider: str) -> None:
-    """Rows R001-01, R001-55 to R001-60."""
     with simulate([[ToolCall(None, "bash", {"command": "ls"})]]) as model:
         url = model.url + ("/v1" if provider == "ollama" else "")
         with LLMFactory.create(provider, base_url=url, api_key=KEY) as llm:
@@ -55,10 +55,10 @@ def test_one_tool_in_one_spelling_is_called_through_three_providers(provider: st
         (None, "openai", "gpt-4o"),
     ],
 )
+@pytest.mark.row("I-25")
 def test_a_name_means_a_provider_and_a_model(
     name: Any, provider: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Row I-25."""
     for variable in ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL"):
         monkeypatch.delenv(variable, raising=False)
     made = LLMFactory.create(name)
@@ -67,7 +67,8 @@ def test_a_name_means_a_provider_and_a_model(
     assert LLMFactory.create().provider.name == "anthropic"
 
 
-def test_a_response_is_made_and_read_as_others_do() -> None:  # rows R001-54, I-23
+@pytest.mark.row("R001-54", "I-23")
+def test_a_response_is_made_and_read_as_others_do() -> None:
     call = ToolCall("call_1", "bash", {"command": "ls"})
     make: Any = LLMResponse
     made = make("I look.", [call], "tool_calls", "gpt-4o")
@@ -98,8 +99,8 @@ def several(url: str, refusing: str) -> list[Any]:
 
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("I-26")
 def test_the_next_provider_is_asked_where_one_fails(face: str, shown: bool) -> None:
-    """Row I-26."""
     with simulate([], api_key="right") as refusing, simulate([[TOKYO], ["Warm."]], api_key=KEY) as model:
         given: Any = several(model.url, refusing.url)
         told: list[Any] = []
