@@ -59,8 +59,8 @@ def test_the_known_providers_are_there() -> None:
         ("anthropic", "claude-sonnet-4-5-20250514", "anthropic", "claude-sonnet-4-5-20250514"),
     ],
 )
+@pytest.mark.row("R003-56", "I-27", "R001-55")
 def test_a_provider_and_its_model_are_named(given: Any, model: Any, name: str, found: Any) -> None:
-    """Rows R003-56, I-27, R001-55."""
     provider, chosen = provider_of(given, model)
     assert (provider.name, chosen) == (name, found)
 
@@ -95,7 +95,7 @@ def test_a_key_is_what_was_given_or_what_the_environment_holds(monkeypatch: pyte
     assert provider_of("gemini", "m")[0].key == "second"
     monkeypatch.setenv("GEMINI_API_KEY", "first")
     assert provider_of("gemini", "m")[0].key == "first"
-    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"  # row I-32
+    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"
 
 
 def test_a_key_is_never_shown() -> None:
@@ -182,7 +182,8 @@ def test_a_base_that_says_the_version_too_is_not_doubled() -> None:
         assert http_request_of(given, given.speaks().encode_request(request)).url == url
 
 
-def test_a_key_may_be_put_for_the_process() -> None:  # row I-32
+@pytest.mark.row("I-32")
+def test_a_key_may_be_put_for_the_process() -> None:
     try:
         put_key("google", "k-1")
         assert provider_of("gemini")[0].key == "k-1"
