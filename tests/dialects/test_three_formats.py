@@ -155,7 +155,19 @@ def test_a_tool_choice_in_the_words_of_each(case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-@pytest.mark.row("R001-07", "R001-17", "R001-24", "R001-25", "R001-27", "R001-30", "R001-39", "R001-40", "R001-46", "R001-53", "R001-54")
+@pytest.mark.row(
+    "R001-07",
+    "R001-17",
+    "R001-24",
+    "R001-25",
+    "R001-27",
+    "R001-30",
+    "R001-39",
+    "R001-40",
+    "R001-46",
+    "R001-53",
+    "R001-54",
+)
 def test_an_answer_is_the_same_whoever_gave_it(name: str) -> None:
     response, (body, call_id) = answered(name), ANSWERS[name]
     assert type(response) is Response
