@@ -98,7 +98,9 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.row("R003-11", "R003-12", "R003-13", "R003-31", "R003-48", "R003-50", "R003-52", "R003-54")
+@pytest.mark.row(
+    "R003-11", "R003-12", "R003-13", "R003-30", "R003-31", "R003-48", "R003-50", "R003-52", "R003-54", "I-05"
+)
 def test_a_role_in_the_words_of_each_wire(role: str, name: str) -> None:
     messages, place, wires = ROLES[role]
     written = {"content": None} | said(name, messages)[place] if role == "a call" else said(name, messages)[place]

@@ -130,7 +130,7 @@ def test_the_rules_of_arguments_hold_for_native_calls_too(shape: str, given: Any
         (ToolCall("1", "a", complete=False), "incomplete"),
     ],
 )
-@pytest.mark.row("I-37")
+@pytest.mark.row("I-01", "I-37")
 def test_a_bad_call_is_an_error_value_beside_the_good_ones(given: Any, code: str) -> None:
     read = native.parse([*OPENAI["tool_calls"], given, *CLAUDE["content"]])
     assert [call.id for call in read.calls] == ["call_abc", "toolu_abc"]
