@@ -44,6 +44,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("edit", "said"), REFUSED)
+@pytest.mark.row("R002-25", "B2", "B3", "B10", "4.3.2")
 def test_an_edit_that_cannot_be_made_changes_nothing(project: Project, edit: dict[str, str], said: str) -> None:
     file = project.file("f", "old aaa\r\n", 0o640)
     before = file.stat()
@@ -75,7 +76,7 @@ def test_what_is_no_utf_8_is_not_edited(project: Project, data: bytes) -> None:
     assert project.read("f") == data
 
 
-@pytest.mark.row("B4", "B5", "B6")
+@pytest.mark.row("B4", "B5", "B6", "4.3.2")
 def test_every_other_byte_stays(project: Project) -> None:
     data = "\ufeffa\r\nb\nc\rd\u2028e\x85f\x0b\tg  \r\nlast".encode()
     project.file("f", data)
@@ -96,7 +97,7 @@ def test_edits_are_made_in_order_and_see_each_other(project: Project) -> None:
 
 @pytest.mark.parametrize("failing", [1, 3, 5])
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.row("B11")
+@pytest.mark.row("R002-05", "R002-69", "B11", "4.3.3")
 def test_one_that_fails_stops_all_and_is_named(project: Project, failing: int, *, several: bool) -> None:
     for number in range(1, 6):
         project.file(f"f{number if several else ''}", "".join(f"w{one}\n" for one in range(1, 6)))
@@ -373,3 +374,20 @@ def test_what_is_inserted_is_literal(project: Project) -> None:
         project.restart()
         project.ok("edit_file", path="f", oldText="here", newText=new)
         assert project.read("f") == f"<{new}>".encode()
+
+
+@pytest.mark.row("R002-26", "R002-70")
+def test_several_edits_of_a_file_are_one_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.file("f", "a b c")
+    written: list[bytes] = []
+    put = replacing._put
+
+    def note(spot: Any, data: bytes, old: Any) -> None:
+        assert project.read("f") == b"a b c", "until then nothing was written"
+        written.append(data)
+        put(spot, data, old)
+
+    monkeypatch.setattr(replacing, "_put", note)
+    edits = [{"oldText": one, "newText": one.upper()} for one in "abc"]
+    project.ok("multi_edit", path="f", edits=edits)
+    assert (written, project.read("f")) == ([b"A B C"], b"A B C")

@@ -204,7 +204,7 @@ def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(project: Proje
 
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
-@pytest.mark.row("B20")
+@pytest.mark.row("R002-70", "B20")
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(
     project: Project, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:  # as far as the order of the calls goes

@@ -33,7 +33,7 @@ def told_by(work: str, folder: Path, kills: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("work", WORKS)
-@pytest.mark.row("B12", "B18", "B24")
+@pytest.mark.row("R002-70", "B12", "B18", "B24")
 def test_nothing_is_torn(tmp_path: Path, tally: Counter[str], work: str) -> None:
     told = told_by(work, tmp_path, KILLS)
     tally[f"kills of {work}, nothing torn or mixed after a start"] += told["kills"]

@@ -21,6 +21,7 @@ from toolwire import (
 )
 from toolwire.codetools import resolver, resolver_fn
 from toolwire.errors import InvalidField
+from toolwire.schema.validator import Validator
 
 TWELVE = (
     "read_file write_file edit_file multi_edit append_to_file bash grep glob list_directory tree file_info http_get"
@@ -39,9 +40,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.row("R002-01")
+@pytest.mark.row("R002-01", "4.3.1")
 def test_there_are_twelve() -> None:
-    assert [tool.name for tool in CodeTools().available_tools()] == TWELVE
+    tools = CodeTools().available_tools()
+    assert [tool.name for tool in tools] == TWELVE
+    for tool in tools:
+        assert tool.description
+        assert Validator(tool.parameters or {}).problems({"no such parameter": 1})
+        assert (tool.parameters or {})["type"] == "object"
 
 
 def test_each_is_declared_in_every_dialect() -> None:
@@ -54,7 +60,7 @@ def test_each_is_declared_in_every_dialect() -> None:
         assert all(one.get("description") for one in parameters["properties"].values()), tool.name
 
 
-@pytest.mark.row("R002-15", "R002-16", "R002-64", "R002-65")
+@pytest.mark.row("R002-15", "R002-16", "R002-63", "R002-64", "R002-65")
 def test_paths_are_relative_to_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     wanted = "# Hello\n\nA line.\n"
@@ -65,7 +71,7 @@ def test_paths_are_relative_to_the_folder(project: Path, monkeypatch: pytest.Mon
     assert CodeTools(project).resolve(call("read_file", path=str(project / "README.md"))).content == wanted
 
 
-@pytest.mark.row("R002-17", "R002-18", "R002-28", "R002-29")
+@pytest.mark.row("R002-17", "R002-18", "R002-28", "R002-29", "4.3.5")
 def test_a_pair_and_a_function_are_resolvers(
     project: Path,
 ) -> None:
@@ -193,3 +199,56 @@ def test_making_the_tools_leaves_nothing_in_the_folder(project: Path) -> None:
     before = sorted(path.name for path in project.iterdir())
     CodeTools(project)
     assert sorted(path.name for path in project.iterdir()) == before
+
+
+# What a tool is asked for, beside its path, and what it then says or leaves in the file.
+OF_A_FOLDER: dict[str, tuple[str, dict[str, Any], str]] = {
+    "read_file": ("src/main.py", {}, "def main():"),
+    "write_file": ("src/new.py", {"content": "x = 1\n"}, "new.py"),
+    "edit_file": ("src/main.py", {"oldText": "return 1", "newText": "return 2"}, "main.py"),
+    "multi_edit": ("src/main.py", {"edits": [{"oldText": "return 1", "newText": "return 3"}]}, "main.py"),
+    "append_to_file": ("src/main.py", {"content": "# end\n"}, "main.py"),
+    "grep": ("src", {"pattern": "return"}, "src/main.py:2:"),
+    "glob": ("src", {"pattern": "*.py"}, "src/main.py"),
+    "list_directory": ("src", {}, "main.py"),
+    "tree": ("src", {}, "main.py"),
+    "file_info": ("src/main.py", {}, "type: file"),
+}
+MAKING = ("write_file", "append_to_file")  # what is not there
+
+
+def below(folder: Path) -> dict[str, bytes]:
+    """Read all that lies below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", OF_A_FOLDER)
+@pytest.mark.row("R002-63", "R002-64", "R002-65")
+def test_every_path_is_relative_to_the_folder(
+    name: str, project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, more, said = OF_A_FOLDER[name]
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    before = below(project)
+    bound = CodeTools(project).resolve(call(name, path=path, **more))
+    assert (said in str(bound.content), bound.is_error) == (True, False)
+    after = below(project)
+    assert (after != before) is (name in MAKING or "edit" in name)
+    assert below(elsewhere) == {}
+    given = CodeTools().resolve(call(name, path=path, **more), str(elsewhere))
+    assert (given.is_error, below(project)) == (name not in MAKING, after)
+    monkeypatch.chdir(project)
+    (project / "src" / "main.py").write_text("def main():\n    return 1\n")
+    assert said in str(CodeTools().resolve(call(name, path=path, **more)).content)
+
+
+@pytest.mark.parametrize("name", [*OF_A_FOLDER, "bash"])
+@pytest.mark.row("R002-66")
+def test_what_comes_back_is_text_or_an_error_with_text(name: str, project: Path) -> None:
+    kit = CodeTools(project, sandbox="none")
+    path, more, _ = OF_A_FOLDER.get(name, ("", {"command": "echo hi"}, ""))
+    good = kit.resolve(call(name, **({"path": path} if path else {}), **more))
+    bad = kit.resolve(call(name, path="nothing/there", **more) if path else call(name, command="exit 3"))
+    for result, failed in ((good, False), (bad, name not in MAKING)):
+        assert (type(result), type(result.content), result.is_error) == (ToolResult, str, failed)

@@ -49,6 +49,7 @@ def project(tmp_path: Path) -> Project:
         (".git/*", ["No files found"]),
     ],
 )
+@pytest.mark.row("R002-09")
 def test_glob_gives_paths_in_order(project: Project, pattern: str, found: list[str]) -> None:
     said = project.ok("glob", pattern=pattern).split("\n")
     assert [line for line in said if line and not line.startswith("[")] == found
@@ -78,6 +79,7 @@ def test_glob_refuses_what_leads_out_or_finds_nothing_ever(project: Project, pat
     project.refused("glob", pattern=pattern)
 
 
+@pytest.mark.row("R002-10")
 def test_list_directory(project: Project) -> None:
     assert project.ok("list_directory").split("\n") == [
         ".git/",
@@ -101,6 +103,7 @@ def test_list_directory(project: Project) -> None:
     assert "[3 of 13 entries." in said
 
 
+@pytest.mark.row("R002-11")
 def test_tree(project: Project) -> None:
     assert project.ok("tree").split("\n") == [
         "./",
@@ -166,6 +169,7 @@ def info(project: Project, path: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in project.ok("file_info", path=path).split("\n"))
 
 
+@pytest.mark.row("R002-12")
 def test_file_info_of_a_file(project: Project) -> None:
     path = project.file("run.py", "x" * 2048, 0o640)
     os.utime(path, (1_700_000_000, 1_700_000_000))

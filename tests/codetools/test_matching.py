@@ -59,6 +59,7 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("data", "old", "new", "made"), [*PLAIN, *BREAKS])
+@pytest.mark.row("B1", "B2", "B3", "B4", "B5", "B6", "B8", "B9")
 def test_a_text_is_replaced_where_it_is_once(data: bytes, old: bytes, new: bytes, made: bytes | str) -> None:
     if isinstance(made, bytes):
         assert edit(data, old, new).data == made

@@ -31,7 +31,7 @@ SYSTEM = ["/etc/passwd", "//etc/passwd", "/proc/self/root/etc/passwd", "/dev/fd/
 
 
 @each
-@pytest.mark.row("A1", "A2", "A3")
+@pytest.mark.row("A1", "A2", "A3", "A29")
 def test_a_path_that_leads_out_is_refused(project: Project, tool: str) -> None:
     evil = project.root.with_name("proj-evil")
     evil.mkdir()

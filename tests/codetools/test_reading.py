@@ -62,6 +62,7 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize(("text", "asked", "said"), WINDOWS)
+@pytest.mark.row("R002-02")
 def test_lines_are_given_as_they_are(project: Project, text: str, asked: dict[str, int], said: str) -> None:
     project.file("f", text)
     assert project.ok("read_file", path="f", **asked) == said
@@ -79,6 +80,7 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("text", "offset", "said"), BEYOND)
+@pytest.mark.row("R002-02")
 def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
     project: Project, text: str, offset: int, said: str
 ) -> None:
@@ -89,6 +91,7 @@ def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
 @pytest.mark.parametrize(
     "asked", [{"offset": 0}, {"offset": -1}, {"limit": 0}, {"offset": "3"}, {"limit": 1.5}, {"offset": True}]
 )
+@pytest.mark.row("B28")
 def test_an_offset_or_limit_that_is_none_is_refused(project: Project, asked: dict[str, object]) -> None:
     project.file("f", "a\n")
     assert "invalid arguments" in project.refused("read_file", path="f", **asked)

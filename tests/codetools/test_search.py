@@ -67,7 +67,7 @@ def searched(request: pytest.FixtureRequest, tree: Project) -> Searched:
 
 @HAS_RG
 @pytest.mark.parametrize("arguments", CALLS, ids=str)
-@pytest.mark.row("D6", "D8")
+@pytest.mark.row("R002-08", "D6", "D8", "4.3.4")
 def test_both_ways_give_the_same_answer(tree: Project, arguments: dict[str, Any]) -> None:
     given = {"pattern": "needle", **arguments}
     assert Searched(tree, RG).grep(**given) == Searched(tree, False).grep(**given)
@@ -87,7 +87,7 @@ def test_both_ways_give_the_same_answer(tree: Project, arguments: dict[str, Any]
         ("empty", ["No matches found"]),
     ],
 )
-@pytest.mark.row("D6")
+@pytest.mark.row("R002-08", "D6")
 def test_lines_are_shown_as_text_on_one_line(searched: Searched, path: str, first: list[str]) -> None:
     assert lines(searched.grep(path=path)) == first
 

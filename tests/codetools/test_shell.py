@@ -59,7 +59,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on
         pytest.param("echo a\r\n", "a", False, id="a carriage return is kept, and shown as a line break"),
     ],
 )
-@pytest.mark.row("C8", "C10", "C18", "C19", "C20", "C25")
+@pytest.mark.row("R002-07", "C8", "C10", "C18", "C19", "C20", "C25")
 def test_what_a_command_says(tmp_path: Path, level: str, command: str, text: str, is_error: bool) -> None:
     result = run(tools_at(tmp_path, level), command)
     assert (str(result.content).strip(), result.is_error) == (text, is_error)
@@ -186,7 +186,7 @@ def test_it_runs_in_sync_and_async_code_and_in_a_thread_of_a_loop(tmp_path: Path
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.row("C11")
+@pytest.mark.row("R002-07", "C11")
 def test_the_folder_is_the_same_each_time(tmp_path: Path, level: str) -> None:
     tools = tools_at(tmp_path, level)
     said(tools, "cd / && export X=1")

@@ -119,6 +119,7 @@ def test_a_large_file_that_is_no_text_is_not_loaded(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("status", "phrase"), [(404, "Not Found"), (500, "Internal Server Error"), (299, "")])
+@pytest.mark.row("R002-13")
 def test_a_status_that_is_no_success_is_an_error_with_the_beginning_of_the_page(
     site: Site, status: int, phrase: str
 ) -> None:

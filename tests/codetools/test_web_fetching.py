@@ -98,7 +98,7 @@ def test_the_other_end_has_to_be_the_one_that_was_dialled(monkeypatch: pytest.Mo
     assert server.requests == []
 
 
-@pytest.mark.row("E6")
+@pytest.mark.row("R002-13", "E6")
 def test_a_name_that_does_not_exist_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> object:
         raise socket.gaierror(-2, "Name or service not known")

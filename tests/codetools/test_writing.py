@@ -90,6 +90,7 @@ APPENDED = [
 
 
 @pytest.mark.parametrize(("data", "added", "made", "said"), APPENDED)
+@pytest.mark.row("R002-06", "B24")
 def test_text_is_added_and_nothing_else(project: Project, data: bytes, added: str, made: bytes, said: str) -> None:
     project.file("f", data)
     told = project.ok("append_to_file", path="f", content=added)
