@@ -1,5 +1,6 @@
 """Conversations over real sockets: every provider, both faces, streaming and not."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,19 @@ from tests.client.faces import (
     legal,
     options_at,
 )
-from toolwire import Context, Message, TextDelta, Tool, ToolCall, ToolChoice, ToolResult, aio
+from toolwire import (
+    AgentResolver,
+    CodeTools,
+    Context,
+    Message,
+    TextDelta,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    aio,
+    session_tools,
+)
 from toolwire.client import sync
 from toolwire.loop import Done, LoopLimits
 from toolwire.testing import Expect, simulate
@@ -36,7 +49,7 @@ WEATHER = {
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, *COMPATIBLE])
-@pytest.mark.row("R003-01", "R003-09", "R003-43", "R001-62")
+@pytest.mark.row("R001-62", "R003-01", "R003-09", "R003-10", "R003-43")
 def test_a_tool_is_run_and_the_model_answers(name: str, face: str, shown: bool) -> None:
     RUN.clear()
     script = [
@@ -82,7 +95,7 @@ def test_without_auto_tools_nothing_is_run(name: str, face: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-@pytest.mark.row("R003-02", "R003-04", "R003-10")
+@pytest.mark.row("R003-02", "R003-04")
 def test_messages_come_before_the_prompt(name: str, face: str) -> None:
     given: Any = ["Hi", {"role": "assistant", "content": "Hello."}, Message("user", "I am Ann.")]
     with simulate([[Expect(messages=4, last="Who am I?"), "Ann."]], strict=True) as model:
@@ -149,6 +162,7 @@ CHOICES: dict[str, tuple[Any, ToolChoice]] = {
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.row("R001-06", "R001-12")
 def test_a_tool_choice_is_said_on_every_wire(name: str, choice: str) -> None:
     given, meant = CHOICES[choice]
     with simulate([[TOKYO if choice != "none" else "No."]]) as model:
@@ -220,7 +234,7 @@ def test_a_listener_that_fails_does_not_end_the_run(face: str, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.row("R003-47")
+@pytest.mark.row("R002-59", "R002-61", "R003-47")
 def test_a_tool_that_fails_is_told_to_the_model(face: str) -> None:
     def broken(city: str) -> str:
         raise ValueError(f"no such city: {city}")
@@ -290,3 +304,90 @@ def test_unified_tool_calling(name: str) -> None:
         [told] = received.body["tools"]
         assert told["input_schema"] == BASH["function"]["parameters"]  # type: ignore[index]
         assert "parameters" not in told
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R003-01", "R003-43", "R003-37")
+def test_the_second_request_has_the_prompt_the_words_the_call_and_its_result(name: str, face: str) -> None:
+    with simulate([["Let me check.", TOKYO], ["It is 25 degrees."]]) as model:
+        done = lead(face, name, model.url, "What's the weather in Tokyo?", tools=[get_weather]).done
+    assert done.message.content == "It is 25 degrees."
+    first, second = (received.request for received in model.requests)
+    assert first is not None
+    assert second is not None
+    assert [(message.role, message.text) for message in first.messages] == [("user", "What's the weather in Tokyo?")]
+    parts = [(message.role, part) for message in second.messages for part in message.parts]
+    said = [(role, type(part).__name__) for role, part in parts]
+    assert said == [("user", "Text"), ("assistant", "Text"), ("assistant", "ToolCall"), ("tool", "ToolResult")]
+    [call, result] = [part for _, part in parts if isinstance(part, ToolCall | ToolResult)]
+    assert isinstance(call, ToolCall)
+    assert isinstance(result, ToolResult)
+    assert (call.arguments, result.content) == ({"city": "Tokyo"}, "25 degrees in Tokyo")
+    if name != "ollama":
+        assert (result.tool_call_id, result.name or call.name) == (call.id, call.name)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R003-44", "R003-45")
+def test_calls_are_picked_from_what_a_stream_gives_next(name: str) -> None:
+    RUN.clear()
+    with simulate([["I look.", TOKYO]]) as model:
+        options = options_at(name, model.url)
+        stream = sync.stream("Weather?", name, "m", tools=[get_weather], auto_tools=False, options=options)
+        chunks, rest = stream.next()
+        found = list(chunks)
+        while rest is not None:
+            assert rest is stream
+            chunks, rest = stream.next()
+            found += chunks
+    calls = [chunk for chunk in found if isinstance(chunk, ToolCall) and chunk.complete]
+    assert [(call.name, call.arguments, call.index) for call in calls] == [("get_weather", {"city": "Tokyo"}, 0)]
+    assert (RUN, chunks, len(model.requests)) == ([], [], 1)
+
+
+class Searching:
+    """Somebody's own resolver, in the shape of the original's example."""
+
+    def available_tools(self) -> list[Tool]:
+        schema = {"type": "object", "properties": {"query": {"type": "string"}}}
+        return [Tool("search", "Search the knowledge base", schema)]
+
+    def resolve(self, call: ToolCall) -> tuple[str, str]:
+        if call.name != "search":
+            return "error", f"Unknown tool: {call.name}"
+        return ("ok", f"found {call.arguments['query']}") if call.arguments["query"] else ("error", "no query")
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R002-38", "R002-37")
+def test_a_resolver_of_ones_own_works_in_the_loop(name: str, face: str) -> None:
+    calls = [ToolCall(None, "search", {"query": "tea"}), ToolCall(None, "search", {"query": ""})]
+    with simulate([[Expect(tools=["search"]), *calls], ["Found."]]) as model:
+        done = lead(face, name, model.url, "?", tools=Searching()).done
+    results = [part for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
+    assert [(result.content, result.is_error) for result in results] == [("found tea", False), ("no query", True)]
+    assert done.content == "Found."
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("R002-15", "R002-17", "R002-65")
+def test_the_code_tools_alone_work_in_the_loop_and_in_the_folder_of_the_process(
+    face: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("hello")
+    monkeypatch.chdir(tmp_path)
+    script = [[ToolCall(None, "read_file", {"path": "README.md"})], [Expect(results={"read_file": "hello"}), "Read."]]
+    with simulate(script) as model:
+        assert lead(face, "openai", model.url, "?", tools=CodeTools()).done.content == "Read."
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R002-90")
+def test_a_turn_without_tools_is_a_plain_request(name: str, face: str) -> None:
+    tools, resolver = session_tools.prepare(AgentResolver([get_weather]), [], {"user": 1})
+    with simulate([["Hi."]]) as model:
+        assert lead(face, name, model.url, "Hello", tools=tools, resolver=resolver).done.content == "Hi."
+    assert {"tools", "tool_choice", "toolConfig"} & set(model.requests[0].body) == set()

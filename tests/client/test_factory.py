@@ -124,6 +124,7 @@ def test_the_next_provider_is_asked_where_one_fails(face: str, shown: bool) -> N
     assert items[-1].content == "Warm."
 
 
+@pytest.mark.row("I-26")
 def test_all_that_failed_are_named() -> None:
     with (
         simulate([], api_key="right") as one,

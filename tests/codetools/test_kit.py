@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +255,21 @@ def test_what_comes_back_is_text_or_an_error_with_text(name: str, project: Path)
     bad = kit.resolve(call(name, path="nothing/there", **more) if path else call(name, command="exit 3"))
     for result, failed in ((good, False), (bad, name not in MAKING)):
         assert (type(result), type(result.content), result.is_error) == (ToolResult, str, failed)
+
+
+USED = """
+import sys
+from toolwire import CodeTools, ToolCall
+said = CodeTools(sys.argv[1]).resolve(ToolCall("1", "read_file", {"path": "README.md"}))
+heavy = {"httpx2", "httpcore2", "sqlalchemy", "alembic", "sqlite3"} & set(sys.modules)
+print(said.content, sorted(heavy))
+"""
+
+
+@pytest.mark.row("R002-27")
+def test_a_tool_of_files_loads_no_http_client_and_no_database(project: Path) -> None:
+    said = subprocess.check_output([sys.executable, "-c", USED, str(project)], text=True)
+    assert said == "# Hello\n\nA line.\n []\n"
+    data = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+    assert not any("sqlalchemy" in one or "psycopg" in one for one in data["dependencies"])
+    assert any("sqlalchemy" in one for one in data["optional-dependencies"]["traces"])

@@ -125,7 +125,7 @@ ROUND_TRIPS = [
 
 
 @pytest.mark.parametrize("tool", ROUND_TRIPS, ids=lambda tool: tool.name)
-@pytest.mark.row("R002-45")
+@pytest.mark.row("R002-45", "4.3.7")
 def test_a_tool_comes_back_from_yaml_and_json(tool: Tool) -> None:  # configuration, storage
     stored = msgspec.json.encode(tool)
     assert msgspec.json.decode(stored, type=Tool) == tool
@@ -136,7 +136,7 @@ def test_a_tool_comes_back_from_yaml_and_json(tool: Tool) -> None:  # configurat
 
 
 @pytest.mark.parametrize("tool", ROUND_TRIPS[:2], ids=lambda tool: tool.name)
-@pytest.mark.row("R002-45")
+@pytest.mark.row("R002-45", "4.3.7")
 def test_a_tool_comes_back_from_an_mcp_listing(tool: Tool) -> None:  # an MCP listing
     listed = {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
     assert Tool.from_map(listed) == tool

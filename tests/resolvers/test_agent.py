@@ -120,7 +120,7 @@ def test_a_result_is_linked_to_its_call() -> None:
     assert AgentResolver([add]).resolve(call("add", a=1)) == ToolResult("call_1", "add", "3")
 
 
-@pytest.mark.row("R002-57")
+@pytest.mark.row("R002-57", "4.3.8")
 def test_sensitive_fields_are_those_that_were_declared() -> None:
     resolver = AgentResolver([Search, add, fetch])
     fields = [resolver.sensitive_fields_for(name) for name in ("search", "add", "fetch", "nothing")]
@@ -133,7 +133,7 @@ def leak(api_key: str, inner: dict[str, Any]) -> str:
     raise ValueError(f"bad key {api_key!r} in {inner}")
 
 
-@pytest.mark.row("R002-58", "R002-59", "R002-60")
+@pytest.mark.row("R002-58", "R002-59", "R002-60", "4.3.8")
 def test_what_a_tool_raises_is_its_result_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "toolwire"):
         result = AgentResolver([leak]).resolve(call("leak", api_key="sk-12345", inner={"API_KEY": "n3sted", "a": 1}))

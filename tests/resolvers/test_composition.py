@@ -62,7 +62,7 @@ def call(name: str) -> ToolCall:
     return ToolCall("c", name, {})
 
 
-@pytest.mark.row("R002-72", "R002-73", "R002-81")
+@pytest.mark.row("R002-72", "R002-73", "R002-81", "4.3.9")
 def test_tools_are_listed_in_order_and_duplicates_are_kept() -> None:
     composition = Composition([Plain("a", "b"), Plain("b", "c")])
     assert [tool.name for tool in composition.available_tools()] == ["a", "b", "b", "c"]
@@ -84,7 +84,7 @@ def test_the_first_that_knows_a_tool_runs_it() -> None:
     assert Composition([agent("bash", "mine"), agent("bash", "theirs")]).resolve(call("bash")).content == "mine"
 
 
-@pytest.mark.row("R002-75", "R002-76")
+@pytest.mark.row("R002-75", "R002-76", "4.3.9")
 def test_an_error_of_the_first_is_final() -> None:
     second = Plain("b")
     for answer in (
@@ -123,7 +123,7 @@ def test_what_nobody_has_is_unknown() -> None:
         Composition([]).resolve(call("z"))
 
 
-@pytest.mark.row("R002-82")
+@pytest.mark.row("R002-82", "4.3.9")
 def test_a_composition_is_a_resolver() -> None:
     inner = Composition([agent("a", "1"), agent("b", "2")])
     outer = Composition([agent("c", "3"), inner, Composition([])])
@@ -150,7 +150,7 @@ class Cook(Plain):
         return self.recipes.get(name)
 
 
-@pytest.mark.row("R002-32", "R002-39", "R002-78")
+@pytest.mark.row("R002-32", "R002-39", "R002-78", "4.3.6")
 def test_the_first_recipe_wins() -> None:
     def one(_arguments: Any) -> dict[str, Any]:
         return {}
@@ -206,3 +206,15 @@ def test_sensitive_fields_are_those_of_all_resolvers() -> None:
 def test_what_is_no_resolver_is_refused(given: Any) -> None:
     with pytest.raises(InvalidField, match=r"Composition\[1\]: resolver must have `resolve`"):
         Composition([Plain("a"), given])
+
+
+@pytest.mark.row("R002-81", "R002-30")
+def test_it_is_used_by_methods_or_as_the_first_argument() -> None:
+    def recipe(_arguments: Any) -> dict[str, Any]:
+        return {}
+
+    composition = Composition.new([Plain("a"), Cook("b", b=recipe)])
+    assert composition.available_tools() == Composition.available_tools(composition)
+    for found in (composition.resolve(call("a")), Composition.resolve(composition, call("a"))):
+        assert found == ToolResult("c", "a", "a by ('a',)")
+    assert composition.dispatch_recipe("b") == Composition.dispatch_recipe(composition, "b") == recipe

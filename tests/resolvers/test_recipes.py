@@ -58,7 +58,7 @@ def step(name: str, label: str = "", /, **arguments: Any) -> dict[str, Any]:
     return {"tool": name, "arguments": arguments, "label": label}
 
 
-@pytest.mark.row("R002-33", "R002-35", "I-14")
+@pytest.mark.row("R002-33", "R002-35", "I-14", "4.3.6")
 def test_a_recipe_is_followed_instead_of_the_tool() -> None:
     text = content(
         lambda arguments: {

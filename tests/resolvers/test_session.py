@@ -37,7 +37,7 @@ DELETED: list[str] = []
 RESOLVER = AgentResolver([read_file, search, delete])
 
 
-@pytest.mark.row("R002-83", "R002-84")
+@pytest.mark.row("R002-83", "R002-84", "4.3.10")
 def test_only_what_is_declared_and_there_is_given() -> None:
     tools, resolve = session_tools.prepare(RESOLVER, ["search", "nothing", "read_file"], {"user": "abc"})
     assert [one.name for one in tools] == ["read_file", "search"]
@@ -47,7 +47,7 @@ def test_only_what_is_declared_and_there_is_given() -> None:
 
 
 @pytest.mark.parametrize("names", [None, [], ["nothing"], ["Search", "search "], ()])
-@pytest.mark.row("R002-85", "R002-86", "R002-87")
+@pytest.mark.row("R002-85", "R002-86", "R002-87", "4.3.10")
 def test_without_tools_there_is_no_resolver(names: Any) -> None:
     assert session_tools.prepare(RESOLVER, names, {}) == ([], None)
 
@@ -57,7 +57,7 @@ def test_a_name_alone_is_no_list() -> None:
         session_tools.prepare(RESOLVER, "search", {})
 
 
-@pytest.mark.row("R002-88")
+@pytest.mark.row("R002-88", "4.3.10")
 def test_the_context_is_forwarded_as_it_is() -> None:
     seen = []
 
@@ -213,7 +213,7 @@ def test_a_careless_tool_is_found_out() -> None:
     assert sum(tally) > 0
 
 
-@pytest.mark.row("R002-89")
+@pytest.mark.row("R002-89", "4.3.10")
 def test_sessions_in_threads_never_see_each_other() -> None:
     resolver = AgentResolver([echo, aecho])
     start = threading.Barrier(8, timeout=10)
@@ -281,3 +281,27 @@ def test_ten_thousand_names_that_were_not_declared_run_nothing(tally: Any) -> No
     assert DELETED == []
     assert execute([ToolCall("1", "delete", {"path": "/"})], RESOLVER)[0].content == "gone", "a control"
     tally["calls of names that were not declared"] += len(results)
+
+
+@pytest.mark.row("R002-22")
+def test_the_example_of_a_session() -> None:
+    seen: list[Any] = []
+
+    class Resolver:
+        """A resolver that takes the context, whatever is in it."""
+
+        def available_tools(self) -> list[Tool]:
+            return [Tool(name, "", {"type": "object"}) for name in ("read_file", "write_file", "search")]
+
+        def resolve(self, call: ToolCall, context: Any) -> tuple[str, str]:
+            seen.append(context)
+            return "ok", f"{call.name} {call.arguments}"
+
+    context = {"user_id": "abc", "project": "/repo"}
+    tools, resolver_fn = session_tools.prepare(Resolver(), ["read_file", "search"], context)
+    assert [one.name for one in tools] == ["read_file", "search"]
+    assert resolver_fn is not None
+    result = resolver_fn(ToolCall("1", "read_file", {"path": "README.md"}))
+    assert (result.content, result.is_error) == ("read_file {'path': 'README.md'}", False)
+    assert seen == [context]
+    assert seen[0] is context

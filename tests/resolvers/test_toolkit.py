@@ -24,6 +24,7 @@ from toolwire import (
     aio,
     dialect,
     execute,
+    resolvers,
     session_tools,
 )
 from toolwire.errors import InvalidField, MissingFields
@@ -83,7 +84,7 @@ def test_a_tool_is_pure_data() -> None:
         ({**SEARCH, "metadata": 1}, "invalid_field", "metadata", "must be a map"),
     ],
 )
-@pytest.mark.row("R002-43", "I-07")
+@pytest.mark.row("R002-43", "I-07", "4.3.7")
 def test_a_tool_that_lacks_something_is_not_made(given: Any, code: str, fields: Any, message: str) -> None:
     with pytest.raises((MissingFields, InvalidField), match=message) as raised:
         Tool.new(given)
@@ -232,3 +233,36 @@ def test_a_tool_that_shadows_another_is_refused_or_comes_second() -> None:
         Composition([AgentResolver([bash]), AgentResolver([other])]).resolve(ToolCall("1", "bash", {})).content
         == "mine"
     )
+
+
+@pytest.mark.row("R002-24")
+def test_each_module_of_the_original_has_its_counterpart() -> None:
+    for name in ("CodeTools", "AgentResolver", "Composition", "Tool", "ToolCall", "ToolResult", "Trace"):
+        assert isinstance(getattr(toolwire, name), type), name
+    assert issubclass(toolwire.AgentResolver, resolvers.ToolResolver)
+    assert callable(toolwire.session_tools.prepare)
+
+
+@pytest.mark.row("R002-31", "R002-54", "R002-63")
+def test_every_resolver_lists_its_tools_and_resolves_a_call(tmp_path: Path) -> None:
+    def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    (tmp_path / "f").write_text("hello")
+    mine = AgentResolver([hello])
+    reading, saying = ToolCall("1", "read_file", {"path": "f"}), ToolCall("1", "hello", {})
+    made: list[tuple[Any, ToolCall]] = [
+        (toolwire.CodeTools(tmp_path), reading),
+        (mine, saying),
+        (Composition([mine]), saying),
+    ]
+    for resolver, call in made:
+        tools = resolver.available_tools()
+        assert (type(tools), {type(tool) for tool in tools}) == (list, {Tool})
+        assert call.name in [tool.name for tool in tools]
+        assert resolver.resolve(call) == ToolResult("1", call.name, "hello")
+    for lacking in ("resolve", "available_tools"):
+        has: dict[str, Any] = {name: lambda *_: [] for name in ("resolve", "available_tools") if name != lacking}
+        with pytest.raises(InvalidField, match=f"resolver must have `{lacking}`"):
+            Composition([type("Half", (), has)()])

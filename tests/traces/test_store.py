@@ -79,7 +79,7 @@ VALUES = {
 }
 
 
-@pytest.mark.row("T11")
+@pytest.mark.row("T11", "4.3.11")
 def test_any_value_is_kept(store: Store) -> None:
     for name, value in VALUES.items():
         trace = made(arguments=value, result={"content": value}, repair="a\x00\ud800")

@@ -15,7 +15,7 @@ from toolwire.traces import Trace
 from toolwire.types import Loss
 
 
-@pytest.mark.row("R002-93")
+@pytest.mark.row("R002-93", "4.3.11")
 def test_a_trace_has_the_fields() -> None:
     trace = made()
     assert (trace.tenant_id, trace.conversation_id, trace.tool_name) == ("acme", "talk", "weather")
@@ -91,13 +91,13 @@ def test_a_trace_may_come_first() -> None:
     assert Trace.check(first, {"iteration": -1}) != []
 
 
-@pytest.mark.row("R002-98")
+@pytest.mark.row("R002-98", "4.3.11")
 def test_a_trace_is_never_changed() -> None:
     with pytest.raises(AttributeError):
         made().tool_name = "x"  # type: ignore[misc]  # it is what is tested
 
 
-@pytest.mark.row("R002-98")
+@pytest.mark.row("R002-98", "4.3.11")
 def test_a_store_has_no_verb_that_changes() -> None:
     from toolwire.traces.store import Store
 

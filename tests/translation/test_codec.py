@@ -291,7 +291,8 @@ def test_three_providers_side_by_side(provider: str) -> None:
 def test_where_nothing_is_called_nothing_is_read(provider: str) -> None:
     key = {"openai": "choices", "anthropic": "content", "ollama": "message"}[provider]
     _, answer, _, _ = SIDE_BY_SIDE[provider]
-    for body in ({}, {"other": 1}, {key: None}, {key: []}, {key: {}}, answer([]), {key: "Hello."}):
+    bodies: list[Any] = [{}, {"other": 1}, {key: None}, {key: []}, {key: {}}, answer([]), {key: "Hello."}]
+    for body in bodies:
         assert codec.decode_tool_calls(body, provider) == []
     if provider != "anthropic":
         assert codec.decode_tool_calls(answer(None), provider) == []
