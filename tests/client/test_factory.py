@@ -1,5 +1,6 @@
 """Clients by the names that other libraries gave them, and one of several that works."""
 
+import json
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from toolwire.loop import Done
 from toolwire.providers import PROVIDERS, UnknownProvider
 from toolwire.testing import Fail, simulate
 from toolwire.types import TextDelta, ToolCall
+from toolwire.wire.transport import HttpRequest
 
-BASH = {
+BASH: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "bash",
@@ -167,3 +169,84 @@ def test_a_model_of_the_call_is_for_the_first_alone() -> None:
         with sync.Client(given) as client:
             client.chat("?", model="mine")
     assert model.requests[0].body["model"] == "b"
+
+
+class Canned:
+    """A transport that gives one answer, and keeps what was sent: no network."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.status, self.headers = 200, {"content-type": "application/json"}
+        self.left = [json.dumps(body).encode()]
+        self.sent: list[HttpRequest] = []
+
+    def send(self, request: HttpRequest, _timeouts: Any, _stop: Any = None) -> "Canned":
+        """Keep the request, and answer."""
+        self.sent.append(request)
+        return self
+
+    def read(self) -> bytes:
+        """Give the body, and then its end."""
+        return self.left.pop() if self.left else b""
+
+    def finish(self) -> None:
+        """Let go."""
+
+    async def asend(self, request: HttpRequest, timeouts: Any, stop: Any = None) -> "Canned":
+        """Keep the request, and answer."""
+        return self.send(request, timeouts, stop)
+
+    async def aread(self) -> bytes:
+        """Give the body, and then its end."""
+        return self.read()
+
+    async def afinish(self) -> None:
+        """Let go."""
+
+    close, aclose = finish, afinish
+
+
+OPENAI = {
+    "choices": [
+        {
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+                ],
+            },
+            "finish_reason": "tool_calls",
+        }
+    ],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+}
+CLAUDE = {
+    "content": [{"type": "tool_use", "id": "call_1", "name": "bash", "input": {"command": "ls"}}],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 1, "output_tokens": 2},
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(("name", "body"), [("openai", OPENAI), ("anthropic", CLAUDE), ("ollama", OPENAI)])
+@pytest.mark.row("R001-46", "R001-52", "R001-59")
+def test_chat_converts_asks_and_reads_whatever_carries_it(name: str, body: dict[str, Any], face: str) -> None:
+    transport: Any = Canned({"id": "1", "model": "m", **body})
+    messages = [{"role": "user", "content": "List the files."}]
+    if face == "sync":
+        response = LLMFactory.create(name, transport=transport, api_key=KEY).chat(messages=messages, tools=[BASH])
+    else:
+        provider = LLMFactory.create(name).provider.name
+        client = aio.Client(provider, "m", transport=transport, api_key=KEY)
+        response = awaited(client.chat(messages=messages, tools=[BASH]))
+    assert isinstance(response, LLMResponse)
+    assert [(call.id, call.name, call.arguments) for call in response.tool_calls] == [
+        ("call_1", "bash", {"command": "ls"})
+    ]
+    assert (response.content, response.finish_reason, response.model) == (None, "tool_calls", "m")
+    assert response.usage is not None
+    assert (response.usage["prompt_tokens"], response.usage["total_tokens"]) == (1, 3)
+    [request] = transport.sent
+    said = dict(BASH["function"])
+    converted = {"input_schema": said.pop("parameters"), **said} if name == "anthropic" else BASH
+    assert json.loads(request.body)["tools"] == [converted]

@@ -205,7 +205,7 @@ class TestFromAFactory:
         assert all(callable(client.chat) for client in made.values())
 
     @pytest.mark.parametrize("name", DIALECTS)
-    @pytest.mark.row("4.2.3", "R001-53", "R001-54", "I-23")
+    @pytest.mark.row("R001-53", "R001-54", "I-23", "I-29", "4.2.3")
     def test_an_answer_says_what_it_is_on_every_provider(self, name: str) -> None:
         with simulate([[TOKYO, Usage(3, 4)], ["Warm."], ["Wa", Finish("length")]]) as model:
             called, said, cut = (chat("sync", name, model.url, "?", tools=[WEATHER]) for _ in range(3))

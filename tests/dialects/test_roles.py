@@ -325,3 +325,32 @@ def test_ids_of_a_provider_are_kept_as_they_came(name: str) -> None:
     assert call.id in ("call_abc123xyz", "toolu_01XYZ789", "call_def456")
     written = said(name, ["Go", Message("assistant", [call]), Message("tool", "done", "f", call.id)])
     assert str(written).count(repr(call.id)) == 2
+
+
+@pytest.mark.row("R003-51")
+def test_gemini_has_two_roles_wherever_a_message_stands() -> None:
+    messages = ["Hi", Message("assistant", "Hello."), Message("developer", "Be brief."), "Search.", *CALLED[1:], RESULT]
+    made = body("gemini", messages, system="Be kind.")
+    assert [content["role"] for content in made["contents"]] == ["user", "model", "user", "model", "user"]
+    assert "role" not in made["systemInstruction"]
+
+
+# The parts of an assistant's message that come back: signed as Claude thinks, and without a signature.
+KEPT = {
+    "openai-chat": ("Text ToolCall", "Text ToolCall"),
+    "openai-responses": ("Text ToolCall", "Text ToolCall"),
+    "anthropic": ("Thinking Text ToolCall", "Text ToolCall"),
+    "gemini": ("Thinking Text ToolCall", "Thinking Text ToolCall"),
+    "ollama": ("Thinking Text ToolCall", "Thinking Text ToolCall"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.row("R003-26")
+def test_what_comes_back_of_a_mixed_message_and_what_is_told_to_be_lost(name: str) -> None:
+    for given, kept in zip((SIGNED, PARTS), KEPT[name], strict=True):
+        encoded = dialect(name).encode_request(asking(["Hi", Message("assistant", given), RESULT]))
+        back = dialect(name).decode_request(encoded.body, encoded.path).messages[1].parts
+        assert [type(part).__name__ for part in back] == kept.split()
+        dropped = {loss.path.split(".")[1] for loss in encoded.losses if loss.action == "dropped"}
+        assert ("content[0]" in dropped) is ("Thinking" not in kept or "signature" in str(encoded.losses))

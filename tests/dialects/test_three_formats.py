@@ -5,10 +5,11 @@ Rule: the bodies stand here as the vendors' pages show them, and not as anything
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.dialects.asking import asking
-from toolwire import Context, Message, Request, ServerTool, Tool, ToolCall, ToolChoice, codec, dialect
+from toolwire import Context, Message, Request, ServerTool, Tool, ToolCall, ToolChoice, accumulate, codec, dialect
 from toolwire.errors import MissingFields
 from toolwire.providers import provider_of
 from toolwire.schema.validator import Validator
@@ -195,7 +196,7 @@ TOLD = {"role": "tool", "tool_call_id": "call_abc123", "name": "get_weather", "c
 
 
 @pytest.mark.parametrize("name", ["openai", "ollama-v1"])
-@pytest.mark.row("R001-08", "R001-09", "R001-41")
+@pytest.mark.row("R001-08", "R001-09", "R001-26", "R001-41")
 def test_a_conversation_goes_on_in_the_format_of_openai(name: str) -> None:
     called = {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]}
     body = written(name, [{"role": "user", "content": ASKED}, called, TOLD], tools=[WEATHER])
@@ -306,3 +307,39 @@ def test_one_conversion_for_each_format_is_enough() -> None:
         assert [part.text for part in back.messages[0].parts if isinstance(part, Text)] == [ASKED]
     made = Request(context=Context(None, [Message(ASKED)]), model="m")
     assert len({str(dialect(name).encode_request(made).body) for name in names}) == len(names)
+
+
+@pytest.mark.row("R001-19")
+def test_fragments_of_arguments_are_put_together() -> None:
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**CLAUDE_ANSWER, "content": [], "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {**CLAUDE_CALL, "input": {}}},
+        *(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": TEXT[at : at + 5]},
+            }
+            for at in range(0, len(TEXT), 5)
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 18}},
+        {"type": "message_stop"},
+    ]
+    decoder = dialect("anthropic").decode_stream()
+    frames = [f"event: {event['type']}\ndata: {msgspec.json.encode(event).decode()}\n\n" for event in events]
+    told = [decoder.feed(frame.encode()) for frame in frames]
+    assert [type(event).__name__ for event in told[2]] == ["CallDelta"]
+    response = accumulate([event for part in told for event in part] + decoder.close())
+    assert [(call.id, call.name, call.arguments) for call in response.tool_calls] == [
+        ("toolu_abc123", "get_weather", ARGUMENTS)
+    ]
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "ollama-v1", "gemini", "openai-responses"])
+@pytest.mark.parametrize("call_id", ["call_abc123", "toolu_abc123", "17", "of-another_server"])
+@pytest.mark.row("R001-24")
+def test_an_id_of_any_spelling_links_a_result_to_its_call(name: str, call_id: str) -> None:
+    call, result = ToolCall(call_id, "get_weather", ARGUMENTS), Message("tool", FOUND, "get_weather", call_id)
+    body = written(name, [ASKED, Message("assistant", [call]), result])
+    assert str(body).count(repr(call_id)) == 2

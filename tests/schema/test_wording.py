@@ -30,7 +30,7 @@ WEATHER = {
     "additionalProperties": False,
 }
 
-ROW_I_09: list[tuple[Any, list[str]]] = [
+CALLS: list[tuple[Any, list[str]]] = [
     ({"city": "Tokyo"}, []),
     ({"city": "Tokyo", "unit": "celsius", "days": 3}, []),
     ({}, ["missing required field: city"]),
@@ -57,8 +57,9 @@ ROW_I_09: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), ROW_I_09)
-def test_what_is_said_of_a_call_row_i_09(arguments: Any, expected: list[str]) -> None:
+@pytest.mark.parametrize(("arguments", "expected"), CALLS)
+@pytest.mark.row("I-09")
+def test_what_is_said_of_a_call(arguments: Any, expected: list[str]) -> None:
     assert problems(WEATHER, arguments) == expected
 
 
