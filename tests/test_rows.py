@@ -10,6 +10,8 @@ from tests.corpus import found
 
 KNOWN = {*rows_of("rows"), *rows_of("cases")}
 OPEN: dict[str, str] = lists()["less"] | lists()["none"]
+# What no program can type: a page.
+UNTYPED = {"R003-57"}
 REFERENCES = {
     "rows": ("requirements.md", r"^\| ((?:R\d{3}|I)-\d+) \|"),
     "cases": ("reliability.md", r"^\| ([A-LNT]\d+)\u2605? \|"),
@@ -31,6 +33,8 @@ def test_what_is_said_to_be_open_is_so() -> None:
     assert {row for row in lists()["none"] if row in held()} == set()
     assert {row for row in lists()["less"] if row not in held()} == set()
     assert {row for row in OPEN if row not in KNOWN} == set()
+    failing = {row for row, _ in marked((TESTS / "test_open_rows.py").read_text())}
+    assert failing == {row for row, why in lists()["less"].items() if why.startswith("PARTIAL") and row not in UNTYPED}
 
 
 def test_every_mark_stands_on_a_test_and_names_a_row_that_there_is() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.canned import Canned
 from tests.client.faces import FACES, KEY, TOKYO, awaited, get_weather
 from toolwire import Error, Response, aio, dialect
 from toolwire.client import sync
@@ -14,7 +15,6 @@ from toolwire.loop import Done
 from toolwire.providers import PROVIDERS, UnknownProvider
 from toolwire.testing import Fail, simulate
 from toolwire.types import TextDelta, ToolCall
-from toolwire.wire.transport import HttpRequest
 
 BASH: dict[str, Any] = {
     "type": "function",
@@ -169,40 +169,6 @@ def test_a_model_of_the_call_is_for_the_first_alone() -> None:
         with sync.Client(given) as client:
             client.chat("?", model="mine")
     assert model.requests[0].body["model"] == "b"
-
-
-class Canned:
-    """A transport that gives one answer, and keeps what was sent: no network."""
-
-    def __init__(self, body: dict[str, Any]) -> None:
-        self.status, self.headers = 200, {"content-type": "application/json"}
-        self.left = [json.dumps(body).encode()]
-        self.sent: list[HttpRequest] = []
-
-    def send(self, request: HttpRequest, _timeouts: Any, _stop: Any = None) -> "Canned":
-        """Keep the request, and answer."""
-        self.sent.append(request)
-        return self
-
-    def read(self) -> bytes:
-        """Give the body, and then its end."""
-        return self.left.pop() if self.left else b""
-
-    def finish(self) -> None:
-        """Let go."""
-
-    async def asend(self, request: HttpRequest, timeouts: Any, stop: Any = None) -> "Canned":
-        """Keep the request, and answer."""
-        return self.send(request, timeouts, stop)
-
-    async def aread(self) -> bytes:
-        """Give the body, and then its end."""
-        return self.read()
-
-    async def afinish(self) -> None:
-        """Let go."""
-
-    close, aclose = finish, afinish
 
 
 OPENAI = {

@@ -58,7 +58,7 @@ class TestCallsInText:
             assert [call.arguments for call in parsed.calls] == ([] if meant is None else [meant])
             assert bool(parsed.errors) is (meant is None)
 
-    @pytest.mark.row("4.5.2", "R004-08", "R004-09", "R004-10", "R004-11", "R004-12", "R004-13")
+    @pytest.mark.row("4.5.2", "R004-09", "R004-10", "R004-13")
     def test_fences_ids_and_blocks_that_are_none(self) -> None:
         offered = [get_weather.tool]
         assert text_tagged.parse(f"Say {BLOCK.replace(chr(10), ' ')}", offered).calls == []

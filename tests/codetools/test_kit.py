@@ -74,7 +74,7 @@ def test_paths_are_relative_to_the_folder(project: Path, monkeypatch: pytest.Mon
     assert CodeTools(project).resolve(call("read_file", path=str(project / "README.md"))).content == wanted
 
 
-@pytest.mark.row("R002-17", "R002-18", "R002-28", "R002-29", "4.3.5")
+@pytest.mark.row("R002-28", "R002-29", "4.3.5")
 def test_a_pair_and_a_function_are_resolvers(
     project: Path,
 ) -> None:
@@ -247,7 +247,7 @@ def test_every_path_is_relative_to_the_folder(
 
 
 @pytest.mark.parametrize("name", [*OF_A_FOLDER, "bash"])
-@pytest.mark.row("R002-66")
+@pytest.mark.row("R002-02", "R002-66")
 def test_what_comes_back_is_text_or_an_error_with_text(name: str, project: Path) -> None:
     kit = CodeTools(project, sandbox="none")
     path, more, _ = OF_A_FOLDER.get(name, ("", {"command": "echo hi"}, ""))

@@ -131,7 +131,7 @@ def test_a_composition_is_a_resolver() -> None:
     assert [tool.name for tool in outer.available_tools()] == ["c", "a", "b"]
 
 
-@pytest.mark.row("R002-18", "R002-19", "R002-71", "R002-80")
+@pytest.mark.row("R002-19", "R002-71", "R002-80")
 def test_a_pair_binds_a_folder_and_others_do_not_mind() -> None:
     composition = Composition([(Folder, "/a"), (Plain("p"), "/b"), Plain("q")])
     assert [cwd for _, cwd in composition.resolvers] == ["/a", "/b", "."]
