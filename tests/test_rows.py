@@ -54,6 +54,15 @@ def test_the_rows_are_those_of_the_documents_where_they_are_at_hand(kind: str) -
     assert there == {row for row in rows_of(kind) if not row.startswith("4.")}
 
 
+CODED = re.compile(r"def (test_(?:r00\d|i|[a-t])_?\d+_\w*|test_\w*_rows?_[a-t]\d\w*)\(")
+
+
+def test_a_test_is_named_for_what_it_shows() -> None:
+    assert [name for path in sorted(TESTS.rglob("*.py")) for name in CODED.findall(path.read_text())] == []
+    names = ("test_e13_a_body", "test_r002_18_a_pair", "test_i_05_calls", "test_nothing_is_fetched_row_h1")
+    assert [CODED.findall(f"def {name}(") for name in names] == [[name] for name in names], "a control"
+
+
 EXAMPLE = """
 TABLE = [pytest.param(1, marks=pytest.mark.row("Z2")), 2]
 OTHER = [pytest.param(1, marks=pytest.mark.row("Z5"))]

@@ -37,7 +37,6 @@ def sizes(model: Any) -> list[int]:
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R001-20")
 def test_what_is_sent_stays_small_and_the_history_whole(name: str, face: str, shown: bool) -> None:
-    """Checklist 4.2 "tool-result clearing"."""
     policy = Clearing(at=4_000, keep=2, native=False)
     with simulate([*SCRIPT, ["Done."]]) as model:
         done = lead(face, name, model.url, "Go", shown=shown, tools=[read_file], clearing=policy).done

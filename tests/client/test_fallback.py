@@ -66,7 +66,7 @@ def test_what_one_conversation_did_changes_no_other_one(name: str, face: str) ->
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R004-19")
 def test_a_server_without_calls_of_its_own_is_told_of_its_tools_in_words(name: str) -> None:
-    """ "per-request override": said for the client, and for one call."""
+    """It is said for the client, and for one call."""
     without = {"capabilities": {"native_tool_calls": False}}
     sayings: list[dict[str, Any]] = [{"options": without}, without]
     for said in sayings:
@@ -79,7 +79,7 @@ def test_a_server_without_calls_of_its_own_is_told_of_its_tools_in_words(name: s
 
 
 @pytest.mark.parametrize("shown", [False, True])
-def test_other_forms_are_read_where_that_is_asked_for(shown: bool) -> None:  # conflict 32
+def test_other_forms_are_read_where_that_is_asked_for(shown: bool) -> None:
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n</tool_call>'
     script = [[text], ["Done."]]
     for readers, ran in (([], []), (["tool_call_tag"], ["Tokyo"])):

@@ -40,7 +40,7 @@ ONCE = Retries(attempts=1)
 
 
 class TestFromACodec:
-    """Checklist 4.1: who comes from a codec with a loop."""
+    """Who comes from a codec with a loop."""
 
     @pytest.mark.row("4.1.1")
     def test_three_operations_by_the_names_of_providers(self) -> None:
@@ -182,7 +182,7 @@ class TestFromACodec:
 
 
 class TestFromAFactory:
-    """Checklist 4.2: who comes from a factory of clients."""
+    """Who comes from a factory of clients."""
 
     @pytest.mark.row("4.2.1", "R001-51")
     def test_a_declaration_in_openais_words_goes_in_and_comes_out(self) -> None:

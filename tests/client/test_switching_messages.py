@@ -33,7 +33,7 @@ BLOCK = '~~~tool_call\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n
 
 
 class TestMessagesAndStreams:
-    """Checklist 4.4: who comes from a library of messages and streams."""
+    """Who comes from a library of messages and streams."""
 
     @pytest.mark.parametrize("face", FACES)
     @pytest.mark.parametrize("name", FOUR)

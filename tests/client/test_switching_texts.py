@@ -46,7 +46,7 @@ RULES: dict[str, tuple[Any, Any]] = {
 
 
 class TestCallsInText:
-    """Checklist 4.5: who comes from models that write their calls into their text."""
+    """Who comes from models that write their calls into their text."""
 
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.row("4.5.1", "R004-22", "R004-23", "R004-24", "R004-25", "R004-26")

@@ -137,7 +137,6 @@ def test_two_names_of_one_file_are_refused(project: Project) -> None:
     assert project.read("a") == project.read("b") == b"old"
 
 
-# B14
 COUNTS: list[tuple[dict[str, Any], str]] = [
     ({"path": "f", "edits": []}, "edits"),
     ({"edits": [{"oldText": "a", "newText": "b"}]}, "edit 1 has no path"),
@@ -165,6 +164,7 @@ COUNTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("asked", "said"), COUNTS)
+@pytest.mark.row("B14")
 def test_edits_that_cannot_be_are_refused_before_anything_is_written(
     project: Project, asked: dict[str, Any], said: str
 ) -> None:

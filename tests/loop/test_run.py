@@ -106,7 +106,7 @@ def test_a_model_that_always_calls_is_stopped(turns: int) -> None:
     assert legal(done.messages)
 
 
-def test_there_is_a_limit_if_nobody_says_one() -> None:  # conflict 29
+def test_there_is_a_limit_if_nobody_says_one() -> None:
     outcomes = [item for n in range(30) for item in (says(call(n, q=n)), [result(n, str(n))])]
     assert (Driver(outcomes).done.ending, Driver(outcomes).done.turns) == ("limit", 25)
     assert isinstance(Driver(outcomes, limits=LoopLimits(turns=None)).last, AskModel)

@@ -115,7 +115,7 @@ def test_a_server_without_the_developer_role_gets_none() -> None:
         name: provider_of(name, "m")[0].speaks().encode_request(request).body["messages"][0]["role"]
         for name in ("openai", "groq")
     }
-    assert roles == {"openai": "developer", "groq": "system"}  # conflict 10
+    assert roles == {"openai": "developer", "groq": "system"}
 
 
 QUIRKS: list[tuple[str | None, Any]] = [
@@ -137,7 +137,6 @@ def test_what_is_known_of_a_model_is_said_in_quirks(name: str | None, quirks: di
 
 
 def test_the_most_tokens_of_a_model_are_asked_for_and_never_fewer_than_1024() -> None:
-    """Conflict 35 of the requirements."""
     assert quirks_of("small", Model("small", max_output=512)) == {"default_max_tokens": 1024}
     asked = Request(context=Context(None, [Message("Hi")]), model="claude-opus-5-5")
     known = quirks_of(asked.model, catalogue.model(asked.model))

@@ -205,7 +205,7 @@ def shared_state(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.row("K4")
+@pytest.mark.row("R002-23", "K4")
 def test_no_module_keeps_what_a_session_gave() -> None:
     assert {path.name: found for path in SOURCES if (found := shared_state(path.read_text("utf-8")))} == {}
 

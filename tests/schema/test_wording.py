@@ -288,7 +288,8 @@ HIDING: list[Any] = [
 
 
 @pytest.mark.parametrize("arguments", HIDING, ids=range(len(HIDING)))
-def test_a_secret_is_never_shown_row_h7(arguments: Any) -> None:
+@pytest.mark.row("H7")
+def test_a_secret_is_never_shown(arguments: Any) -> None:
     told = problems(SENSITIVE, arguments, sensitive={"password", "token"})
     assert told
     assert SECRET not in "\n".join(told)
@@ -300,7 +301,8 @@ def test_what_nobody_called_sensitive_is_shown() -> None:
     assert sum(shown) >= 6
 
 
-def test_of_a_secret_the_type_is_said_row_h7() -> None:
+@pytest.mark.row("H7")
+def test_of_a_secret_the_type_is_said() -> None:
     told = problems(SENSITIVE, {"password": "x" * 5, "user": "x" * 5}, sensitive={"Password"})
     assert told == [
         'field user: value (a string) not in allowed values ["root"]',

@@ -66,7 +66,7 @@ def test_what_is_no_call_is_an_error_that_keeps_the_good_ones(body: str, code: s
     assert (read.text, [good.index for good in read.calls]) == ("So:\n", [0, 2])
 
 
-def test_the_strict_form_raises_and_holds_the_good_calls() -> None:  # conflict 5
+def test_the_strict_form_raises_and_holds_the_good_calls() -> None:
     assert parse_or_raise(BLOCK)[0].name == "read_file"
     with pytest.raises(UnreadableCalls, match=r"^call 2: not JSON: .*; a call is one object like") as raised:
         parse_or_raise(BLOCK + "\n" + block("{"))

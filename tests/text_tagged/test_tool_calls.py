@@ -193,8 +193,8 @@ TABLE: list[tuple[str, Any, Any, str, int]] = [
     ),
     ("not native, fences", PLAIN, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
     ("not native, neither", PLAIN, {"role": "assistant", "content": "Hello."}, "text_tagged", 0),
-    ("conflict 31: not native, calls", PLAIN, OPENAI, "native", 1),
-    ("conflict 31: not native, calls and fences", PLAIN, {**OPENAI, "content": FENCED}, "native", 1),
+    ("not native, calls all the same", PLAIN, OPENAI, "native", 1),
+    ("not native, calls all the same and fences", PLAIN, {**OPENAI, "content": FENCED}, "native", 1),
     ("nothing was said of it", {}, {"role": "assistant", "content": "Hello."}, "text_tagged", 0),
     ("nothing was said at all", None, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
 ]

@@ -15,7 +15,7 @@ from toolwire.traces import Trace
 from toolwire.types import Loss
 
 
-@pytest.mark.row("R002-93", "4.3.11")
+@pytest.mark.row("R002-93", "R002-95", "4.3.11")
 def test_a_trace_has_the_fields() -> None:
     trace = made()
     assert (trace.tenant_id, trace.conversation_id, trace.tool_name) == ("acme", "talk", "weather")

@@ -52,7 +52,7 @@ CHOSEN: list[tuple[str, str, Way, Way, Way, Way]] = [
 def test_the_first_way_that_can_be_said_is_taken(
     name: str, model: str, alone: Way, loose: Way, beside: Way, loose_beside: Way
 ) -> None:
-    """Checklist 4.4: native where there is one, else by tool, else by instruction."""
+    """Native where there is one, else by tool, else by instruction."""
     found = [
         way_of(PROVIDERS[name], WantedForm.of(given), asking(model, tools))
         for tools in ([], [WEATHER])
