@@ -33,8 +33,14 @@ def test_what_is_said_to_be_open_is_so() -> None:
     assert {row for row in lists()["none"] if row in held()} == set()
     assert {row for row in lists()["less"] if row not in held()} == set()
     assert {row for row in OPEN if row not in KNOWN} == set()
-    failing = {row for row, _ in marked((TESTS / "test_open_rows.py").read_text())}
-    assert failing == {row for row, why in lists()["less"].items() if why.startswith("PARTIAL") and row not in UNTYPED}
+
+
+def test_a_row_that_is_partly_held_has_a_test_that_fails_and_no_other_has() -> None:
+    typed = [(row, test) for row, test in marked((TESTS / "test_as_asked.py").read_text())]
+    fails = set(lists()["fails"]["tests"])
+    assert fails - {test for _, test in typed} == set()
+    partly = {row for row, why in lists()["less"].items() if why.startswith("PARTIAL") and row not in UNTYPED}
+    assert {row for row, test in typed if test in fails} == partly
 
 
 def test_every_mark_stands_on_a_test_and_names_a_row_that_there_is() -> None:
