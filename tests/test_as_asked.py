@@ -363,3 +363,10 @@ def test_a_tool_is_a_class_with_a_name_a_description_and_a_schema() -> None:
 
     result = AgentResolver([Look()]).resolve(ToolCall("1", "look", {"q": "x"}))
     assert result == ToolResult("1", "look", "looked at x")
+
+
+@pytest.mark.row("R003-57")
+def test_a_page_shows_how_a_stream_is_read_and_its_calls_are_run_by_hand() -> None:
+    pages = [page.read_text() for page in (Path(__file__).resolve().parent.parent / "docs").glob("*.md")]
+    words = ("stream(", ".next()", ".collect(", "auto_tools=False")
+    assert any(all(word in page for word in words) for page in pages)
