@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check planted bench torture torture-short packages fix docs rooms walks lock clean
+.PHONY: help demo test check planted bench torture torture-short packages fix docs rooms rows walks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ docs: .venv/.test ## write anew what is made from the code: the support matrix, 
 
 rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
 	@$(BIN)/python scripts/rooms.py $(ARGS)
+
+rows: .venv/.test ## print what was asked for and the tests that hold it; ARGS="R002", ARGS=--open
+	@$(BIN)/python scripts/rows.py $(ARGS)
 
 walks: .venv/.test ## print how far everyday things go through the package
 	@$(BIN)/python scripts/walks.py

@@ -175,6 +175,7 @@ def impurities(module: str, text: str) -> list[str]:
     return found
 
 
+@pytest.mark.row("R000-01")
 def test_the_core_is_pure() -> None:
     pure = {name: text for name, text in texts().items() if not name.startswith(IMPURE)}
     assert {name.split(".")[1] for name in pure} >= set(PURE)
@@ -347,6 +348,7 @@ def heavy(modules: set[str]) -> list[str]:
     return sorted(name for name in modules if name.split(".")[0] in HEAVY)
 
 
+@pytest.mark.row("R002-14")
 def test_the_import_is_light() -> None:
     bare, own = cost("pass"), cost("import toolwire")
     assert heavy(own[2] - bare[2]) == [], "a client, a database and vendors are loaded when they are used"

@@ -107,8 +107,9 @@ def stop_at(shown: Terminal, point: str, model: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.row("J5", "J14")
 def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, point: str) -> None:
-    """J5, J14: the upstream is closed, tools are stopped, the history is valid for any provider."""
+    """The upstream is closed, tools are stopped, the history is valid for any provider."""
     turns: list[Any] = [[ToolCall(None, "list_directory", {})], POINTS[point][0]]
     yes = [] if point == "at the question" else ["--yes"]
     with simulate(turns) as model:

@@ -59,8 +59,8 @@ def test_the_known_providers_are_there() -> None:
         ("anthropic", "claude-sonnet-4-5-20250514", "anthropic", "claude-sonnet-4-5-20250514"),
     ],
 )
+@pytest.mark.row("R003-56", "I-27", "R001-55")
 def test_a_provider_and_its_model_are_named(given: Any, model: Any, name: str, found: Any) -> None:
-    """Rows R003-56, I-27, R001-55."""
     provider, chosen = provider_of(given, model)
     assert (provider.name, chosen) == (name, found)
 
@@ -95,7 +95,7 @@ def test_a_key_is_what_was_given_or_what_the_environment_holds(monkeypatch: pyte
     assert provider_of("gemini", "m")[0].key == "second"
     monkeypatch.setenv("GEMINI_API_KEY", "first")
     assert provider_of("gemini", "m")[0].key == "first"
-    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"  # row I-32
+    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"
 
 
 def test_a_key_is_never_shown() -> None:
@@ -115,7 +115,7 @@ def test_a_server_without_the_developer_role_gets_none() -> None:
         name: provider_of(name, "m")[0].speaks().encode_request(request).body["messages"][0]["role"]
         for name in ("openai", "groq")
     }
-    assert roles == {"openai": "developer", "groq": "system"}  # conflict 10
+    assert roles == {"openai": "developer", "groq": "system"}
 
 
 QUIRKS: list[tuple[str | None, Any]] = [
@@ -137,7 +137,6 @@ def test_what_is_known_of_a_model_is_said_in_quirks(name: str | None, quirks: di
 
 
 def test_the_most_tokens_of_a_model_are_asked_for_and_never_fewer_than_1024() -> None:
-    """Conflict 35 of the requirements."""
     assert quirks_of("small", Model("small", max_output=512)) == {"default_max_tokens": 1024}
     asked = Request(context=Context(None, [Message("Hi")]), model="claude-opus-5-5")
     known = quirks_of(asked.model, catalogue.model(asked.model))
@@ -182,7 +181,8 @@ def test_a_base_that_says_the_version_too_is_not_doubled() -> None:
         assert http_request_of(given, given.speaks().encode_request(request)).url == url
 
 
-def test_a_key_may_be_put_for_the_process() -> None:  # row I-32
+@pytest.mark.row("I-32")
+def test_a_key_may_be_put_for_the_process() -> None:
     try:
         put_key("google", "k-1")
         assert provider_of("gemini")[0].key == "k-1"

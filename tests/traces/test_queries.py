@@ -123,7 +123,8 @@ INJECTED = (
 )
 
 
-def test_t13_nothing_that_is_given_becomes_a_statement(store: Store) -> None:
+@pytest.mark.row("T13")
+def test_nothing_that_is_given_becomes_a_statement(store: Store) -> None:
     fields = (
         "tenant_id",
         "conversation_id",
@@ -170,7 +171,8 @@ def test_pages_have_every_row_once(filled: Store, limit: int) -> None:
     assert [position for page in pages(filled, limit, newest=True) for position in page] == forward[::-1]
 
 
-def test_t12_pages_stay_put_while_traces_come_in(store_url: str) -> None:
+@pytest.mark.row("T12")
+def test_pages_stay_put_while_traces_come_in(store_url: str) -> None:
     ended = threading.Event()
 
     def write() -> None:

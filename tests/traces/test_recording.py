@@ -67,8 +67,8 @@ ENDINGS: dict[str, tuple[ToolCall, str, str]] = {
 
 @pytest.mark.parametrize(("face", "shown"), [("sync", False), ("async", True)])
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R002-96", "R002-97", "R002-104", "K1", "I13")
 def test_every_call_has_one_trace(name: str, face: str, shown: bool, store: Any) -> None:
-    """Rows R002-96, R002-97, R002-104, K1, I13."""
     calls = [call for call, _, _ in ENDINGS.values()]
     with simulate([["I look.", *calls], [TOKYO], ["Done."]], api_key=KEY) as model:
         done = lead(
@@ -182,8 +182,9 @@ def test_a_task_that_is_cancelled_records_its_calls(store: Any) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("L1", "L10")
 def test_what_is_sensitive_is_in_no_row_of_the_database(face: str, store: Any, tmp_path: Path) -> None:
-    """Rows L1, L10, conflict 26: the tool itself gets the original."""
+    """The tool itself gets the original."""
     call = ToolCall(None, "log_in", {"user": "ann", "password": SECRET})
     with simulate([[call], ["Done."]]) as model:
         done = lead(face, "gemini", model.url, "Go", tools=[log_in], traces=store).done
@@ -196,8 +197,9 @@ def test_what_is_sensitive_is_in_no_row_of_the_database(face: str, store: Any, t
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("T8")
 def test_a_store_that_fails_stops_the_run_before_the_next_tool(face: str, store: Any) -> None:
-    """Row T8: no tool runs unaudited."""
+    """No tool runs unaudited."""
     ran: list[int] = []
 
     @tool

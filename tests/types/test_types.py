@@ -264,7 +264,8 @@ def test_declarations_that_may_leave_the_description_out() -> None:
     assert caught.value.fields == ["description"]
 
 
-def test_a_usage_reads_like_a_map_in_both_spellings() -> None:  # conflict 18, row I-33
+@pytest.mark.row("I-33")
+def test_a_usage_reads_like_a_map_in_both_spellings() -> None:
     usage = Usage(9, 4)
     assert dict(usage) == {
         "input_tokens": 9,
@@ -278,7 +279,8 @@ def test_a_usage_reads_like_a_map_in_both_spellings() -> None:  # conflict 18, r
         usage["tokens"]
 
 
-def test_a_response_says_whether_it_is_the_answer() -> None:  # row I-23
+@pytest.mark.row("I-23")
+def test_a_response_says_whether_it_is_the_answer() -> None:
     answer = Response.of(Message("assistant", "Warm."), "stop")
     call = Response.of(Message("assistant", [ToolCall("c", "f", {})]), "tool_calls")
     broken = Response.of(Message("assistant", [ToolCall.parse("c", "f", "{")]), "stop")
