@@ -22,6 +22,7 @@ from toolwire.gateway.upstream import Upstream
 from toolwire.gateway.way import Tools
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator
+from toolwire.testing.service import Received
 from toolwire.types import ErrorEnd, Request, Response
 
 NAMES = {
@@ -41,6 +42,15 @@ class Stood(NamedTuple):
     url: str
     gateway: Gateway
     seen: list[dict[str, Any]]
+
+
+class Before(NamedTuple):
+    """A gateway that stands before a model that plays a scenario; `requests` are those that the model got."""
+
+    url: str
+    gateway: Gateway
+    seen: list[dict[str, Any]]
+    requests: list[Received]
 
 
 class Answered(NamedTuple):

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from tests.gateway.standing import NAMES, WIRES, Answered, post, standing
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, WIRES, Answered, post
 from toolwire import accumulate
 from toolwire.dialects import dialect
-from toolwire.testing import Cut, Fail, Raw, Scenario, simulate
-from toolwire.types import Context, Error, ErrorEnd, MessageEnd, Request, Text, ToolCall
+from toolwire.testing import Cut, Fail, Raw, Scenario
+from toolwire.types import Context, Error, ErrorEnd, Message, MessageEnd, Request, Text, ToolCall
 
 ERRORS = [
     Fail(Error("invalid_request", "bad field", 400)),
@@ -21,7 +22,9 @@ ERRORS = [
 
 def told(source: str, model: str, *, stream: bool) -> tuple[str, bytes]:
     """Write a short request of a wire."""
-    encoded = dialect(source).encode_request(Request(context=Context(None, ["Hello"]), model=model, stream=stream))
+    encoded = dialect(source).encode_request(
+        Request(context=Context(None, [Message("Hello")]), model=model, stream=stream)
+    )
     return encoded.path, encoded.json
 
 
@@ -34,8 +37,10 @@ def asked(url: str, source: str, target: str, *, stream: bool) -> Answered:
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
-def test_an_error_comes_in_the_wire_of_the_client(source: str, target: str, stream: bool) -> None:
-    with simulate(Scenario(ERRORS), strict=False) as model, standing(model.url) as stood:
+def test_an_error_comes_in_the_wire_of_the_client(
+    source: str, target: str, stream: bool, lenient_model: Playing
+) -> None:
+    with lenient_model(Scenario(ERRORS)) as stood:
         for failure in ERRORS:
             answered = asked(stood.url, source, target, stream=stream)
             read = dialect(source).decode_error(answered.status, json.loads(answered.data), answered.headers)
@@ -50,10 +55,10 @@ def test_an_error_comes_in_the_wire_of_the_client(source: str, target: str, stre
 
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
-def test_a_stream_that_breaks_off_never_ends_well(source: str, target: str) -> None:
+def test_a_stream_that_breaks_off_never_ends_well(source: str, target: str, lenient_model: Playing) -> None:
     turn = [Text("One, two, three, four."), ToolCall(None, "count", {"to": "five"})]
     cuts = [Cut(events=number) for number in range(1, 4)] + [Cut(bytes=97), Cut(events=2, reset=True)]
-    with simulate(Scenario([[*turn, cut] for cut in cuts]), strict=False) as model, standing(model.url) as stood:
+    with lenient_model(Scenario([[*turn, cut] for cut in cuts])) as stood:
         for cut in cuts:
             answered = asked(stood.url, source, target, stream=True)
             assert answered.status == 200
@@ -72,9 +77,9 @@ def _ends_badly(source: str, answered: Answered) -> bool:
 
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
-def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str) -> None:
+def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str, lenient_model: Playing) -> None:
     cuts = [Cut(), Cut(bytes=40), Cut(bytes=40, reset=True)]
-    with simulate(Scenario([["Hello.", cut] for cut in cuts]), strict=False) as model, standing(model.url) as stood:
+    with lenient_model(Scenario([["Hello.", cut] for cut in cuts])) as stood:
         for _ in cuts:
             answered = asked(stood.url, source, target, stream=False)
             assert answered.status == 502, answered
@@ -85,10 +90,10 @@ def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str) ->
 @pytest.mark.parametrize(
     "data", [b"", b"<html>no</html>", b'{"a":', b"[]", b"null", b'{"error": "odd"}', b"\xff\xfe"], ids=repr
 )
-def test_an_answer_that_is_none_is_an_error(source: str, data: bytes) -> None:
+def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_model: Playing) -> None:
     for target in WIRES:
         for stream in (False, True):
-            with simulate(Raw(data), strict=False) as model, standing(model.url) as stood:
+            with lenient_model(Raw(data)) as stood:
                 answered = asked(stood.url, source, target, stream=stream)
                 if source == target and not stream:
                     assert answered.data == data  # one wire: what came is handed on
@@ -99,8 +104,8 @@ def test_an_answer_that_is_none_is_an_error(source: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_what_the_gateway_refuses_is_told_in_the_wire_that_asked(wire: str) -> None:
-    with simulate(Scenario([], complete=False)) as model, standing(model.url) as stood:
+def test_what_the_gateway_refuses_is_told_in_the_wire_that_asked(wire: str, lenient_model: Playing) -> None:
+    with lenient_model(Scenario([], complete=False)) as stood:
         path, body = told(wire, "nobody/m", stream=False)
         answered = post(stood.url, path, body)
         assert answered.status == 404

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, at, post, standing
 from toolwire.gateway.passing import members_of, with_model
 from toolwire.testing import Raw, Scenario, simulate
@@ -51,36 +52,38 @@ STREAMS = {
 
 @pytest.mark.parametrize("body", ODD)
 @pytest.mark.parametrize("wire", PATHS)
-def test_a_body_goes_up_as_it_came_but_for_the_name_of_its_model(wire: str, body: bytes) -> None:
+def test_a_body_goes_up_as_it_came_but_for_the_name_of_its_model(
+    wire: str, body: bytes, lenient_model: Playing
+) -> None:
     asked, known = f"{NAMES[wire]}/some.model:x".encode(), b"some.model:x"
     given = body.replace(b"%s", asked)
-    with simulate(Raw(ANSWERS[wire]), strict=False) as model, standing(model.url) as stood:
+    with lenient_model(Raw(ANSWERS[wire])) as stood:
         answered = post(stood.url, PATHS[wire], given)
         assert answered.status == 200, answered.data
         places = [place for place in range(len(given)) if given.startswith(b'"' + asked, place)]
         expected = [given[:place] + b'"' + known + given[place + len(asked) + 1 :] for place in places]
-        assert model.requests[0].raw in expected
-        assert json.loads(model.requests[0].raw)["model"] == known.decode()
-        assert {**json.loads(model.requests[0].raw), "model": asked.decode()} == json.loads(given)
+        assert stood.requests[0].raw in expected
+        assert json.loads(stood.requests[0].raw)["model"] == known.decode()
+        assert {**json.loads(stood.requests[0].raw), "model": asked.decode()} == json.loads(given)
 
 
-def test_a_body_of_gemini_goes_up_untouched_and_its_model_stands_in_the_path() -> None:
+def test_a_body_of_gemini_goes_up_untouched_and_its_model_stands_in_the_path(lenient_model: Playing) -> None:
     given = b' { "contents":[{"parts":[{"text":"gemini/gemini-2.5-pro \\u00e4"}]}],"odd": 1.50 }'
-    with simulate(Raw(ANSWERS["gemini"]), strict=False) as model, standing(model.url) as stood:
+    with lenient_model(Raw(ANSWERS["gemini"])) as stood:
         for version in ("v1beta", "v1"):
             answered = post(stood.url, f"/{version}/models/gemini/gemini-2.5-pro:generateContent", given)
             assert answered.data == ANSWERS["gemini"]
-        assert [one.raw for one in model.requests] == [given, given]
-        assert {one.path for one in model.requests} == {"/v1beta/models/gemini-2.5-pro:generateContent"}
+        assert [one.raw for one in stood.requests] == [given, given]
+        assert {one.path for one in stood.requests} == {"/v1beta/models/gemini-2.5-pro:generateContent"}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_answer_comes_down_as_it_is(wire: str, stream: bool) -> None:
+def test_an_answer_comes_down_as_it_is(wire: str, stream: bool, lenient_model: Playing) -> None:
     data = STREAMS[wire] if stream else ANSWERS[wire]
     kind = "text/event-stream" if stream and wire != "ollama" else "application/json"
     path, body = _asked(wire, stream=stream)
-    with simulate(Raw(data, content_type=kind), strict=False) as model, standing(model.url) as stood:
+    with lenient_model(Raw(data, content_type=kind)) as stood:
         answered = post(stood.url, path, body)
         assert (answered.status, answered.data, answered.broken) == (200, data, False)
         assert answered.headers["content-type"] == kind
@@ -109,12 +112,12 @@ def test_a_known_name_is_not_written_anew() -> None:
         b'\xff{"model":"openai/a"}',
     ],
 )
-def test_a_body_that_two_readers_understand_in_two_ways_is_refused(body: bytes) -> None:
-    with simulate(Scenario([], complete=False)) as model, standing(model.url) as stood:
+def test_a_body_that_two_readers_understand_in_two_ways_is_refused(body: bytes, lenient_model: Playing) -> None:
+    with lenient_model(Scenario([], complete=False)) as stood:
         answered = post(stood.url, PATHS["openai-chat"], body)
         assert answered.status == 400
         assert "error" in json.loads(answered.data)
-        assert model.requests == []
+        assert stood.requests == []
 
 
 def test_only_the_value_of_the_model_differs() -> None:

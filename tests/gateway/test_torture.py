@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.standing import NAMES, WIRES, ask, standing
-from toolwire.testing import Scenario, simulate
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, WIRES, ask
+from toolwire.testing import Scenario
 from toolwire.types import (
     Context,
     Image,
@@ -55,9 +56,11 @@ def turns(*, thinking: bool) -> list[list[object]]:
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
-def test_any_client_leads_any_model_through_three_turns(source: str, target: str, stream: bool) -> None:
+def test_any_client_leads_any_model_through_three_turns(
+    source: str, target: str, stream: bool, strict_model: Playing
+) -> None:
     thinks = target != "openai-chat"
-    with simulate(Scenario(turns(thinking=thinks))) as model, standing(model.url) as stood:
+    with strict_model(Scenario(turns(thinking=thinks))) as stood:
         name = f"{NAMES[target]}/{MODELS[target]}"
         effort: Any = "high" if target in SIGNED else None
         context = Context("Be brief.", [Message("What is in the files?")], TOOLS)
@@ -83,7 +86,7 @@ def test_any_client_leads_any_model_through_three_turns(source: str, target: str
         messages = [*context.messages, response.message, *[Message("tool", [result]) for result in results]]
         second, _ = ask(stood.url, source, _with(request, messages))
         assert [(call.name, call.arguments) for call in second.tool_calls] == [("now", {})]
-        got = model.requests[1].request
+        got = stood.requests[1].request
         assert got is not None
         told = [part for message in got.messages for part in message.parts if isinstance(part, ToolResult)]
         assert [result.tool_call_id for result in told] == [
@@ -91,7 +94,7 @@ def test_any_client_leads_any_model_through_three_turns(source: str, target: str
         ]
         assert "ok" in str(told[0].content)
         assert "no clock" in str(told[1].content)
-        assert PIXEL in str(model.requests[1].body)
+        assert PIXEL in str(stood.requests[1].body)
         back = [part for message in got.messages for part in message.parts if isinstance(part, Thinking)]
         if target in SIGNED:
             assert [part.text for part in back] == ["Which files are there?"]
