@@ -5,6 +5,7 @@ import contextlib
 import json
 import random
 import resource
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -83,8 +84,11 @@ def head(path: str, body: bytes, size: int | None = None) -> bytes:
 
 async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a connection."""
-    place = urlsplit(url)
-    return await asyncio.open_connection(place.hostname, place.port)
+    place, opened = urlsplit(url), socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    opened.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(opened, (place.hostname, place.port))
+    return await asyncio.open_connection(sock=opened)
 
 
 async def until(met: Callable[[], bool], seconds: float) -> float:
@@ -195,6 +199,8 @@ async def _send_slowly() -> None:
         assert {answer[:12] for answer in ended} <= {b"", b"HTTP/1.1 408"}
         assert sum(answer.startswith(b"HTTP/1.1 408") for answer in ended) == SENDERS // 2
         assert model.requests == []
+        for _, writer in held:
+            writer.close()
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -47,7 +47,7 @@ def _place(body: bytes, members: dict[str, Any], wanted: str) -> tuple[int, int]
     for name, value in members.items():
         at = _skip(body, at + 1)
         key = _KEY.match(body, at)
-        if key is None or _read_text(key[0]) != name:
+        if key is None or _name(key[0]) != name:
             raise InvalidBody("gives a key twice", path="body")
         start = _skip(body, _skip(body, key.end()) + 1)
         at = start + len(bytes(value))
@@ -57,6 +57,13 @@ def _place(body: bytes, members: dict[str, Any], wanted: str) -> tuple[int, int]
     if body[at : at + 1] != b"}":
         raise InvalidBody("gives a key twice", path="body")
     return place
+
+
+def _name(key: bytes) -> str:
+    try:
+        return _read_text(key)
+    except (msgspec.DecodeError, UnicodeError):
+        raise InvalidBody("has a key that is no text", path="body") from None
 
 
 def _skip(body: bytes, at: int) -> int:

@@ -19,6 +19,7 @@ from toolwire.gateway.app import Gateway
 
 _HEAD_SECONDS = 15.0
 _DRAIN_SECONDS = 30
+_HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
 class Patient(HttpToolsProtocol):
@@ -88,6 +89,7 @@ def listen(address: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)
     opened.bind((host, int(port)))
     return opened
 

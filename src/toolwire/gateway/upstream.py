@@ -6,6 +6,7 @@ Rules of this file:
 """
 
 import asyncio
+import socket
 from typing import Any
 
 import aiohttp
@@ -26,6 +27,7 @@ _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
 )
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 _PIECE = 65_536
+_HELD = 262_144
 
 
 class UpstreamAnswer:
@@ -71,7 +73,7 @@ class Upstream:
 
     async def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, socket_factory=_narrow_socket)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -112,6 +114,14 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
             await asyncio.sleep(0)
+
+
+def _narrow_socket(address: Any) -> socket.socket:
+    """Open a socket that does not take megabytes of an answer whose client reads slowly."""
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _HELD)
+    return opened
 
 
 def _failure(problem: Exception, where: str) -> TransportError:

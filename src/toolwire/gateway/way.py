@@ -423,6 +423,6 @@ def _text(raw: Any) -> str:
     """Read a member that is a text; anything else is none."""
     try:
         value = msgspec.json.decode(raw) if raw is not None else ""
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError):
         return ""
     return value if isinstance(value, str) else ""
