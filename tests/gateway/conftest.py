@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from tests.gateway.standing import Before, Stood, standing
+from tests.traces.postgres import database, postgres
 from toolwire.testing import simulate
 from toolwire.testing.server import SimulatedModel
+
+__all__ = ["database", "lenient_model", "postgres", "strict_model"]
 
 Playing = Callable[[Any], AbstractContextManager[Before]]
 

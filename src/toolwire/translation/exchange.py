@@ -146,7 +146,7 @@ class Exchange:
         if self.source.DIALECT == "anthropic":
             own = self.target.DIALECT == "anthropic"
             messages = [_without_shown(message, own=own) for message in messages]
-        if messages != request.context.messages:
+        if any(one is not other for one, other in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
         return replace(request, **changes) if changes else request
 
