@@ -14,7 +14,10 @@ import pytest
 
 from toolwire.testing import Scenario, simulate
 
-SECRET = "sk-sentinel-0123456789abcdef"
+KEY = "sk-sentinel-0123456789abcdef"
+
+
+QUESTION = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
 def program(*arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -29,13 +32,17 @@ def program(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
+def opened(url: str, body: dict[str, Any] | None = None) -> Any:
+    """Open what is at an address of this machine."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 - loopback
+    return urllib.request.urlopen(request, timeout=20)  # noqa: S310 - loopback
+
+
 def ask(url: str, model: str) -> dict[str, Any]:
     """Ask a short question."""
-    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}]}).encode()
-    request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        answered: dict[str, Any] = json.load(answer)
-        return answered
+    answered: dict[str, Any] = json.load(opened(f"{url}/v1/chat/completions", {**QUESTION, "model": model}))
+    return answered
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
@@ -62,25 +69,25 @@ def test_a_simulated_model_answers_without_a_key_and_without_a_file() -> None:
 
 
 def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
-    with simulate(Scenario(lambda _request, _turn: "ok", complete=False), api_key=SECRET) as model:
+    with simulate(Scenario(lambda _request, _turn: "ok", complete=False), api_key=KEY) as model:
         settings = tmp_path / "toolwire.toml"
         settings.write_text(
             f'[server]\ndatabase = "sqlite:///kept.db"\n[providers.local]\ndialect = "anthropic"\n'
             f'base_url = "{model.url}/v1"\nkey_file = "secret"\nquirks = {{ api_version = "2023-06-01" }}\n'
             '[routes.sonnet]\nto = ["local/claude-sonnet-4-5"]\n'
         )
-        (tmp_path / "secret").write_text(f"{SECRET}\n")
+        (tmp_path / "secret").write_text(f"{KEY}\n")
         process = program("--config", str(settings), "--listen", "127.0.0.1:0")
         try:
             url = first_line(process)
             assert ask(url, "sonnet")["model"] == "claude-sonnet-4-5"
-            with urllib.request.urlopen(f"{url}/v1/models", timeout=10) as answer:
+            with opened(f"{url}/v1/models") as answer:
                 assert json.load(answer)["data"][0]["id"] == "sonnet"
         finally:
             process.send_signal(signal.SIGINT)
             said, told = process.communicate(timeout=20)
         assert process.returncode == 0
-        assert SECRET not in said + told
+        assert KEY not in said + told
         assert model.requests[0].path == "/v1/messages"
         assert (tmp_path / "kept.db").exists()
 
@@ -123,16 +130,8 @@ def test_a_stream_that_runs_comes_to_its_end_when_a_signal_says_stop() -> None:
         process = program("--listen", "127.0.0.1:0", OPENAI_API_KEY="k", OPENAI_BASE_URL=f"{model.url}/v1")
         try:
             url = first_line(process)
-            body = json.dumps(
-                {
-                    "model": "openai/m",
-                    "max_tokens": 9,
-                    "stream": True,
-                    "messages": [{"role": "user", "content": "Hello"}],
-                }
-            ).encode()
-            request = urllib.request.Request(f"{url}/v1/messages", body, {"content-type": "application/json"})
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            asked = {**QUESTION, "model": "openai/m", "max_tokens": 9, "stream": True}
+            with opened(f"{url}/v1/messages", asked) as answer:
                 answer.readline()
                 process.send_signal(signal.SIGTERM)
                 rest = answer.read()
