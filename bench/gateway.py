@@ -1,8 +1,8 @@
 """Measure what the gateway adds to a request: nginx is the model, wrk the clients, one processor is the gateway's.
 
 CPU time is that of the gateway's process for each request that was answered; what a proxy of nginx costs in the same
-run stands beside it. nginx and wrk are Debian's: `apt-get install nginx-light wrk`; where they are absent it is said, and
-nothing is measured.
+run stands beside it. nginx and wrk are Debian's: `apt-get install nginx-light wrk`; where they are absent it is said,
+and nothing is measured.
 """
 
 import argparse
