@@ -8,6 +8,7 @@ import pytest
 from toolwire import (
     Context,
     Image,
+    Loss,
     Message,
     Opaque,
     Response,
@@ -17,7 +18,9 @@ from toolwire import (
     ToolCall,
     ToolResult,
     Usage,
+    dialect,
 )
+from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingFields
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -282,3 +285,15 @@ def test_a_response_says_whether_it_is_the_answer() -> None:  # row I-23
     cut = Response.of(Message("assistant", "War"), "length")
     assert [one.has_tool_calls() for one in (answer, call, broken, cut)] == [False, True, False, False]
     assert [one.is_final_answer() for one in (answer, call, broken, cut)] == [True, False, False, False]
+
+
+def test_losses_are_no_part_of_what_came_back() -> None:
+    loss = Loss("seed", "seed", "dropped", "anthropic has no seed")
+    answer = Response.of(Message("assistant", "Warm."), "stop")
+    lossy = Response.of(Message("assistant", "Warm."), "stop", losses=(loss,))
+    assert (answer.losses, lossy.losses) == ((), (loss,))
+    assert answer == lossy
+    assert lossy != Response.of(Message("assistant", "Cold."), "stop", losses=(loss,))
+    assert answer != "Warm."
+    for name in NAMES:
+        assert dialect(name).encode_response(lossy) == dialect(name).encode_response(answer)

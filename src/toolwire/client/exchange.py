@@ -17,7 +17,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from msgspec import Struct
@@ -161,15 +160,20 @@ def exchanging(
         sent.attempts += 1
         outcome, pause = yield from _once(upstream, request, http_request, sent, deadline, stop)
         if type(outcome) is not Error or pause is None or sent.attempts >= upstream.retries.attempts:
-            if type(outcome) is Response and calls_in_text(outcome.message):
-                upstream.in_text.add(request.model)
-            return outcome
+            return outcome if isinstance(outcome, Error) else _noted(upstream, request, sent.encoded, outcome)
         seconds = _pause(upstream, sent.attempts, pause)
         if deadline is not None and upstream.now() + seconds >= deadline:
             return outcome
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome
+
+
+def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Response) -> Response:
+    """Note what the answer shows of its model, and in it what its request could not say."""
+    if calls_in_text(response.message):
+        upstream.in_text.add(request.model)
+    return replace(response, losses=encoded.losses) if encoded.losses else response
 
 
 def _wording(upstream: Upstream, request: Request) -> Upstream:
@@ -321,31 +325,17 @@ def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[_O
         body: Any = read_body(data)
     except InvalidBody:
         body = data.decode(errors="replace")
-    error = upstream.dialect.decode_error(answer.status, body)
+    error = upstream.dialect.decode_error(answer.status, body, answer.headers)
     error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
     if _FIRST_ELSE <= answer.status < _FIRST_ERROR:
         error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
-    return _scrubbed(upstream, error), retry_after(answer.headers) if error.retryable else None
+    return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
 
 
 def _scrubbed(upstream: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
     secrets = [_key_of(upstream.provider)]
     return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in _SAID_OF_AN_ERROR})
-
-
-def retry_after(headers: dict[str, str], now: float | None = None) -> float:
-    """Read how many seconds a server wants to be left alone; 0 where it does not say."""
-    milliseconds = headers.get("retry-after-ms")
-    try:
-        if milliseconds is not None:
-            return max(0.0, float(milliseconds) / 1000)
-        wait = headers.get("retry-after", "0").strip()
-        if wait.replace(".", "", 1).isdigit():
-            return float(wait)
-        return max(0.0, parsedate_to_datetime(wait).timestamp() - (time.time() if now is None else now))
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 class _Reading:
@@ -440,5 +430,5 @@ def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline:
     if error is None:
         yield from reading.give()
         return reading.accumulator.response, None
-    again = 0.0 if _may_pass(error) and not reading.begun else None
+    again = error.retry_after or 0.0 if _may_pass(error) and not reading.begun else None
     return replace(error, request_id=error.request_id or sent.request_id), again

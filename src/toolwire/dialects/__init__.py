@@ -38,8 +38,8 @@ class Dialect(Protocol):
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> StreamEncoder:
         """Write a stream: events to bytes, as soon as they can be said."""
 
-    def decode_error(self, status: int | None, body: Any) -> Error:
-        """Read an error's body."""
+    def decode_error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+        """Read an error's body; the headers say how long to wait, where the body does not."""
 
     def encode_error(self, error: Error) -> ErrorReply:
         """Write an error's body."""

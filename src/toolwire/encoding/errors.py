@@ -5,10 +5,14 @@ Rules of this file:
 - A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
 """
 
+from collections.abc import Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
 # RFC 9110; 402 and 529 as the vendors use them.
 KIND_OF_STATUS: dict[int, ErrorKind] = {
@@ -88,6 +92,29 @@ def status_of(error: Error) -> int:
     return error.status if error.status is not None else STATUS_OF_KIND[error.kind]
 
 
+def timed(error: Error, body: Any, headers: Mapping[str, str] | None) -> Error:
+    """Give an error with how long its server asks to be left alone."""
+    seconds = read_retry_after(headers, body, limited=error.kind == "rate_limit")
+    return error if seconds is None else replace(error, retry_after=seconds)
+
+
+def reply_of(error: Error, body: Any, ledger: Ledger | None = None) -> ErrorReply:
+    """Give an error's body with its status, and with the headers that say how long to wait."""
+    losses = () if ledger is None else tuple(ledger.losses)
+    return ErrorReply(status_of(error), body, losses, write_retry_after(error.retry_after))
+
+
+def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False) -> dict[str, Any]:
+    """Give what an error says, with Google's note of when to try again as it is now, or with one more."""
+    body = {"error": inner}
+    note = retry_info(body)
+    if seconds == read_retry_after(None, body, limited=False) or (note is None and not add):
+        return inner
+    told = [] if seconds is None else [{**(note or {"@type": RETRY_INFO}), "retryDelay": write_span(seconds)}]
+    details = inner.get("details", []) if note is not None else [note]
+    return {**inner, "details": [new for one in details for new in (told if one is note else [one])]}
+
+
 def keep_error(body: Any, status: int | None, wire: Wire) -> Error:
     """Keep a body whole that is no error of its dialect."""
     return Error(kind_of_status(status), excerpt(body), status, opaque=wire.own({}, {"whole": body}))
@@ -97,7 +124,7 @@ def kept_error(error: Error, dialect: str) -> ErrorReply | None:
     """Give the body that was kept whole, for as long as the error says the same."""
     form = form_of(error.opaque, dialect)
     if "whole" in form and error.message == excerpt(form["whole"]):
-        return ErrorReply(status_of(error), form["whole"])
+        return reply_of(error, form["whole"])
     return None
 
 
@@ -139,14 +166,14 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
     if "key" in form:
         body = inner
     elif made_by(error.opaque, wire.dialect):
-        body = {"error": left_of(error.opaque, wire.dialect, "error") | inner}
+        body = {"error": tell_wait(left_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
         body = {"error": {"param": None, "code": _CODE_OF_KIND.get(error.kind), **inner}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
         ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header", severity="minor")
-    return ErrorReply(status_of(error), [body] if "listed" in form else body, tuple(ledger.losses))
+    return reply_of(error, [body] if "listed" in form else body, ledger)
 
 
 def excerpt(body: Any, limit: int = 500) -> str:

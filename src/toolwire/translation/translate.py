@@ -89,10 +89,19 @@ def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
     return TranslatedStream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
-def error(status: int | None, body: Any, source: str | Dialect, target: str | Dialect) -> ErrorReply:
-    """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text."""
+def error(
+    status: int | None,
+    body: Any,
+    source: str | Dialect,
+    target: str | Dialect,
+    headers: Mapping[str, str] | None = None,
+) -> ErrorReply:
+    """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text.
+
+    The `headers` of the answer say how long to wait; the reply says it in its own.
+    """
     here, there = dialect(source), dialect(target)
-    decoded = here.decode_error(status, _read_error(body))
+    decoded = here.decode_error(status, _read_error(body), headers)
     if here.DIALECT != there.DIALECT and (decoded.status or 0) < _FIRST_ERROR:
         decoded = replace(decoded, status=None)  # an error that came with a good status must not look like success
     return there.encode_error(decoded)

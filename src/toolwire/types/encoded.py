@@ -46,11 +46,12 @@ class Encoded(Struct, frozen=True):
 
 
 class ErrorReply(Struct, frozen=True):
-    """An error as a dialect's server would answer it."""
+    """An error as a dialect's server would answer it; `headers` are those that say something of it."""
 
     status: int
     body: Any
     losses: tuple[Loss, ...] = ()
+    headers: dict[str, str] = {}
 
     @property
     def json(self) -> bytes:

@@ -112,7 +112,7 @@ def number_of(text: object) -> int:
 def fingerprint(value: object) -> str:
     """Derive an id from a whole value, for a wire that wants one where there is none."""
     try:
-        text = repr(value)
+        text = value.in_full() if hasattr(value, "in_full") else repr(value)
     except RecursionError:
         text = "nested too deeply"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]

@@ -1,9 +1,10 @@
 """Errors of the Messages API."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, reply_of, timed
 from toolwire.encoding.ledger import Ledger, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
@@ -26,8 +27,12 @@ _TYPE_OF_KIND = {kind: word for word, kind in _KIND_OF_TYPE.items()} | {"context
 _LONG = ("prompt is too long", "exceed context limit")
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever stands in it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is None:
         return keep_error(body, status, WIRE)
     rest, left, message = opened
@@ -54,4 +59,4 @@ def encode_error(error: Error) -> ErrorReply:
     for field in ("code", "param"):
         if getattr(error, field) is not None:
             ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")
-    return ErrorReply(status_of(error), ledger.replay(body, error.opaque), tuple(ledger.losses))
+    return reply_of(error, ledger.replay(body, error.opaque), ledger)

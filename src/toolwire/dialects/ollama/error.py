@@ -1,9 +1,19 @@
 """Errors of Ollama: a bare text, or an object of the servers that imitate another API."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.errors import (
+    join_left,
+    keep_error,
+    kept_error,
+    kind_of_status,
+    open_error,
+    reply_of,
+    status_of,
+    timed,
+)
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
@@ -12,8 +22,12 @@ _LONG = ("exceeds the context length", "exceeds the available context size", "ma
 _DETAILS = ("type", "param", "code")
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever the server made of it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is str:
         rest = body.copy()
@@ -47,4 +61,4 @@ def encode_error(error: Error) -> ErrorReply:
         ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")
     if not made_by(error.opaque, DIALECT) and error.kind != _kind(status_of(error), error.message):
         ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated", "minor")
-    return ErrorReply(status_of(error), ledger.replay({"error": inner}, error.opaque), tuple(ledger.losses))
+    return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)

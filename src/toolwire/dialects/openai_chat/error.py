@@ -1,5 +1,6 @@
 """Errors of Chat Completions and of the servers that imitate it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import WIRE
@@ -10,12 +11,17 @@ from toolwire.encoding.errors import (
     kind_of_status,
     open_error,
     take_details,
+    timed,
 )
 from toolwire.types import Error, ErrorReply
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever the server made of it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     outer = body[0] if type(body) is list and len(body) == 1 else body
     form = {} if outer is body else {"listed": True}
     if (opened := open_error(outer)) is not None:

@@ -1,5 +1,6 @@
 """Errors of Responses, in an answer (`{"error": {...}}`) and in a stream (flat), and of its imitators."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.openai_responses.parts import WIRE
@@ -10,12 +11,17 @@ from toolwire.encoding.errors import (
     kind_of_status,
     open_error,
     take_details,
+    timed,
 )
 from toolwire.types import Error, ErrorReply
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever the server made of it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is not None:
         rest, left, message = opened
         details = take_details(left, status)

@@ -330,8 +330,7 @@ class Encoder(SequentialEncoder):
     def write_error(self, event: ErrorEnd) -> bytes:
         """Say an error: of the response if it has begun, else alone. Nothing follows it."""
         self.ended = True
-        error, reply = event.error, encode_error(event.error)
-        self.ledger.losses += reply.losses
+        error, reply = event.error, self.reply_to(event.error)
         if self.is_own(error) and reply.body.get("type") == "error":
             return self._event("error", reply.body)
         details: Any = reply.body.get("error")
