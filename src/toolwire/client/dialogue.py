@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
 from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
-from toolwire.client.exchange import Retries, Upstream, exchanging
+from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
@@ -23,8 +23,12 @@ from toolwire.resolvers.execution import Limits
 from toolwire.types import (
     CallEnd,
     Error,
+    ErrorEnd,
+    Event,
+    MessageEnd,
     Output,
     RefusalDelta,
+    Request,
     Response,
     TextDelta,
     ThinkingDelta,
@@ -103,13 +107,21 @@ class Dialogue:
         """One round with this very provider."""
         upstream = self._upstream(settings)
         request, _ = self._request(messages, settings)
-        choice = request.tool_choice
-        if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
-            return (yield from _insisting(upstream, request))
-        outcome = yield from exchanging(replace(upstream, in_text=set()), request)
-        if isinstance(outcome, Error):
-            raise exception_of(outcome, self.provider.name)
-        return outcome
+        return (yield from _answered(upstream, request))
+
+    def sending(self, request: Request, *, stream: bool = False) -> Work[Response]:
+        """Send a request as it was decoded; with `stream`, emit the events of its answer as they come."""
+        if not isinstance(request, Request):
+            kind = type(request).__name__
+            raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
+
+        def begin(one: Dialogue, options: dict[str, Any], _last: bool) -> Work[Response]:
+            asked = replace(request, model=one._model(options))
+            if not stream:
+                return (yield from _answered(one.upstream, asked))
+            return (yield from _streamed(one.upstream, replace(asked, stream=True)))
+
+        return (yield from self._first(begin, {"model": request.model}))
 
     def leading(
         self,
@@ -160,12 +172,16 @@ class Dialogue:
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
         settings = dict(settings)
-        model = settings.pop("model", None) or self.model
+        return request_of(prompt, model=self._model(settings), **settings)
+
+    def _model(self, settings: dict[str, Any]) -> str | None:
+        """Take the model that a call names, or the client's."""
+        model: str | None = settings.pop("model", None) or self.model
         if model is None and self.provider.dialect != "gemini":
             raise InvalidField(
                 "model", "must be said: neither the client nor the call names one", path=self.provider.name
             )
-        return request_of(prompt, model=model, **settings)
+        return model
 
 
 def _usual_transport() -> Transport:
@@ -255,6 +271,43 @@ def _emit_unless_failed(event: Any) -> Work[None]:
         yield Emit(event)
 
 
+def _answered(upstream: Upstream, request: Request) -> Work[Response]:
+    """Send a request, and give its answer; an error of the provider is raised."""
+    choice = request.tool_choice
+    if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
+        return (yield from _insisting(upstream, request))
+    outcome = yield from exchanging(replace(upstream, in_text=set()), request)
+    if isinstance(outcome, Error):
+        raise exception_of(outcome, upstream.provider.name)
+    return outcome
+
+
+def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
+    """Send a request, and emit the events of its answer; an error is raised before the first, and is one after it."""
+    sent, ends = Sent(), list[MessageEnd]()
+    given = failed = False
+
+    def pick(event: Event) -> Event | None:
+        nonlocal given, failed
+        if type(event) is MessageEnd:
+            ends.append(event)
+            return None
+        given, failed = True, failed or type(event) is ErrorEnd
+        return event
+
+    outcome = yield from picking(exchanging(replace(upstream, in_text=set()), request, sent), pick)
+    if isinstance(outcome, Error):
+        if not given:
+            raise exception_of(outcome, upstream.provider.name)
+        if not failed:
+            yield Emit(ErrorEnd(outcome))
+        yield Emit(MessageEnd(complete=False))
+        partial = sent.partial or Response()
+        return replace(partial, losses=sent.encoded.losses if sent.encoded is not None else ())
+    yield Emit(ends[-1] if ends else MessageEnd())
+    return outcome
+
+
 def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
     done = yield from conversing(upstream, RunSetup(request, auto_tools=False))
@@ -290,6 +343,29 @@ class ConversationStream:
     def response(self) -> Response | None:
         """The last answer of the model, once the stream has ended."""
         return self.done.response if self.done is not None else None
+
+
+class AnswerStream:
+    """One answer while it comes: what the event streams of both faces have in common."""
+
+    _drive: ClassVar[Any]
+
+    def __init__(self, client: Dialogue, request: Request) -> None:
+        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+        self._answers: list[Response] = []
+        self._held: list[Event] = []
+        self._items = self._drive(_keeping(client.sending(request, stream=True), self._answers.append))
+
+    @property
+    def response(self) -> Response | None:
+        """The answer, once it has ended; of one that broke off, what had come."""
+        return self._answers[-1] if self._answers else None
+
+
+def _keeping(steps: Work[T], keep: Callable[[T], None]) -> Work[T]:
+    value = yield from steps
+    keep(value)
+    return value
 
 
 def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:

@@ -13,10 +13,11 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from toolwire.types import (
     Error,
     ErrorEnd,
     ErrorKind,
+    Loss,
     MessageDelta,
     MessageEnd,
     MessageStart,
@@ -51,6 +53,8 @@ from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
 from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
+logger = logging.getLogger("toolwire")
+_SHOWN_LOSSES = 5
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
 _LONGEST_WAIT = 60.0
 _BODY_OF_ERROR = 1024 * 1024
@@ -85,7 +89,7 @@ class Upstream(Struct):
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
     are the models that did in this conversation, and `readers` the forms that are read besides the protocol.
-    `extra` is in each body, where the request itself says nothing.
+    `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged.
     """
 
     provider: Provider
@@ -99,6 +103,7 @@ class Upstream(Struct):
     fallback: bool = True
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
+    warned: set[frozenset[tuple[str, ...]]] = set()
     extra: dict[str, Any] = {}
 
 
@@ -154,6 +159,7 @@ def exchanging(
     sent = Sent() if sent is None else sent
     upstream = _wording(upstream, request)
     sent.encoded = _encoded(upstream, request)
+    _warn(upstream, request, sent.encoded.losses)
     http_request = http_request_of(upstream.provider, sent.encoded)
     deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
@@ -174,6 +180,17 @@ def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Res
     if calls_in_text(response.message):
         upstream.in_text.add(request.model)
     return replace(response, losses=encoded.losses) if encoded.losses else response
+
+
+def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
+    """Log what the provider is not told and the model would have minded, once for what is lost in the same way."""
+    lost = [loss for loss in losses if loss.severity == "semantic"]
+    kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in lost)
+    if not kinds or kinds in upstream.warned:
+        return
+    upstream.warned.add(kinds)
+    said = "; ".join(map(str, lost[:_SHOWN_LOSSES])) + ("; ..." if len(lost) > _SHOWN_LOSSES else "")
+    logger.warning("%s/%s is not told: %s", upstream.provider.name, request.model, said)
 
 
 def _wording(upstream: Upstream, request: Request) -> Upstream:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Self
 
-from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue, OnEvent, Shown
 from toolwire.loop import Done
-from toolwire.types import Response
+from toolwire.types import Event, Request, Response
 from toolwire.work.waiting import flow, run
 
 
@@ -24,6 +24,14 @@ class Client(Dialogue):
     def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
         """Lead a conversation, and show it while it happens."""
         return Stream(self, prompt, settings, on_event)
+
+    def send(self, request: Request) -> Response:
+        """Send a request, decoded from any wire, as it is, and give the answer; nothing is run."""
+        return run(self.sending(request))
+
+    def send_stream(self, request: Request) -> "EventStream":
+        """Send a request, decoded from any wire, and give the events of the answer while they come."""
+        return EventStream(self, request)
 
     def close(self) -> None:
         """Close the connections."""
@@ -69,6 +77,51 @@ class Stream(ConversationStream):
 
     def close(self) -> None:
         """Stop here; the connection is closed, and `done` says how far it came."""
+        self._items.close()
+
+    def __enter__(self) -> Self:
+        """Give the stream."""
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        """Stop here."""
+        self.close()
+
+
+class EventStream(AnswerStream):
+    """The events of one answer: iterate over it; `response` is the answer, once it has ended.
+
+    An error of the provider is raised before the first event; after it, the error is an event (`ErrorEnd`), and
+    `response` is what had come.
+    """
+
+    _drive = staticmethod(flow)
+
+    def begin(self) -> Self:
+        """Wait for the first event, so that an error before it is raised here; give the stream."""
+        if not self._held:
+            for event in self._items:
+                self._held.append(event)
+                break
+        return self
+
+    def __iter__(self) -> Iterator[Event]:
+        """Give the events as they come."""
+        while self._held:
+            yield self._held.pop()
+        for event in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
+            yield event
+
+    def collect(self) -> Response:
+        """Read the rest, and give the answer."""
+        for _ in self._items:
+            pass
+        if self.response is None:
+            raise RuntimeError("the stream was closed before its end")
+        return self.response
+
+    def close(self) -> None:
+        """Stop here, and close the connection."""
         self._items.close()
 
     def __enter__(self) -> Self:
