@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Self
 
 from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.options import options_among
 from toolwire.loop import Done
 from toolwire.resolvers.execution import aexecute as execute
 from toolwire.types import Event, Request, Response
@@ -149,7 +150,7 @@ async def generate(
     With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
     raised where there is none.
     """
-    async with Client(provider, model, **(options or {})) as client:
+    async with Client(provider, model, **options_among(settings, options)) as client:
         return await arun(client.leading(prompt, settings, on_event, value=True))
 
 
@@ -163,5 +164,5 @@ def stream(
     **settings: Any,
 ) -> Stream:
     """Ask a model, and show what happens while it happens."""
-    client = Client(provider, model, **(options or {}))
+    client = Client(provider, model, **options_among(settings, options))
     return Stream(client, prompt, settings, on_event, owns=True)

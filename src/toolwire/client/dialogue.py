@@ -5,15 +5,16 @@ Rules of this file:
 - An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
-from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
+from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
 from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
+from toolwire.client.options import AROUND, RUNNING, check_able, check_options, value_of
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
@@ -41,8 +42,6 @@ from toolwire.work.waiting import Ask, Emit, Work, picking, through
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
-_RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
-_AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
 
 
 class Dialogue:
@@ -59,30 +58,34 @@ class Dialogue:
         model: str | None = None,
         *,
         transport: Transport | None = None,
-        timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
-        bounds: Bounds | None = None,
+        timeouts: Timeouts | Mapping[str, Any] | float | None = None,
+        retries: Retries | Mapping[str, Any] | int | None = None,
+        bounds: Bounds | Mapping[str, Any] | None = None,
         fallback: bool = True,
         readers: Iterable[str] = (),
         **options: Any,
     ) -> None:
         first, *others = provider if isinstance(provider, list) and provider else [provider]
+        check_options(options, first if isinstance(first, str) else "")
         self.provider: Provider
         self.provider, self.model = provider_of(first, model, **options)
+        check_able(transport, "transport", "send", "asend")
         self.transport = transport or _usual_transport()
         self.upstream = Upstream(
             self.provider,
             self.provider.speaks(),
             self.transport,
-            timeouts or Timeouts(),
-            retries or Retries(),
-            bounds or Bounds(),
+            value_of(Timeouts, timeouts, "timeouts", "total"),
+            value_of(Retries, retries, "retries", "attempts"),
+            value_of(Bounds, bounds, "bounds"),
             fallback=fallback,
             readers=tuple(readers),
         )
         line = self.upstream
         reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
         self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        for other in self.others:
+            other.model = other.model or model
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
@@ -97,7 +100,7 @@ class Dialogue:
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
-                options = dict(settings if one is self else rest)
+                options = dict(settings if one is self or one.model is None else rest)
                 return (yield from begin(one, options, len(causes) == len(self.others)))
             except ProviderError as problem:
                 causes.append(problem)
@@ -114,6 +117,8 @@ class Dialogue:
         if not isinstance(request, Request):
             kind = type(request).__name__
             raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
+
+        check_media(request.messages)
 
         def begin(one: Dialogue, options: dict[str, Any], _last: bool) -> Work[Response]:
             asked = replace(request, model=one._model(options))
@@ -134,6 +139,7 @@ class Dialogue:
         value: bool = False,
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
+        check_able(on_event, "on_event", "__call__")
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
             upstream, setup = one._setup(prompt, options, stream=stream)
@@ -145,12 +151,14 @@ class Dialogue:
     def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
-        leads = _taken(settings, _RUNNING)
-        options = _taken(settings, _AROUND if _is_form(settings.get("output")) else _AROUND[:-1])
+        leads = _taken(settings, RUNNING)
+        check_able(leads.get("cancel"), "cancel", "is_set", "telling")
+        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        check_able(options.get("approve"), "approve", "__call__")
         upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
-        leads["limits"] = leads.get("limits") or LoopLimits()
-        leads["running"] = leads.get("running") or Limits()
+        leads["limits"] = value_of(LoopLimits, leads.get("limits"), "limits")
+        leads["running"] = value_of(Limits, leads.get("running"), "running")
         resolver = options.get("resolver") or own
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:

@@ -157,6 +157,8 @@ def exchanging(
 ) -> Work[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
+    if upstream.provider.lacks_key():
+        return _no_key(upstream.provider)
     upstream = _wording(upstream, request)
     sent.encoded = _encoded(upstream, request)
     _warn(upstream, request, sent.encoded.losses)
@@ -173,6 +175,12 @@ def exchanging(
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome
+
+
+def _no_key(provider: Provider) -> Error:
+    """Refuse to ask without a key, before anything is sent."""
+    where = f"set {' or '.join(provider.env)}, or pass api_key"
+    return Error("authentication", f"there is no key: {where} (api_key='' where the server wants none)", code="no_key")
 
 
 def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Response) -> Response:

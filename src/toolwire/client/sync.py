@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.options import options_among
 from toolwire.loop import Done
 from toolwire.types import Event, Request, Response
 from toolwire.work.waiting import flow, run
@@ -147,7 +148,7 @@ def generate(
     With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
     raised where there is none.
     """
-    with Client(provider, model, **(options or {})) as client:
+    with Client(provider, model, **options_among(settings, options)) as client:
         return run(client.leading(prompt, settings, on_event, value=True))
 
 
@@ -161,5 +162,5 @@ def stream(
     **settings: Any,
 ) -> Stream:
     """Ask a model, and show what happens while it happens."""
-    client = Client(provider, model, **(options or {}))
+    client = Client(provider, model, **options_among(settings, options))
     return Stream(client, prompt, settings, on_event, owns=True)
