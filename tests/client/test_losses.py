@@ -8,6 +8,7 @@ import pytest
 
 from tests.client.faces import DIALECTS, FACES, awaited, chat, lead, options_at
 from toolwire import CodeTools, ToolCall, aio, dialect, traces
+from toolwire.cli.agent import client_of
 from toolwire.client import sync
 from toolwire.testing import simulate
 
@@ -72,3 +73,12 @@ def test_a_trace_holds_the_losses_of_meaning_alone(tmp_path: Path) -> None:
         assert any(loss.severity != "semantic" for loss in done.losses)
         (trace,) = store.traces().rows
     assert trace.losses == ("seed: anthropic has no such setting (dropped)",)
+
+
+def test_who_shows_losses_need_not_have_them_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with simulate(["Yes."]) as model, caplog.at_level(logging.WARNING, "toolwire"):
+        client = client_of("anthropic", "m", model.url)
+        client.provider = client.upstream.provider = client.provider.with_options(api_key="any")
+        with client:
+            assert client.chat("?", seed=1).losses
+    assert caplog.records == []

@@ -121,7 +121,9 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
         has_v1 = dict(server.paths).get("/v1") == ""
         url = base_url.rstrip("/")
         server = server.with_options(base_url=url if has_v1 else url.removesuffix("/v1"))
-    return Client(server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, chosen)
+    client = Client(server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, chosen)
+    client.upstream.warns = False  # the losses are on the screen
+    return client
 
 
 def _is_elsewhere(provider: Provider) -> bool:

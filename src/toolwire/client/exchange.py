@@ -89,7 +89,8 @@ class Upstream(Struct):
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
     are the models that did in this conversation, and `readers` the forms that are read besides the protocol.
-    `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged.
+    `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged,
+    and `warns` says whether they are: who shows them need not.
     """
 
     provider: Provider
@@ -104,6 +105,7 @@ class Upstream(Struct):
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
     warned: set[frozenset[tuple[str, ...]]] = set()
+    warns: bool = True
     extra: dict[str, Any] = {}
 
 
@@ -194,7 +196,7 @@ def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
     """Log what the provider is not told and the model would have minded, once for what is lost in the same way."""
     lost = [loss for loss in losses if loss.severity == "semantic"]
     kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in lost)
-    if not kinds or kinds in upstream.warned:
+    if not kinds or not upstream.warns or kinds in upstream.warned:
         return
     upstream.warned.add(kinds)
     said = "; ".join(map(str, lost[:_SHOWN_LOSSES])) + ("; ..." if len(lost) > _SHOWN_LOSSES else "")
