@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, FACES, awaited, chat, lead, options_at
+from tests.client.faces import DIALECTS, FACES, awaited, chat, get_weather, lead, options_at
 from toolwire import CodeTools, ToolCall, aio, dialect, traces
 from toolwire.cli.agent import client_of
 from toolwire.client import sync
@@ -63,6 +63,13 @@ def test_a_loss_of_meaning_is_logged_once_for_its_kind(face: str, caplog: pytest
     assert said[0] == "anthropic/m is not told: seed: anthropic has no such setting (dropped)"
     assert "logit_bias" in said[1]
     assert all(loss.severity == "minor" for loss in answers[-1].losses)
+
+
+def test_a_rule_of_a_schema_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with simulate(["Yes."]) as model, caplog.at_level(logging.WARNING, "toolwire"):
+        done = lead("sync", "ollama", model.url, "?", tools=[get_weather]).done
+    assert [loss.concept for loss in done.losses] == ["schema_additionalProperties"]
+    assert caplog.records == []
 
 
 def test_a_trace_holds_the_losses_of_meaning_alone(tmp_path: Path) -> None:

@@ -193,8 +193,11 @@ def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Res
 
 
 def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
-    """Log what the provider is not told and the model would have minded, once for what is lost in the same way."""
-    lost = [loss for loss in losses if loss.severity == "semantic"]
+    """Log what the provider is not told and the model would have minded, once for what is lost in the same way.
+
+    A rule of a schema is left out: it holds all the same, for arguments are validated before a tool runs.
+    """
+    lost = [loss for loss in losses if loss.severity == "semantic" and not loss.concept.startswith("schema_")]
     kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in lost)
     if not kinds or not upstream.warns or kinds in upstream.warned:
         return
