@@ -29,6 +29,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
+def meant(word: object, known: Iterable[str]) -> str:
+    """Say which of the known words may have been meant, as the end of a message; nothing where none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
+    word, known = str(word)[:80], list(known)
+    near = get_close_matches(word, known, n=1) or [name for name in known if word in name.split("_")]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 class ToolwireError(Exception):
     """The root of every exception of this package."""
 

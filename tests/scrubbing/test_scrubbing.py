@@ -263,3 +263,31 @@ def test_a_mask_has_nothing_of_the_secret_or_of_the_key() -> None:
     assert scrub({"CARD-number": LONG}, ["card_number"]) == {"CARD-number": "[hidden:card_number]"}
     assert mask("x" * 100 + "]\n") == f"[hidden:{'x' * 40}]"
     assert scrub(scrub({"card": LONG}, ["card"]), ["card"]) == {"card": mask("card")}
+
+
+EXPLAINED = (
+    "You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer {}), or "
+    "as the password field. You can obtain an API key from https://platform.openai.com/account/api-keys."
+)
+
+
+@pytest.mark.parametrize(
+    "stand_in", ["YOUR_KEY", "OPENAI_API_KEY", "<token>", "<YOUR API KEY>", "$KEY", "${KEY}", "..."]
+)
+def test_what_explains_a_key_is_no_key(stand_in: str) -> None:
+    assert scrub_text(EXPLAINED.format(stand_in)) == EXPLAINED.format(stand_in)
+    assert scrub_text(f"Authorization: {stand_in}") == f"Authorization: {stand_in}"
+
+
+@pytest.mark.parametrize(
+    "key", ["abcdefg", "YOUR_KEY1", "YOURKEY", "A_B_KEY_1", "<token>x", "$KEY9x", "....x", "Abc_KEY"]
+)
+def test_what_only_looks_like_it_is_hidden(key: str) -> None:
+    for text in (EXPLAINED.format(key), f"Authorization: {key}", f"Authorization: Bearer {key}"):
+        assert key not in scrub_text(text)
+
+
+def test_behind_what_explains_a_key_a_key_is_hidden() -> None:
+    said = scrub_text("Authorization: Bearer YOUR_KEY), not Authorization: Bearer swordfish; password=swordfish")
+    assert "swordfish" not in said
+    assert scrub_text("Authorization: Bearer YOUR_KEY", ["YOUR_KEY"]) != "Authorization: Bearer YOUR_KEY"

@@ -94,7 +94,11 @@ def test_stats_are_sums_by_tool_and_ending(filled: Store) -> None:
         ({"tenant": 5}, "tenant must be a string"),
         ({"since": datetime(2026, 1, 1)}, "since must be a datetime with a time zone"),  # noqa: DTZ001
         ({"until": "today"}, "until must be a datetime"),
-        ({"colour": "red"}, "colour is no filter"),
+        (
+            {"colour": "red"},
+            "colour is no filter of traces; there are: tenant, conversation, tool, result_type, ending, ",
+        ),
+        ({"type": "error"}, "type is no filter .*; did you mean result_type?"),
     ],
 )
 def test_what_cannot_be_asked_is_said(filled: Store, asked_for: dict[str, Any], words: str) -> None:

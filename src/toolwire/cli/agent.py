@@ -121,14 +121,20 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
         has_v1 = dict(server.paths).get("/v1") == ""
         url = base_url.rstrip("/")
         server = server.with_options(base_url=url if has_v1 else url.removesuffix("/v1"))
-    return Client(server, chosen)
+    client = Client(server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, chosen)
+    client.upstream.warns = False  # the losses are on the screen
+    return client
+
+
+def _is_elsewhere(provider: Provider) -> bool:
+    """Whether a provider's server is another one than the usual: it may want no key."""
+    usual = named(provider.name)
+    return usual is None or usual.base_url != provider.base_url
 
 
 def check_key(provider: Provider) -> None:
-    """Refuse to ask a provider that wants a key, if there is none; a server elsewhere may want none."""
-    usual = named(provider.name)
-    elsewhere = usual is None or usual.base_url != provider.base_url
-    if not (provider.key or provider.local or elsewhere or not provider.env):
+    """Refuse to ask a provider that wants a key, if there is none."""
+    if provider.lacks_key() and not _is_elsewhere(provider):
         raise UserError(f"there is no key: set {' or '.join(provider.env)}", path=provider.name)
 
 

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
-from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.options import options_among
 from toolwire.loop import Done
 from toolwire.resolvers.execution import aexecute as execute
-from toolwire.types import Response
+from toolwire.types import Event, Request, Response
 from toolwire.work.waiting import aflow, arun
 
 __all__ = ["Client", "Stream", "execute", "generate", "stream"]
@@ -26,6 +27,14 @@ class Client(Dialogue):
     def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
         """Lead a conversation, and show it while it happens."""
         return Stream(self, prompt, settings, on_event)
+
+    async def send(self, request: Request) -> Response:
+        """Send a request, decoded from any wire, as it is, and give the answer; nothing is run."""
+        return await arun(self.sending(request))
+
+    def send_stream(self, request: Request) -> "EventStream":
+        """Send a request, decoded from any wire, and give the events of the answer while they come."""
+        return EventStream(self, request)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -82,6 +91,51 @@ class Stream(ConversationStream):
         await self.close()
 
 
+class EventStream(AnswerStream):
+    """The events of one answer: iterate over it; `response` is the answer, once it has ended.
+
+    An error of the provider is raised before the first event; after it, the error is an event (`ErrorEnd`), and
+    `response` is what had come.
+    """
+
+    _drive = staticmethod(aflow)
+
+    async def begin(self) -> Self:
+        """Wait for the first event, so that an error before it is raised here; give the stream."""
+        if not self._held:
+            async for event in self._items:
+                self._held.append(event)
+                break
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Give the events as they come."""
+        while self._held:
+            yield self._held.pop()
+        async for event in self._items:
+            yield event
+
+    async def collect(self) -> Response:
+        """Read the rest, and give the answer."""
+        async for _ in self._items:
+            pass
+        if self.response is None:
+            raise RuntimeError("the stream was closed before its end")
+        return self.response
+
+    async def close(self) -> None:
+        """Stop here, and close the connection."""
+        await self._items.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Give the stream."""
+        return self
+
+    async def __aexit__(self, *_problem: object) -> None:
+        """Stop here."""
+        await self.close()
+
+
 async def generate(
     prompt: Any = None,
     provider: Any = None,
@@ -96,7 +150,7 @@ async def generate(
     With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
     raised where there is none.
     """
-    async with Client(provider, model, **(options or {})) as client:
+    async with Client(provider, model, **options_among(settings, options)) as client:
         return await arun(client.leading(prompt, settings, on_event, value=True))
 
 
@@ -110,5 +164,5 @@ def stream(
     **settings: Any,
 ) -> Stream:
     """Ask a model, and show what happens while it happens."""
-    client = Client(provider, model, **(options or {}))
+    client = Client(provider, model, **options_among(settings, options))
     return Stream(client, prompt, settings, on_event, owns=True)

@@ -5,15 +5,16 @@ Rules of this file:
 - An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
-from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
-from toolwire.client.exchange import Retries, Upstream, exchanging
+from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
+from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
+from toolwire.client.options import AROUND, RUNNING, check_able, check_options, value_of
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
@@ -23,8 +24,12 @@ from toolwire.resolvers.execution import Limits
 from toolwire.types import (
     CallEnd,
     Error,
+    ErrorEnd,
+    Event,
+    MessageEnd,
     Output,
     RefusalDelta,
+    Request,
     Response,
     TextDelta,
     ThinkingDelta,
@@ -37,8 +42,6 @@ from toolwire.work.waiting import Ask, Emit, Work, picking, through
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
-_RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
-_AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
 
 
 class Dialogue:
@@ -55,30 +58,34 @@ class Dialogue:
         model: str | None = None,
         *,
         transport: Transport | None = None,
-        timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
-        bounds: Bounds | None = None,
+        timeouts: Timeouts | Mapping[str, Any] | float | None = None,
+        retries: Retries | Mapping[str, Any] | int | None = None,
+        bounds: Bounds | Mapping[str, Any] | None = None,
         fallback: bool = True,
         readers: Iterable[str] = (),
         **options: Any,
     ) -> None:
         first, *others = provider if isinstance(provider, list) and provider else [provider]
+        check_options(options, first if isinstance(first, str) else "")
         self.provider: Provider
         self.provider, self.model = provider_of(first, model, **options)
+        check_able(transport, "transport", "send", "asend")
         self.transport = transport or _usual_transport()
         self.upstream = Upstream(
             self.provider,
             self.provider.speaks(),
             self.transport,
-            timeouts or Timeouts(),
-            retries or Retries(),
-            bounds or Bounds(),
+            value_of(Timeouts, timeouts, "timeouts", "total"),
+            value_of(Retries, retries, "retries", "attempts"),
+            value_of(Bounds, bounds, "bounds"),
             fallback=fallback,
             readers=tuple(readers),
         )
         line = self.upstream
         reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
         self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        for other in self.others:
+            other.model = other.model or model
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
@@ -93,7 +100,7 @@ class Dialogue:
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
-                options = dict(settings if one is self else rest)
+                options = dict(settings if one is self or one.model is None else rest)
                 return (yield from begin(one, options, len(causes) == len(self.others)))
             except ProviderError as problem:
                 causes.append(problem)
@@ -103,13 +110,23 @@ class Dialogue:
         """One round with this very provider."""
         upstream = self._upstream(settings)
         request, _ = self._request(messages, settings)
-        choice = request.tool_choice
-        if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
-            return (yield from _insisting(upstream, request))
-        outcome = yield from exchanging(replace(upstream, in_text=set()), request)
-        if isinstance(outcome, Error):
-            raise exception_of(outcome, self.provider.name)
-        return outcome
+        return (yield from _answered(upstream, request))
+
+    def sending(self, request: Request, *, stream: bool = False) -> Work[Response]:
+        """Send a request as it was decoded; with `stream`, emit the events of its answer as they come."""
+        if not isinstance(request, Request):
+            kind = type(request).__name__
+            raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
+
+        check_media(request.messages)
+
+        def begin(one: Dialogue, options: dict[str, Any], _last: bool) -> Work[Response]:
+            asked = replace(request, model=one._model(options))
+            if not stream:
+                return (yield from _answered(one.upstream, asked))
+            return (yield from _streamed(one.upstream, replace(asked, stream=True)))
+
+        return (yield from self._first(begin, {"model": request.model}))
 
     def leading(
         self,
@@ -122,6 +139,7 @@ class Dialogue:
         value: bool = False,
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
+        check_able(on_event, "on_event", "__call__")
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
             upstream, setup = one._setup(prompt, options, stream=stream)
@@ -133,12 +151,14 @@ class Dialogue:
     def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
-        leads = _taken(settings, _RUNNING)
-        options = _taken(settings, _AROUND if _is_form(settings.get("output")) else _AROUND[:-1])
+        leads = _taken(settings, RUNNING)
+        check_able(leads.get("cancel"), "cancel", "is_set", "telling")
+        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        check_able(options.get("approve"), "approve", "__call__")
         upstream = self._upstream(settings)
         request, own = self._request(prompt, settings)
-        leads["limits"] = leads.get("limits") or LoopLimits()
-        leads["running"] = leads.get("running") or Limits()
+        leads["limits"] = value_of(LoopLimits, leads.get("limits"), "limits")
+        leads["running"] = value_of(Limits, leads.get("running"), "running")
         resolver = options.get("resolver") or own
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:
@@ -160,12 +180,16 @@ class Dialogue:
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
         settings = dict(settings)
-        model = settings.pop("model", None) or self.model
+        return request_of(prompt, model=self._model(settings), **settings)
+
+    def _model(self, settings: dict[str, Any]) -> str | None:
+        """Take the model that a call names, or the client's."""
+        model: str | None = settings.pop("model", None) or self.model
         if model is None and self.provider.dialect != "gemini":
             raise InvalidField(
                 "model", "must be said: neither the client nor the call names one", path=self.provider.name
             )
-        return request_of(prompt, model=model, **settings)
+        return model
 
 
 def _usual_transport() -> Transport:
@@ -255,6 +279,43 @@ def _emit_unless_failed(event: Any) -> Work[None]:
         yield Emit(event)
 
 
+def _answered(upstream: Upstream, request: Request) -> Work[Response]:
+    """Send a request, and give its answer; an error of the provider is raised."""
+    choice = request.tool_choice
+    if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
+        return (yield from _insisting(upstream, request))
+    outcome = yield from exchanging(replace(upstream, in_text=set()), request)
+    if isinstance(outcome, Error):
+        raise exception_of(outcome, upstream.provider.name)
+    return outcome
+
+
+def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
+    """Send a request, and emit the events of its answer; an error is raised before the first, and is one after it."""
+    sent, ends = Sent(), list[MessageEnd]()
+    given = failed = False
+
+    def pick(event: Event) -> Event | None:
+        nonlocal given, failed
+        if type(event) is MessageEnd:
+            ends.append(event)
+            return None
+        given, failed = True, failed or type(event) is ErrorEnd
+        return event
+
+    outcome = yield from picking(exchanging(replace(upstream, in_text=set()), request, sent), pick)
+    if isinstance(outcome, Error):
+        if not given:
+            raise exception_of(outcome, upstream.provider.name)
+        if not failed:
+            yield Emit(ErrorEnd(outcome))
+        yield Emit(MessageEnd(complete=False))
+        partial = sent.partial or Response()
+        return replace(partial, losses=sent.encoded.losses if sent.encoded is not None else ())
+    yield Emit(ends[-1] if ends else MessageEnd())
+    return outcome
+
+
 def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
     done = yield from conversing(upstream, RunSetup(request, auto_tools=False))
@@ -290,6 +351,29 @@ class ConversationStream:
     def response(self) -> Response | None:
         """The last answer of the model, once the stream has ended."""
         return self.done.response if self.done is not None else None
+
+
+class AnswerStream:
+    """One answer while it comes: what the event streams of both faces have in common."""
+
+    _drive: ClassVar[Any]
+
+    def __init__(self, client: Dialogue, request: Request) -> None:
+        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+        self._answers: list[Response] = []
+        self._held: list[Event] = []
+        self._items = self._drive(_keeping(client.sending(request, stream=True), self._answers.append))
+
+    @property
+    def response(self) -> Response | None:
+        """The answer, once it has ended; of one that broke off, what had come."""
+        return self._answers[-1] if self._answers else None
+
+
+def _keeping(steps: Work[T], keep: Callable[[T], None]) -> Work[T]:
+    value = yield from steps
+    keep(value)
+    return value
 
 
 def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:

@@ -13,10 +13,11 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +37,7 @@ from toolwire.types import (
     Error,
     ErrorEnd,
     ErrorKind,
+    Loss,
     MessageDelta,
     MessageEnd,
     MessageStart,
@@ -52,6 +54,8 @@ from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
 from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
+logger = logging.getLogger("toolwire")
+_SHOWN_LOSSES = 5
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
 _LONGEST_WAIT = 60.0
 _BODY_OF_ERROR = 1024 * 1024
@@ -83,7 +87,8 @@ class Upstream(Struct):
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
     are the models that did in this conversation, and `readers` the forms that are read besides the protocol.
-    `extra` is in each body, where the request itself says nothing.
+    `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged,
+    and `warns` says whether they are: who shows them need not.
     """
 
     provider: Provider
@@ -97,6 +102,8 @@ class Upstream(Struct):
     fallback: bool = True
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
+    warned: set[frozenset[tuple[str, ...]]] = set()
+    warns: bool = True
     extra: dict[str, Any] = {}
 
 
@@ -128,8 +135,11 @@ def exchanging(
 ) -> Work[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
+    if upstream.provider.lacks_key():
+        return _no_key(upstream.provider)
     upstream = _wording(upstream, request)
     sent.encoded = _encoded(upstream, request)
+    _warn(upstream, request, sent.encoded.losses)
     http_request = http_request_of(upstream.provider, sent.encoded)
     deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
@@ -145,11 +155,31 @@ def exchanging(
             return outcome
 
 
+def _no_key(provider: Provider) -> Error:
+    """Refuse to ask without a key, before anything is sent."""
+    where = f"set {' or '.join(provider.env)}, or pass api_key"
+    return Error("authentication", f"there is no key: {where} (api_key='' where the server wants none)", code="no_key")
+
+
 def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Response) -> Response:
     """Note what the answer shows of its model, and in it what its request could not say."""
     if calls_in_text(response.message):
         upstream.in_text.add(request.model)
     return replace(response, losses=encoded.losses) if encoded.losses else response
+
+
+def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
+    """Log what the provider is not told and the model would have minded, once for what is lost in the same way.
+
+    A rule of a schema is left out: it holds all the same, for arguments are validated before a tool runs.
+    """
+    lost = [loss for loss in losses if loss.severity == "semantic" and not loss.concept.startswith("schema_")]
+    kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in lost)
+    if not kinds or not upstream.warns or kinds in upstream.warned:
+        return
+    upstream.warned.add(kinds)
+    said = "; ".join(map(str, lost[:_SHOWN_LOSSES])) + ("; ..." if len(lost) > _SHOWN_LOSSES else "")
+    logger.warning("%s/%s is not told: %s", upstream.provider.name, request.model, said)
 
 
 def _wording(upstream: Upstream, request: Request) -> Upstream:

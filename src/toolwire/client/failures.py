@@ -16,6 +16,7 @@ class ProviderError(ToolwireError):
         self.status = error.status
         self.request_id = error.request_id
         self.retryable = error.retryable
+        self.retry_after = error.retry_after
         details = [f"status {error.status}"] if error.status else []
         details += [f"request {error.request_id}"] if error.request_id else []
         super().__init__(error.message + (f" ({', '.join(details)})" if details else ""), path=provider)

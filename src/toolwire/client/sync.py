@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Self
 
-from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.options import options_among
 from toolwire.loop import Done
-from toolwire.types import Response
+from toolwire.types import Event, Request, Response
 from toolwire.work.waiting import flow, run
 
 
@@ -24,6 +25,14 @@ class Client(Dialogue):
     def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
         """Lead a conversation, and show it while it happens."""
         return Stream(self, prompt, settings, on_event)
+
+    def send(self, request: Request) -> Response:
+        """Send a request, decoded from any wire, as it is, and give the answer; nothing is run."""
+        return run(self.sending(request))
+
+    def send_stream(self, request: Request) -> "EventStream":
+        """Send a request, decoded from any wire, and give the events of the answer while they come."""
+        return EventStream(self, request)
 
     def close(self) -> None:
         """Close the connections."""
@@ -80,6 +89,51 @@ class Stream(ConversationStream):
         self.close()
 
 
+class EventStream(AnswerStream):
+    """The events of one answer: iterate over it; `response` is the answer, once it has ended.
+
+    An error of the provider is raised before the first event; after it, the error is an event (`ErrorEnd`), and
+    `response` is what had come.
+    """
+
+    _drive = staticmethod(flow)
+
+    def begin(self) -> Self:
+        """Wait for the first event, so that an error before it is raised here; give the stream."""
+        if not self._held:
+            for event in self._items:
+                self._held.append(event)
+                break
+        return self
+
+    def __iter__(self) -> Iterator[Event]:
+        """Give the events as they come."""
+        while self._held:
+            yield self._held.pop()
+        for event in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
+            yield event
+
+    def collect(self) -> Response:
+        """Read the rest, and give the answer."""
+        for _ in self._items:
+            pass
+        if self.response is None:
+            raise RuntimeError("the stream was closed before its end")
+        return self.response
+
+    def close(self) -> None:
+        """Stop here, and close the connection."""
+        self._items.close()
+
+    def __enter__(self) -> Self:
+        """Give the stream."""
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        """Stop here."""
+        self.close()
+
+
 def generate(
     prompt: Any = None,
     provider: Any = None,
@@ -94,7 +148,7 @@ def generate(
     With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
     raised where there is none.
     """
-    with Client(provider, model, **(options or {})) as client:
+    with Client(provider, model, **options_among(settings, options)) as client:
         return run(client.leading(prompt, settings, on_event, value=True))
 
 
@@ -108,5 +162,5 @@ def stream(
     **settings: Any,
 ) -> Stream:
     """Ask a model, and show what happens while it happens."""
-    client = Client(provider, model, **(options or {}))
+    client = Client(provider, model, **options_among(settings, options))
     return Stream(client, prompt, settings, on_event, owns=True)

@@ -157,7 +157,8 @@ class _Run(Struct):
     def _over_budget(self) -> Done | None:
         limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
         if limits.turns is not None and self.turns >= limits.turns:
-            return self._done("limit", reason=f"{limits.turns} turns brought no answer")
+            turns = f"{limits.turns} turn{'' if limits.turns == 1 else 's'}"
+            return self._done("limit", reason=f"{turns} brought no answer; LoopLimits(turns=...) allows more")
         if limits.tokens is not None and self.uncounted:
             return self._done("limit", reason="the server reports no tokens, so that they cannot be limited")
         if limits.tokens is not None and used >= limits.tokens:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
+from toolwire.types.brief import brief
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
 # The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
@@ -72,6 +73,9 @@ class Done(Struct, frozen=True):
     cost: float | None = None
     losses: tuple[Loss, ...] = ()
     output: Any = None
+
+    def __repr__(self) -> str:
+        return brief(self, besides=("response",))
 
     @property
     def message(self) -> Message:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.encoding.families import family_of
-from toolwire.errors import InvalidField, UserError
+from toolwire.errors import InvalidField, UserError, meant
 from toolwire.providers.catalogue import Model
+from toolwire.providers.catalogue import model as catalogued
 from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
@@ -86,19 +87,43 @@ class Provider(Struct, frozen=True, kw_only=True):
         unknown = sorted(options.keys() - set(self.__struct_fields__))
         if unknown:
             known = ", ".join(self.__struct_fields__)
-            raise InvalidField(unknown[0], f"is no option of a provider; there are: {known}", path=self.name)
+            hint = meant(unknown[0], self.__struct_fields__)
+            raise InvalidField(unknown[0], f"is no option of a provider; there are: {known}{hint}", path=self.name)
         for name in ("headers", "query", "quirks"):
+            if not isinstance(options.get(name, {}), Mapping):
+                raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
             if name in options:
                 options[name] = {**getattr(self, name), **options[name]}
-        if isinstance(options.get("capabilities"), Mapping):
-            options["capabilities"] = replace(self.capabilities, **options["capabilities"])
+        if "capabilities" in options:
+            options["capabilities"] = self._capable(options["capabilities"])
+        if not isinstance(options.get("api_key"), str | None):
+            raise InvalidField("api_key", "must be a string", path=self.name)
         return replace(self, **options)
+
+    def _capable(self, said: Any) -> Capabilities:
+        """Give what the server can do, with what is said otherwise."""
+        if isinstance(said, Capabilities):
+            return said
+        known = Capabilities.__struct_fields__
+        if not isinstance(said, Mapping):
+            raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {said!r}", path=self.name)
+        if unknown := next((name for name in said if name not in known), None):
+            hint = meant(unknown, known)
+            raise InvalidField(unknown, f"is no capability; there are: {', '.join(known)}{hint}", path=self.name)
+        return replace(self.capabilities, **said)
 
     @property
     def key(self) -> str | None:
         """The key: the one that was given, else that of this process, else that of the environment."""
         keys = (self.api_key, _KEYS.get(self.name), *(os.environ.get(name) for name in self.env))
         return next((key for key in keys if key), None)
+
+    def lacks_key(self) -> bool:
+        """Whether the server wants a key, and there is none; `api_key=""` says that it wants none."""
+        if self.key or self.api_key is not None or self.local or self.auth is None or not self.env:
+            return False
+        logins = {self.auth.lower(), "authorization", "x-api-key", "api-key", "key"}
+        return not logins & {name.lower() for name in (*self.headers, *self.query)}
 
     def placed(self) -> Self:
         """Give the provider where the environment says that it is."""
@@ -142,10 +167,11 @@ def _check_base_url(url: Any, path: str) -> None:
 class UnknownProvider(UserError, LookupError):
     """A provider that nobody has told of; lists the known ones."""
 
-    def __init__(self, name: object) -> None:
+    def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
         self.known = tuple(PROVIDERS)
-        super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}")
+        hint = hint or meant(name, [*PROVIDERS, *ALIASES])
+        super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}{hint}")
 
 
 _KEYS: dict[str, str] = {}
@@ -200,7 +226,7 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
         case None:
             prefix, slash, rest = (model or "").partition("/")
             if not slash:
-                raise UnknownProvider(model)
+                raise _providerless(model)
             provider, model = _preset(prefix, options), rest
         case Provider():
             provider = given
@@ -215,6 +241,20 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
     name = model.removeprefix(f"{provider.name}/") if model is not None else None
     provider = provider.with_options(**options) if options else provider
     return provider, name or provider.default_model
+
+
+def _providerless(model: str | None) -> UserError:
+    """Say how a model is named that was named without its provider."""
+    if model is None:
+        return UnknownProvider(model, "; say provider=NAME, or model=PROVIDER/NAME")
+    preset = named(model)
+    if preset is not None:
+        return InvalidField("model", f"{model!r} is a provider: write {model}/MODEL", path=preset.name)
+    known = catalogued(model)
+    owners = [one for one in known.providers if one in PROVIDERS] if known is not None else []
+    return UnknownProvider(
+        model, f"; a model is named with its provider: {owners[0] if owners else 'PROVIDER'}/{model}"
+    )
 
 
 def _preset(name: str, options: Mapping[str, Any]) -> Provider:

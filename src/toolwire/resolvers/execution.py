@@ -48,6 +48,10 @@ class Cancel:
         for listener in listeners:
             listener()
 
+    def cancel(self) -> None:
+        """Stop, by a name that says so."""
+        self()
+
     def is_set(self) -> bool:
         """Whether it was stopped."""
         return self._event.is_set()

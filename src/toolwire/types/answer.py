@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from msgspec import Struct
 
+from toolwire.types.brief import brief
 from toolwire.types.conversation import Message
 from toolwire.types.encoded import Loss
 from toolwire.types.parts import Opaque, Part, ToolCall
@@ -114,6 +115,9 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def in_full(self) -> str:
         """Give all of what came back as text: an id is derived from it."""
