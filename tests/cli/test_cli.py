@@ -79,7 +79,7 @@ def test_losses_as_json(run: Any) -> None:
             "detail": "anthropic has no such setting",
             "severity": severity,
         }
-        for field, severity in (("seed", "semantic"), ("n", "minor"))
+        for field, severity in (("seed", "semantic"), ("n", "formal"))
     ]
 
 

@@ -32,7 +32,7 @@ class MessageSoFar(Struct):
     def order(self, rank: int, ledger: Ledger) -> None:
         """Note that this kind is said now, and lose the order where the wire says it earlier."""
         if rank < self.latest:
-            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved", "minor")
+            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved")
         else:
             self.latest = rank
 
@@ -48,7 +48,7 @@ class MessageSoFar(Struct):
         if self.calls:
             body["tool_calls"] = self.calls
         if len(words) > 1 or len(self.thoughts) > 1:
-            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged", "minor")
+            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged")
 
 
 def take_images(rest: dict[str, Any]) -> list[Part]:
@@ -76,7 +76,7 @@ def _encode_image(part: Image, ledger: Ledger) -> str | None:
     if "url" in form_of(part.opaque, DIALECT):
         return data_url(part.data, part.media_type, "image/png")
     if part.media_type is not None and part.media_type != _media_type_of(part.data):
-        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data", severity="minor")
+        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")
     return part.data
 
 
@@ -119,7 +119,8 @@ def _say_text(part: Text, said: MessageSoFar, ledger: Ledger) -> None:
 
 def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
     said.order(_THOUGHT, ledger)
-    ledger.lose_fields(part, "thinking_signature", "signature", "redacted")
+    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+    ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
 

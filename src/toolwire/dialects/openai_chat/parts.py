@@ -161,7 +161,7 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("url", "document", f"{DIALECT} takes files as data or by id, not by URL")
         return None
     if part.url is not None:
-        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id", severity="minor")
+        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
     if part.name is not None:
         inner["filename"] = part.name
     elif "file_data" in inner and part.opaque is None:

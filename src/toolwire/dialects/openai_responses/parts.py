@@ -122,13 +122,13 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         body["filename"] = part.name
     elif "file_data" in body and not made_by(part.opaque, DIALECT):
         body["filename"] = "document.pdf" if part.media_type in (None, PDF) else "document"
-        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted", "minor")
+        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
     return ledger.finish(body, part)
 
 
 def _lose_media_type(part: Image | Document, ledger: Ledger) -> None:
     if part.media_type is not None and part.data is None:
-        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only", severity="minor")
+        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only")
 
 
 def _decode_output_text(block: dict[str, Any]) -> Part | None:
@@ -218,7 +218,7 @@ def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
 def lose_cache(part: Any, ledger: Ledger) -> None:
     """Lose a cache mark where this wire has no place for one."""
     if part.cache is not None:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read", severity="minor")
+        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read")
 
 
 def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
