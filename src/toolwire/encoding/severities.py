@@ -59,14 +59,14 @@ def weigh(concept: str, action: Action, of: Body = "request") -> Severity:
 # anthropic 2.12.0, google-genai 3.4.0, ollama 0.6.3; OpenRouter, Groq, llama.cpp, Cohere; 2026-11-22).
 _ENVELOPE = frozenset(
     "anthropic_version cache_control client_metadata closed expires_at id include index item.status item_id keep_alive "
-    "output_index prompt_cache_options prompt_cache_retention status stream_options system_fingerprint".split()
+    "output_index prompt_cache_options prompt_cache_retention status stream_options system_fingerprint type".split()
 )
 _MINOR_KEYS = frozenset({"context_management", "defer_loading", "prediction"})
 _OF_ANSWERS = frozenset(
     "avgLogprobs billing completed_at content_filter_results content_filters createTime eval_duration finishMessage "
-    "generationId load_duration native_finish_reason prompt_eval_duration prompt_filter_results provider "
-    "provider_metadata request_id safetyRatings seed stop_reason time_info timings tool_usage total_duration "
-    "usage_breakdown x_groq".split()
+    "generationId latency_checkpoint load_duration native_finish_reason nonce obfuscation p prompt_eval_duration "
+    "prompt_filter_results provider provider_metadata request_id safetyRatings seed stop_reason time_info timings "
+    "tool_usage total_duration usage_breakdown x_groq".split()
 )
 # What a server of Responses repeats of its request (openai 3.54.0, Response; 2026-11-22).
 _ECHOES = frozenset(
