@@ -251,8 +251,11 @@ LOST = {"openai": {}, "anthropic": {"seed": "seed: anthropic has no such setting
 
 @pytest.mark.parametrize("name", LOST)
 def test_a_trace_keeps_what_was_lost_and_nothing_formal(name: str, store: Any) -> None:
-    noted = tool(get_weather.function, metadata={"owner": "ann"})
-    with simulate([[TOKYO], "Done."]) as model:
+    @tool(metadata={"owner": "ann"})
+    def noted(city: str) -> str:
+        return f"25 degrees in {city}"
+
+    with simulate([[ToolCall(None, "noted", {"city": "Tokyo"})], "Done."]) as model:
         done = lead("sync", name, model.url, "Go", tools=[noted], seed=7, traces=store).done
     formal = {loss.path for loss in done.losses if loss.severity == "formal"}
     assert "tools[0].metadata" in formal
