@@ -81,7 +81,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Image(data=PNG, media_type="image/gif", detail="high"), Text("a")]),
         {"role": "user", "content": "a", "images": [PNG]},
         [
-            ("messages[0].content[0].detail", "dropped", "semantic"),
+            ("messages[0].content[0].detail", "dropped", "minor"),
             ("messages[0].content[0].media_type", "dropped", "minor"),
             ("messages[0].content[1]", "moved", "minor"),
         ],
@@ -90,9 +90,9 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Text("a"), Image(url="https://x.example/i.png"), Image(file_id="f")]),
         {"role": "user", "content": "a"},
         [
-            ("messages[0].content[1].url", "dropped", "semantic"),
+            ("messages[0].content[1].url", "dropped", "minor"),
             ("messages[0].content[1]", "dropped", "semantic"),
-            ("messages[0].content[2].file_id", "dropped", "semantic"),
+            ("messages[0].content[2].file_id", "dropped", "minor"),
             ("messages[0].content[2]", "dropped", "semantic"),
         ],
     ),
@@ -222,7 +222,7 @@ RESULTS: dict[str, tuple[ToolResult, dict[str, Any], list[Said]]] = {
         ToolResult("call_1", "look", [Image(url="https://x.example"), Document(data="x")], cache=Cache()),
         {"content": ""},
         [
-            ("messages[1].content[0].content[0].url", "dropped", "semantic"),
+            ("messages[1].content[0].content[0].url", "dropped", "minor"),
             ("messages[1].content[0].content[0]", "dropped", "semantic"),
             ("messages[1].content[0].content[1]", "dropped", "semantic"),
             ("messages[1].content[0].cache", "dropped", "formal"),

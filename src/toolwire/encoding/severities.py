@@ -32,8 +32,8 @@ _ACTED: Mapping[tuple[str, Action], Severity] = {
     **dict.fromkeys(
         (
             (concept, "approximated")
-            for concept in "custom_tool document document_text max_tokens media_url output_json quoted_fence refusal "
-            "strict thinking thinking_budget".split()
+            for concept in "custom_tool document document_text effort max_tokens media_url output_json quoted_fence "
+            "refusal strict thinking thinking_budget".split()
         ),
         "minor",
     ),

@@ -241,13 +241,13 @@ def _effort(request: Request, ledger: Ledger) -> str | None:
     if effort is None or (effort == "none" and mode_of_thinking(request) == "disabled"):
         return None
     if effort == "none" and family_of(request.model).always_thinks:
-        ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated")
+        ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated", "semantic")
         return "low"
     if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return None
     if effort not in _EFFORTS.values():
-        ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated", "minor")
+        ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated")
     return _EFFORTS[effort]
 
 

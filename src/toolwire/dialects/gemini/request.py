@@ -264,7 +264,7 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     if level != effort:
-        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated")
+        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated", "semantic")
     return level.upper()
 
 
@@ -296,7 +296,7 @@ def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
         ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
     elif effort is not None:
         budget = _BUDGETS[effort]
-        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated", "minor")
+        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated")
     elif budget is None and thinking is not None:
         budget = 0 if thinking == "disabled" else -1
         if thinking != "disabled":

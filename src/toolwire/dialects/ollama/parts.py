@@ -69,7 +69,8 @@ def _decode_image(written: str) -> Image:
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write a picture; this wire takes only its data."""
-    ledger.lose_fields(part, "image", "url", "file_id", "detail")
+    ledger.lose_fields(part, "media_source", "url", "file_id")
+    ledger.lose_fields(part, "image_detail", "detail")
     if part.data is None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
@@ -99,7 +100,8 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
         _say(part.text, said, ledger)
     elif kind is Document and part.text is not None:
         ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
-        ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
+        ledger.lose_fields(part, "document", "name")
+        ledger.lose_sources(part, "text")
         _say(part.text, said, ledger)
     else:
         ledger.lose_part(part, f"a message of the {role} in {DIALECT}")

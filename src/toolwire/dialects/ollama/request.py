@@ -174,7 +174,7 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
             ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT if mode is None else True
     if level not in (False, effort):
-        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated", "minor")
+        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated")
     return level
 
 

@@ -149,7 +149,7 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "file_id")
+        ledger.lose_fields(part, "document", "name")
         ledger.lose_sources(part, "text")
         return ledger.finish({"type": "text", "text": part.text}, part)
     inner: dict[str, Any] = {}

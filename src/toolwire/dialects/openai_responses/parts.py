@@ -73,7 +73,7 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     body: dict[str, Any] = {"type": "input_image"}
     if part.data is not None:
         body["image_url"] = data_url(part.data, part.media_type, "image/png")
-        ledger.lose_fields(part, "image", "url")
+        ledger.lose_fields(part, "media_source", "url")
     elif part.url is not None:
         body["image_url"] = part.url
     if part.file_id is not None:
@@ -105,7 +105,8 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "url", "data", "file_id", "media_type")
+        ledger.lose_fields(part, "document", "name")
+        ledger.lose_sources(part, "text")
         return ledger.finish({"type": "input_text", "text": part.text}, part)
     body: dict[str, Any] = {"type": "input_file"}
     if part.data is not None:
