@@ -61,7 +61,7 @@ _ENVELOPE = frozenset(
     "anthropic_version cache_control client_metadata closed expires_at id include index item.status item_id keep_alive "
     "output_index prompt_cache_options prompt_cache_retention status stream_options system_fingerprint type".split()
 )
-_MINOR_KEYS = frozenset({"context_management", "defer_loading", "prediction"})
+_MINOR_KEYS = frozenset({"context_management", "defer_loading", "namespace", "prediction"})
 _OF_ANSWERS = frozenset(
     "avgLogprobs billing completed_at content_filter_results content_filters createTime eval_duration finishMessage "
     "generationId latency_checkpoint load_duration native_finish_reason nonce obfuscation p prompt_eval_duration "
