@@ -19,6 +19,8 @@ LOSSY = REQUEST | {"seed": 1, "n": 1}
 WRITTEN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Grüße"}]}
 TRANSLATE = ("translate", "--from", "openai", "--to", "anthropic")
 SEED_LOSS = "  seed: anthropic has no such setting (dropped)\n"
+EFFORT_LOSS = "  reasoning_effort: the lowest here is low (approximated)\n"
+LOW = {"output_config": {"effort": "low"}}
 N_LOSS = "  n: anthropic has no such setting (dropped)\n"
 
 
@@ -63,9 +65,14 @@ def test_from_a_file(run: Any, tmp_path: Path) -> None:
 
 
 def test_losses_go_to_standard_error(run: Any) -> None:
-    ran = run(*TRANSLATE, given=LOSSY)
-    assert (ran.code, ran.body) == (0, WRITTEN)
-    assert ran.told == SEED_LOSS + N_LOSS
+    ran = run(*TRANSLATE, given={"reasoning_effort": "minimal"} | LOSSY)
+    assert (ran.code, ran.body) == (0, WRITTEN | LOW)
+    assert ran.told == SEED_LOSS + EFFORT_LOSS
+
+
+def test_formal_losses_are_told_on_request(run: Any) -> None:
+    ran = run(*TRANSLATE, "--all-losses", given=LOSSY)
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, SEED_LOSS + N_LOSS)
 
 
 def test_losses_as_json(run: Any) -> None:
@@ -79,7 +86,7 @@ def test_losses_as_json(run: Any) -> None:
             "detail": "anthropic has no such setting",
             "severity": severity,
         }
-        for field, severity in (("seed", "semantic"), ("n", "minor"))
+        for field, severity in (("seed", "semantic"), ("n", "formal"))
     ]
 
 
@@ -96,8 +103,8 @@ def test_strictness_writes_nothing(run: Any) -> None:
 
 
 def test_strictness_lets_minor_losses_pass(run: Any) -> None:
-    ran = run(*TRANSLATE, "--strict", given=REQUEST | {"n": 1})
-    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, N_LOSS)
+    ran = run(*TRANSLATE, "--strict", given=REQUEST | {"n": 1, "reasoning_effort": "minimal"})
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN | LOW, EFFORT_LOSS)
 
 
 RESPONSE = {
@@ -127,6 +134,8 @@ def test_an_error(run: Any) -> None:
     ran = run(*back, "--status", "529", given=given)
     said = {"error": {"message": "m", "type": "server_error", "param": None, "code": None}}
     assert (ran.code, ran.body) == (0, said)
+    assert ran.told == ""
+    ran = run(*back, "--status", "529", "--all-losses", given=given)
     assert ran.told == "  request_id: openai-chat gives it in a header (dropped)\n"
     ran = run(*back, "--strict", given=given | {"extra": 1})
     assert (ran.code, ran.out) == (1, b"")
@@ -244,7 +253,7 @@ def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PYTHONPATH", str(Path(toolwire.__file__).parents[1]))
     done = subprocess.run([*command, str(file)], capture_output=True, check=False)
     assert (done.returncode, msgspec.json.decode(done.stdout)) == (0, WRITTEN)
-    assert done.stderr.decode() == SEED_LOSS + N_LOSS
+    assert done.stderr.decode() == SEED_LOSS
     refused = subprocess.run([*command, "--strict"], input=file.read_bytes(), capture_output=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, b"")
     broken = subprocess.run(command, input=b"{", capture_output=True, check=False)

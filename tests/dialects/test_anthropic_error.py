@@ -139,4 +139,4 @@ def test_an_error_for_a_client_of_chat_completions(status: int, body: Any, said:
 
 def test_the_id_of_a_request_is_told_as_lost() -> None:
     reply = translate.error(500, body_of("api_error", request_id="req_1"), "anthropic", "openai")
-    assert [(loss.path, loss.severity) for loss in reply.losses] == [("request_id", "minor")]
+    assert [(loss.path, loss.severity) for loss in reply.losses] == [("request_id", "formal")]

@@ -41,7 +41,7 @@ TOOLS: list[tuple[Any, Any, list[Said]]] = [
                 "properties": {"a": {"enum": [1]}, "b": {"type": "string"}},
             },
         },
-        [("tools[0].parameters", "approximated", "minor")],
+        [("tools[0].parameters", "approximated", "formal")],
     ),
     (
         Tool("look", parameters={"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}}),
@@ -54,9 +54,9 @@ TOOLS: list[tuple[Any, Any, list[Said]]] = [
         },
         [("tools[0].parameters.properties.a", "moved", "minor")],
     ),
-    (Tool("look", strict=False), {"name": "look"}, [("tools[0].strict", "dropped", "minor")]),
-    (Tool("look", metadata={"a": 1}), {"name": "look"}, [("tools[0].metadata", "dropped", "minor")]),
-    (Tool("look", cache=Cache()), {"name": "look"}, [("tools[0].cache", "dropped", "minor")]),
+    (Tool("look", strict=False), {"name": "look"}, [("tools[0].strict", "dropped", "formal")]),
+    (Tool("look", metadata={"a": 1}), {"name": "look"}, [("tools[0].metadata", "dropped", "formal")]),
+    (Tool("look", cache=Cache()), {"name": "look"}, [("tools[0].cache", "dropped", "formal")]),
     (
         Tool("look", opaque=Opaque("elsewhere", {"a": 1})),
         {"name": "look"},
@@ -162,17 +162,17 @@ SETTINGS: list[tuple[dict[str, Any], dict[str, Any], list[Said]]] = [
         },
         [],
     ),
-    ({"metadata": {"a": "b", "c": 1}}, {"labels": {"a": "b"}}, [("metadata.c", "dropped", "minor")]),
-    ({"metadata": {"c": 1}}, {}, [("metadata.c", "dropped", "minor")]),
+    ({"metadata": {"a": "b", "c": 1}}, {"labels": {"a": "b"}}, [("metadata.c", "dropped", "formal")]),
+    ({"metadata": {"c": 1}}, {}, [("metadata.c", "dropped", "formal")]),
     ({"service_tier": "priority"}, {"serviceTier": "priority"}, []),
     ({"service_tier": "default"}, {"serviceTier": "standard"}, []),
-    ({"service_tier": "scale"}, {}, [("service_tier", "dropped", "semantic")]),
+    ({"service_tier": "scale"}, {}, [("service_tier", "dropped", "minor")]),
     ({"store": True}, {"store": True}, []),
     ({"tool_choice": ToolChoice("auto")}, {}, [("tool_choice", "dropped", "minor")]),
     ({"parallel_tool_calls": False}, {}, [("parallel_tool_calls", "dropped", "minor")]),
     ({"logit_bias": {"1": 2}}, {}, [("logit_bias", "dropped", "semantic")]),
-    ({"user": "u"}, {}, [("user", "dropped", "semantic")]),
-    ({"cache_key": "k"}, {}, [("cache_key", "dropped", "semantic")]),
+    ({"user": "u"}, {}, [("user", "dropped", "formal")]),
+    ({"cache_key": "k"}, {}, [("cache_key", "dropped", "formal")]),
     ({"opaque": Opaque("elsewhere", {"a": 1})}, {}, [("opaque.a", "dropped", "semantic")]),
 ]
 
@@ -237,7 +237,7 @@ THINKING: list[tuple[str, dict[str, Any], dict[str, Any], list[Said]]] = [
         NEW,
         {"thinking_display": "detailed"},
         {"includeThoughts": True},
-        [("thinking_display", "approximated", "semantic")],
+        [("thinking_display", "approximated", "minor")],
     ),
 ]
 

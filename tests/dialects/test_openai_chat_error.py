@@ -168,7 +168,7 @@ def test_an_error_from_elsewhere_with_everything() -> None:
     )
     assert [(loss.path, loss.severity) for loss in reply.losses] == [
         ("opaque.details", "semantic"),
-        ("request_id", "minor"),
+        ("request_id", "formal"),
     ]
 
 

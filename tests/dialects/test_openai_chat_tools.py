@@ -71,9 +71,9 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
         Tool("look", metadata={"a": 1}, cache=Cache(), opaque=Opaque("anthropic", {"defer_loading": True})),
         [function()],
         [
-            ("tools[0].metadata", "dropped", "minor"),
-            ("tools[0].cache", "dropped", "minor"),
-            ("tools[0].opaque.defer_loading", "dropped", "semantic"),
+            ("tools[0].metadata", "dropped", "formal"),
+            ("tools[0].cache", "dropped", "formal"),
+            ("tools[0].opaque.defer_loading", "dropped", "minor"),
         ],
     ),
     "free text": (
@@ -153,7 +153,7 @@ CHOICES: dict[str, tuple[ToolChoice, Any, list[Said]]] = {
     "none of some": (
         ToolChoice("none", ["find"]),
         "none",
-        [("tool_choice.names", "dropped", "semantic")],
+        [("tool_choice.names", "dropped", "minor")],
     ),
     "an odd name": (
         ToolChoice("required", ["a.b"]),

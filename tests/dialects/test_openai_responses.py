@@ -184,7 +184,7 @@ MESSAGES: dict[str, tuple[list[Message], list[Any], list[Said]]] = {
     "a cache mark": (
         [Message("user", [Text("Hi", cache=Cache())])],
         [said("user", "Hi")],
-        [("messages[0].content[0].cache", "dropped", "minor")],
+        [("messages[0].content[0].cache", "dropped", "formal")],
     ),
     "thinking of another": (
         [Message("assistant", [Thinking("Hm.", "sig", opaque=ELSEWHERE), Text("Yes.")])],

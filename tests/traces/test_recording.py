@@ -246,3 +246,19 @@ def test_a_store_takes_no_time_of_the_loop(store: Any) -> None:
     for _ in range(20):
         store.record(traces.Trace.new(one, id=None)).wait()
     assert queued / 200 < (time.perf_counter() - begun) / 20
+
+
+LOST = {"openai": {}, "anthropic": {"seed": "seed: anthropic has no such setting (dropped)"}}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_trace_keeps_what_was_lost_and_nothing_formal(name: str, store: Any) -> None:
+    @tool(metadata={"owner": "ann"})
+    def noted(city: str) -> str:
+        return f"25 degrees in {city}"
+
+    with simulate([[ToolCall(None, "noted", {"city": "Tokyo"})], "Done."]) as model:
+        done = lead("sync", name, model.url, "Go", tools=[noted], seed=7, traces=store).done
+    formal = {loss.path for loss in done.losses if loss.severity == "formal"}
+    assert "tools[0].metadata" in formal
+    assert [one.losses for one in store.traces().rows] == [tuple(LOST[name].values())]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -13,11 +13,12 @@ from toolwire import catalogue, translate
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import LossyTranslation
 from toolwire.translation.translate import refuse
-from toolwire.types import Loss
+from toolwire.types import Loss, Severity
 from toolwire.wire.bodies import read_body
 
 _KINDS = ("request", "response", "stream", "error")
 PIECE = 65536
+_SEVERITIES = get_args(Severity)
 
 
 def add(commands: Any) -> None:
@@ -31,6 +32,9 @@ def add(commands: Any) -> None:
     command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
     command.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost")
     command.add_argument("--json-losses", action="store_true", help="losses to stderr as one JSON object a line")
+    command.add_argument(
+        "--all-losses", action="store_true", help="tell formal losses too: echoes, envelopes, bookkeeping"
+    )
     command.add_argument("file", nargs="?", default="-", help="the body; standard input where none is given")
     command.set_defaults(run=_translate)
     command = commands.add_parser("dialects", help="list the dialects")
@@ -44,7 +48,7 @@ def _translate(options: argparse.Namespace) -> int:
     try:
         return _translate_stream(options) if options.kind == "stream" else _translate_body(options)
     except LossyTranslation as refusal:
-        _tell(refusal.losses, as_json=options.json_losses)
+        _tell(refusal.losses, options)
         print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)
         return 1
 
@@ -63,7 +67,7 @@ def _translate_body(options: argparse.Namespace) -> int:
                 refuse(encoded.losses)
     sys.stdout.buffer.write(msgspec.json.format(encoded.json) + b"\n")
     sys.stdout.buffer.flush()
-    _tell(encoded.losses, as_json=options.json_losses)
+    _tell(encoded.losses, options)
     return 0
 
 
@@ -80,7 +84,7 @@ def _translate_stream(options: argparse.Namespace) -> int:
     if options.strict:
         refuse(stream.losses)
         _send(b"".join(held), now=True)
-    _tell(stream.losses, as_json=options.json_losses)
+    _tell(stream.losses, options)
     return 0
 
 
@@ -91,10 +95,14 @@ def _send(data: bytes, *, now: bool) -> bytes:
     return b"" if now else data
 
 
-def _tell(losses: Sequence[Loss], *, as_json: bool) -> None:
-    for loss in losses:
-        line = msgspec.json.encode(loss).decode() if as_json else f"  {loss}"
-        print(line, file=sys.stderr)
+def _tell(losses: Sequence[Loss], options: argparse.Namespace) -> None:
+    """Tell losses, those of meaning first; a reader of JSON gets all of them and sees which are formal."""
+    as_json = options.json_losses
+    shown = _SEVERITIES if as_json or options.all_losses else _SEVERITIES[:-1]
+    for severity in shown:
+        for loss in losses:
+            if loss.severity == severity:
+                print(msgspec.json.encode(loss).decode() if as_json else f"  {loss}", file=sys.stderr)
 
 
 def _dialects(_options: argparse.Namespace) -> int:

@@ -157,7 +157,7 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
     """Write an error as OpenAI's servers and those that imitate them answer it."""
     if (kept := kept_error(error, wire.dialect)) is not None:
         return kept
-    ledger = Ledger(wire)
+    ledger = Ledger(wire, of="error")
     form = form_of(error.opaque, wire.dialect)
     inner: dict[str, Any] = {form.get("key", "message"): error.message}
     for field in ("type", "param", "code"):
@@ -172,7 +172,7 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
         body = {"error": {"param": None, "code": _CODE_OF_KIND.get(error.kind), **inner}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
-        ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header", severity="minor")
+        ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header")
     return reply_of(error, [body] if "listed" in form else body, ledger)
 
 

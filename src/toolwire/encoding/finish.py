@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, made_by
-from toolwire.types import Choice, Opaque, Response, ToolCall, Usage
+from toolwire.types import Choice, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
@@ -129,7 +129,7 @@ def count_in(body: dict[str, Any], key: str) -> int | None:
 def lose_counts(usage: Usage, ledger: Ledger) -> None:
     """Lose the counts of another wire that have no canonical name."""
     if usage.opaque is not None and usage.opaque.dialect != ledger.dialect:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there")
 
 
 def lose_other_choices(response: Response, ledger: Ledger) -> None:
@@ -156,5 +156,7 @@ def lose_stop_sequence(choice: Choice, ledger: Ledger) -> None:
 
 
 def lose_reason(reason: Any, ledger: Ledger) -> None:
-    """Lose why an answer ended, where the wire has only a word like it."""
-    ledger.lose("finish_reason", "finish_reason", f"{ledger.dialect} has no word for {reason}", "approximated")
+    """Lose why an answer ended, where the wire has only a word like it; a stop sequence is an ordinary stop."""
+    detail = f"{ledger.dialect} has no word for {reason}"
+    severity: Severity | None = "minor" if reason == "stop_sequence" else None
+    ledger.lose("finish_reason", "finish_reason", detail, "approximated", severity)

@@ -19,7 +19,8 @@ ABSENT: Any = object()
 NUMBER = (int, float)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
 _FIELDS = Request.__struct_fields__
-# What every server does anyway: to lose one of these is no loss of meaning.
+# What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
+# its default is 1 (OpenAI's models that reason, the newest of Anthropic; 2026-11-22).
 _DEFAULTS: Mapping[str, Any] = {
     "n": 1,
     "parallel_tool_calls": True,
@@ -28,7 +29,14 @@ _DEFAULTS: Mapping[str, Any] = {
     "store": False,
     "frequency_penalty": 0,
     "presence_penalty": 0,
+    "temperature": 1,
+    "top_p": 1,
+    "top_logprobs": 0,
+    "service_tier": "auto",
+    "verbosity": "medium",
 }
+# What says how much to think, as effort does.
+_WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
 _CHOICE = ("tool_choice", "parallel_tool_calls")
 # What asks a model to reason, and the values that ask for none of it.
 _REASONING: Mapping[str, Any] = {
@@ -90,7 +98,7 @@ def sampling(field: str, most: float) -> Setting:
         thinks = ledger.quirks.reasons and request.effort != "none"
         if not thinks or getattr(request, field) == 1 or made_by(request.opaque, ledger.dialect):
             return bounded.encode(request, ledger)
-        ledger.lose(field, field, f"{request.model} reasons, and takes no {field} then")
+        lose_setting(request, field, f"{request.model} reasons, and takes no {field} then", ledger)
         return ABSENT
 
     return Setting(field, (field,), bounded.decode, encode)
@@ -103,10 +111,18 @@ def at_least(key: str, field: str, least: int) -> Setting:
         given = getattr(request, field)
         if given >= least or made_by(request.opaque, ledger.dialect):
             return given
-        ledger.lose(field, field, f"the least here is {least}", "approximated", "minor")
+        ledger.lose(field, field, f"the least here is {least}", "approximated")
         return least
 
     return Setting(key, (field,), plain(key, field, int).decode, encode)
+
+
+def lose_setting(request: Request, field: str, detail: str, ledger: Ledger, *, carried: bool = False) -> None:
+    """Lose a setting; one that says what every server does anyway asked for nothing, others may have carried it."""
+    severity: Severity | None = "minor" if carried else None
+    if _DEFAULTS.get(field, ABSENT) == getattr(request, field):
+        severity = "formal"
+    ledger.lose(field, field, detail, severity=severity)
 
 
 def tier(key: str, words: Mapping[str, str]) -> Setting:
@@ -161,7 +177,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
         for field, none in _REASONING.items():
             given = getattr(request, field)
             if given is not None:
-                severity: Severity = "minor" if given == none else "semantic"
+                severity: Severity | None = "formal" if given == none else None
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
     return replace(request, **left) if left else request
@@ -235,8 +251,8 @@ class Settings:
                 continue
             settings = self.by_field.get(field)
             if settings is None:
-                severity: Severity = "minor" if _DEFAULTS.get(field, ABSENT) == given else "semantic"
-                ledger.lose(field, field, f"{ledger.dialect} has no such setting", severity=severity)
+                carried = field in _WITH_EFFORT and request.effort is not None and given != "disabled"
+                lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
                 continue
             for setting in settings:
                 if setting.kinds:

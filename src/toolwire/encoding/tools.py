@@ -28,7 +28,7 @@ def encode_tools(
     for place, tool in enumerate(tools):
         ledger.at = ("tools", place)
         if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
-            ledger.lose("", "tool_choice", "not offered, so that it is not called", severity="minor")
+            ledger.lose("", "tool_choice", "not offered, so that it is not called")
         elif not isinstance(tool, ServerTool):
             bodies.append(encode(tool, ledger))
         elif tool.dialect == ledger.dialect:
@@ -53,10 +53,17 @@ def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     return body
 
 
+def lose_strict(tool: Tool, ledger: Ledger) -> None:
+    """Lose that calls are held to a tool's schema, where nothing does that; false asks for nothing."""
+    if tool.strict is not None:
+        detail = f"{ledger.dialect} does not hold the calls of one tool to its schema"
+        ledger.lose("strict", "strict", detail, severity=None if tool.strict else "formal")
+
+
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:
     """Lose what an application keeps beside a tool, which is for no server."""
     if tool.metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+        ledger.lose("metadata", "tool_metadata", "metadata stays here")
 
 
 def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], Any], allow: Callable[..., Any]) -> Any:

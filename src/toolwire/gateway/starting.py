@@ -43,7 +43,7 @@ def settings_from(path: str | None) -> Settings:
     return read_settings(text, path)
 
 
-def keys_from(settings: Settings, path: str | None) -> dict[str, str]:
+def _keys_from(settings: Settings, path: str | None) -> dict[str, str]:
     """Read the keys that stand in files of their own, found from where the settings are."""
     near = Path(path).parent if path is not None else Path()
     return {
@@ -55,7 +55,7 @@ def keys_from(settings: Settings, path: str | None) -> dict[str, str]:
 
 def routes_of(settings: Settings, path: str | None, environ: Mapping[str, str] = os.environ) -> Routes:
     """Make the table of model names."""
-    return Routes(settings, providers_of(settings, environ, keys_from(settings, path)))
+    return Routes(settings, providers_of(settings, environ, _keys_from(settings, path)))
 
 
 def check_listening(settings: Settings, address: str) -> None:
@@ -67,7 +67,7 @@ def check_listening(settings: Settings, address: str) -> None:
         )
 
 
-def memory_of(settings: Settings, path: str | None) -> Memory:
+def _memory_of(settings: Settings, path: str | None) -> Memory:
     """Make the memory: in the process, or in the database that is named."""
     size, seconds = settings.memory.bytes, seconds_of(settings.memory.expires)
     if not settings.server.database:
@@ -89,7 +89,7 @@ def gateway_of(routes: Routes, settings: Settings, path: str | None = None, *, l
         from toolwire.gateway.upstream import Upstream  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra("aiohttp", "serve the gateway", "serve") from problem
-    tools = Tools(routes, Upstream(), memory_of(settings, path), Reports())
+    tools = Tools(routes, Upstream(), _memory_of(settings, path), Reports())
     return Gateway(tools, loopback=loopback, seen=_log)
 
 

@@ -30,7 +30,7 @@ _PIECE = 65_536
 _HELD = 262_144
 
 
-class UpstreamAnswer:
+class _UpstreamAnswer:
     """An answer of a provider: its head, and its body in pieces."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
@@ -83,7 +83,7 @@ class Upstream:
             )
         return self._session
 
-    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> UpstreamAnswer:  # noqa: ARG002 - a task is cancelled instead
+    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _UpstreamAnswer:  # noqa: ARG002 - a task is cancelled instead
         """Send a request, and give the head of the answer."""
         session = await self._open()
         limits = aiohttp.ClientTimeout(
@@ -100,7 +100,7 @@ class Upstream:
                 allow_redirects=False,
                 timeout=limits,
             )
-            return UpstreamAnswer(answer)
+            return _UpstreamAnswer(answer)
         except (*_FAILURES, ValueError) as problem:
             failure = _failure(problem, f"{request.method} {url_without_secrets(request.url)}")
         raise failure

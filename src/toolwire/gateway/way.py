@@ -211,7 +211,7 @@ class _Attempt:
             raise Refused("invalid_request", str(problem)) from problem
         self.request_losses = encoded.losses
         if self.strict:
-            refuse_losses(encoded.losses)
+            _refuse_losses(encoded.losses)
         return encoded.path, encoded.json
 
     def _broke(self, problem: TransportError) -> _Failure:
@@ -391,7 +391,7 @@ def _check_size(size: int, most: int) -> None:
         raise TransportError("too_long", f"more than {most} bytes")
 
 
-def refuse_losses(losses: tuple[Loss, ...]) -> None:
+def _refuse_losses(losses: tuple[Loss, ...]) -> None:
     """Refuse what a strict request would lose."""
     lost = [loss for loss in losses if loss.severity == "semantic"]
     if lost:

@@ -100,7 +100,7 @@ class StreamEncoder:
         cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
 
     def __init__(self, quirks: Quirks) -> None:
-        self.ledger = Ledger(self.wire, quirks)
+        self.ledger = Ledger(self.wire, quirks, of="response")
         self.ended = False
         self._mine = False
         self._choice: Choice | None = None

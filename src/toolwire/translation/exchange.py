@@ -58,7 +58,7 @@ _REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
 _MADE_IDS = ("gemini_", "ollama_")
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
-Learned = list[tuple[str, bytes]]
+_Learned = list[tuple[str, bytes]]
 
 
 class _Kept(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Exchange:
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
         self.streams = wants_stream(source.DIALECT, body, path)
-        self.learned: Learned = []
+        self.learned: _Learned = []
         self.usage: Usage | None = None
         self.choices = 0
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT

@@ -48,7 +48,7 @@ def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, of="error")
     mine = made_by(error.opaque, DIALECT)
     word = error.type if mine else _TYPE_OF_KIND.get(error.kind, "api_error")
     inner: dict[str, Any] = {"message": error.message} if word is None else {"type": word, "message": error.message}
@@ -58,5 +58,5 @@ def encode_error(error: Error) -> ErrorReply:
         body["request_id"] = error.request_id
     for field in ("code", "param"):
         if getattr(error, field) is not None:
-            ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")
+            ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
     return reply_of(error, ledger.replay(body, error.opaque), ledger)

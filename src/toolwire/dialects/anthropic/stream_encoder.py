@@ -193,7 +193,7 @@ class Encoder(SequentialEncoder):
         """End a call; input that came whole, and free text, is said now."""
         call, data = event.call, b""
         if call.custom:
-            self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated", "minor")
+            self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated")
             data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
         elif not self._told and call.arguments:
             data = self._say(_fragment(call.arguments))

@@ -330,7 +330,7 @@ def _name_of_result(part: ToolResult, ledger: Conversation, called: str | None, 
     if part.name is not None:
         return ledger.names.write(part.name)
     if called is None:
-        ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted", "minor")
+        ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted")
     return called or _NO_NAME
 
 
@@ -347,7 +347,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
                 finish({}, part, ledger)
                 ledger.lose_fields(part, "citation", "citations")
                 if media:
-                    ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved", "minor")
+                    ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved")
             case Image() | Document() | Audio():
                 _place_media(part, texts, media, ledger)
             case Opaque() if part.dialect == DIALECT:
@@ -355,7 +355,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
     if spoken > 1:
-        ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
+        ledger.lose("content", "tool_result_texts", "several texts become one", "merged")
     return "".join(texts), media
 
 

@@ -86,7 +86,7 @@ def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, of="error")
     if mine := made_by(error.opaque, DIALECT):
         said = {"code": error.code, "message": error.message, "status": error.type}
         inner = {key: value for key, value in said.items() if value is not None}

@@ -310,7 +310,7 @@ def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFa
 
 def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) -> None:
     if not parts:
-        ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated", "minor")
+        ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated")
         parts = [{"text": _EMPTY}]
     results = [part for part in parts if _is_result(part)]
     words = [part for part in parts if not _is_result(part)] if results else parts
@@ -327,7 +327,7 @@ def _encode_late(message: Message, ledger: Conversation, turns: _ContentsSoFar) 
     if late:
         parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
     concept = "system_late" if late else "developer"
-    ledger.lose("role", concept, "said by the user where it stands", "approximated", "semantic" if late else "minor")
+    ledger.lose("role", concept, "said by the user where it stands", "approximated")
     if parts:
         turns.settle()
         turns.user(parts, more=True)
@@ -358,7 +358,7 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) ->
         ledger.part = place
         kind = type(part)
         if kind is ToolCall and (own or role == "assistant"):
-            if part.runs or made_by(part.opaque, DIALECT) or not ledger.answers:
+            if part.runs or made_by(part.opaque, DIALECT) or ledger.of != "response":
                 bodies.append(encode_call(part, ledger))
             else:
                 ledger.lose_call(part)
@@ -387,7 +387,7 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
             ledger.lose("", "refusal", f"{DIALECT} has no refusal in a content; said as text", "approximated")
             return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
         case Opaque():
-            ledger.lose_opaque(part)
+            ledger.lose_opaque(part, "formal")
             ledger.lose("", "opaque", f"only {part.dialect} understands this part")
         case _:
             kind = str(type(part).__struct_config__.tag)

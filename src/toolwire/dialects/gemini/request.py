@@ -264,7 +264,7 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     if level != effort:
-        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated")
+        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated", "semantic")
     return level.upper()
 
 
@@ -286,7 +286,7 @@ def _encode_budget(request: Request, ledger: Ledger) -> Any:
         ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
         return ABSENT
     if budget is None and request.thinking not in {None, "disabled"} and request.effort is None:
-        ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated", "minor")
+        ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated")
     return ABSENT if budget is None else budget
 
 
@@ -296,11 +296,11 @@ def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
         ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
     elif effort is not None:
         budget = _BUDGETS[effort]
-        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated", "minor")
+        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated")
     elif budget is None and thinking is not None:
         budget = 0 if thinking == "disabled" else -1
         if thinking != "disabled":
-            ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated", "minor")
+            ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated")
     return ABSENT if budget is None else budget
 
 
@@ -327,7 +327,7 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
     given = request.metadata or {}
     labels = {key: label for key, label in given.items() if type(label) is str}
     for key in given.keys() - labels.keys():
-        ledger.lose(f"metadata.{key}", "metadata", "a label is a text", severity="minor")
+        ledger.lose(f"metadata.{key}", "metadata", "a label is a text")
     return labels if labels or not given else ABSENT
 
 

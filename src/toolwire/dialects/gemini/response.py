@@ -97,7 +97,7 @@ def _decode_answer(body: dict[str, Any], links: Links) -> Message:
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    ledger = Conversation(quirks, settings=settings, answers=True)
+    ledger = Conversation(quirks, settings=settings, of="response")
     body: dict[str, Any] = {}
     candidates = []
     for place, choice in enumerate(response.choices):
@@ -119,10 +119,10 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
 
 def _lose_beside(response: Response, ledger: Ledger) -> None:
     if response.created is not None:
-        ledger.lose("created", "created", f"{DIALECT} says it in a form of its own", severity="minor")
+        ledger.lose("created", "created", f"{DIALECT} says it in a form of its own")
     if response.service_tier is not None:
-        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage", severity="minor")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state", "minor")
+        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def is_blocked(choice: Choice) -> bool:
@@ -213,8 +213,8 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     if (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
         body["totalTokenCount"] = usage.total_tokens
     if (usage.reasoning_tokens or 0) > (usage.output_tokens or 0):
-        ledger.lose("usage.output_tokens", "usage", "thoughts are counted in it here", "approximated", "minor")
+        ledger.lose("usage.output_tokens", "usage", "thoughts are counted in it here", "approximated")
     if usage.cache_write_tokens is not None:
-        ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it", severity="minor")
+        ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it")
     lose_counts(usage, ledger)
     return write_keys(body, snakes)

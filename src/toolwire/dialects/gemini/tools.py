@@ -14,7 +14,7 @@ from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
-from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool
+from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool, lose_strict
 from toolwire.errors import InvalidSchema, UnsayableRequest
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 from toolwire.wire.names import escape
@@ -165,9 +165,9 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _lose_rest(tool: Tool, ledger: Ledger) -> None:
     if tool.strict:
-        ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated", "minor")
-    elif tool.strict is not None:
-        ledger.lose("strict", "strict", f"{DIALECT} has no such promise for one tool", severity="minor")
+        ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated")
+    else:
+        lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
     if tool.format is not None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
@@ -230,7 +230,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     inner = spelling(config, _ALLOWED)
     config.pop(inner, None)
     if choice.names is not None and choice.mode == "none" and not mine:
-        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all", severity="minor")
+        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
     elif choice.names is not None:
         if choice.mode == "auto" and not mine:
             config["mode"] = "VALIDATED"

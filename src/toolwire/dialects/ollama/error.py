@@ -51,14 +51,14 @@ def encode_error(error: Error) -> ErrorReply:
     """Write an error as this server answers it: in words, under the status of its kind."""
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, of="error")
     details = {field: value for field in _DETAILS if (value := getattr(error, field)) is not None}
     inner: Any = error.message
     if "nested" in form_of(error.opaque, DIALECT):
         inner = left_of(error.opaque, DIALECT, "error") | {"message": error.message, **details}
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
-        ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")
+        ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
     if not made_by(error.opaque, DIALECT) and error.kind != _kind(status_of(error), error.message):
-        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated", "minor")
+        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
     return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)

@@ -32,7 +32,7 @@ class MessageSoFar(Struct):
     def order(self, rank: int, ledger: Ledger) -> None:
         """Note that this kind is said now, and lose the order where the wire says it earlier."""
         if rank < self.latest:
-            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved", "minor")
+            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved")
         else:
             self.latest = rank
 
@@ -48,7 +48,7 @@ class MessageSoFar(Struct):
         if self.calls:
             body["tool_calls"] = self.calls
         if len(words) > 1 or len(self.thoughts) > 1:
-            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged", "minor")
+            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged")
 
 
 def take_images(rest: dict[str, Any]) -> list[Part]:
@@ -69,14 +69,15 @@ def _decode_image(written: str) -> Image:
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write a picture; this wire takes only its data."""
-    ledger.lose_fields(part, "image", "url", "file_id", "detail")
+    ledger.lose_fields(part, "media_source", "url", "file_id")
+    ledger.lose_fields(part, "image_detail", "detail")
     if part.data is None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
     if "url" in form_of(part.opaque, DIALECT):
         return data_url(part.data, part.media_type, "image/png")
     if part.media_type is not None and part.media_type != _media_type_of(part.data):
-        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data", severity="minor")
+        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")
     return part.data
 
 
@@ -99,7 +100,8 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
         _say(part.text, said, ledger)
     elif kind is Document and part.text is not None:
         ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
-        ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
+        ledger.lose_fields(part, "document", "name")
+        ledger.lose_sources(part, "text")
         _say(part.text, said, ledger)
     else:
         ledger.lose_part(part, f"a message of the {role} in {DIALECT}")
@@ -119,7 +121,8 @@ def _say_text(part: Text, said: MessageSoFar, ledger: Ledger) -> None:
 
 def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
     said.order(_THOUGHT, ledger)
-    ledger.lose_fields(part, "thinking_signature", "signature", "redacted")
+    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+    ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
 

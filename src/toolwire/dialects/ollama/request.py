@@ -168,13 +168,13 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
             ledger.lose("effort", "effort", "there is no effort without thinking")
         return False
     if mode not in (None, "enabled") or (mode is not None and level is False):
-        ledger.lose("thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated", "minor")
+        ledger.lose("thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated")
     if effort is None or level is ABSENT:
         if effort is not None:
             ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT if mode is None else True
     if level not in (False, effort):
-        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated", "minor")
+        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated")
     return level
 
 

@@ -227,7 +227,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
 def _role(role: str, ledger: Ledger) -> str:
     if role != "developer" or ledger.quirks.developer_role:
         return role
-    ledger.lose("role", "developer", "this server knows no developers", "approximated", "minor")
+    ledger.lose("role", "developer", "this server knows no developers", "approximated")
     return "system"
 
 
@@ -307,7 +307,7 @@ def _place_words(
 
 def _note_order(body: dict[str, Any], ledger: Ledger) -> None:
     if "tool_calls" in body and not ledger.own:
-        ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved", "minor")
+        ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved")
 
 
 def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger) -> None:
@@ -323,15 +323,15 @@ def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[
     if key == "content":
         blocks.append(encode_thinking(part, form.get("texts", []), ledger))
         return
-    if part.signature is not None:
-        ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry it")
+    ledger.lose_signature(part, f"{DIALECT} cannot carry it")
     if key == "reasoning_details":
         key = None if form.get("texts") == [part.text] else "reasoning"
     elif key is None and (part.text or not part.signature):
         ledger.lose("text", "thinking", f"{DIALECT} has no field for thinking")
     if key is not None:
         body[key] = body.get(key, "") + part.text
-    ledger.lose_fields(part, "thinking", "redacted", "cache")
+    ledger.lose_fields(part, "thinking", "redacted")
+    ledger.lose_fields(part, "cache_mark", "cache")
     before = body.get("reasoning_details")
     ledger.replay(body, part.opaque)
     if before is not None and made_by(part.opaque, DIALECT):

@@ -149,7 +149,7 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "file_id")
+        ledger.lose_fields(part, "document", "name")
         ledger.lose_sources(part, "text")
         return ledger.finish({"type": "text", "text": part.text}, part)
     inner: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("url", "document", f"{DIALECT} takes files as data or by id, not by URL")
         return None
     if part.url is not None:
-        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id", severity="minor")
+        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
     if part.name is not None:
         inner["filename"] = part.name
     elif "file_data" in inner and part.opaque is None:

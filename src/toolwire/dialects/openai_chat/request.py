@@ -159,7 +159,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
             schema = ledger.fit(schema, "openai-strict", "output.schema")
         legal = escape(name or "response", _NAMES)
         if name and legal != name:
-            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
+            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
         name = legal
     inner = {"name": name, "schema": schema, "strict": output.strict, "description": output.description}
     said = {key: value for key, value in inner.items() if value is not None}

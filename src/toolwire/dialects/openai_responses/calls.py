@@ -344,9 +344,9 @@ def write_reasoning(part: Thinking, items: Items) -> None:
     if items.response is None or not part.text:
         ledger.lose("", "thinking", f"{DIALECT} takes back only its own reasoning, not that of {origin}")
         return
-    if part.signature is not None:
-        ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry that of {origin}")
-    ledger.lose_fields(part, "thinking", "redacted", "cache")
+    ledger.lose_signature(part, f"{DIALECT} cannot carry that of {origin}")
+    ledger.lose_fields(part, "thinking", "redacted")
+    ledger.lose_fields(part, "cache_mark", "cache")
     ledger.lose_opaque(part.opaque)
     summary = [{"type": "summary_text", "text": part.text}]
     items.add({"type": "reasoning", "id": items.made_id("rs", part.text), "summary": summary})

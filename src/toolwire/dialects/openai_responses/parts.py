@@ -73,7 +73,7 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     body: dict[str, Any] = {"type": "input_image"}
     if part.data is not None:
         body["image_url"] = data_url(part.data, part.media_type, "image/png")
-        ledger.lose_fields(part, "image", "url")
+        ledger.lose_fields(part, "media_source", "url")
     elif part.url is not None:
         body["image_url"] = part.url
     if part.file_id is not None:
@@ -105,7 +105,8 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "url", "data", "file_id", "media_type")
+        ledger.lose_fields(part, "document", "name")
+        ledger.lose_sources(part, "text")
         return ledger.finish({"type": "input_text", "text": part.text}, part)
     body: dict[str, Any] = {"type": "input_file"}
     if part.data is not None:
@@ -122,13 +123,13 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         body["filename"] = part.name
     elif "file_data" in body and not made_by(part.opaque, DIALECT):
         body["filename"] = "document.pdf" if part.media_type in (None, PDF) else "document"
-        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted", "minor")
+        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
     return ledger.finish(body, part)
 
 
 def _lose_media_type(part: Image | Document, ledger: Ledger) -> None:
     if part.media_type is not None and part.data is None:
-        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only", severity="minor")
+        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only")
 
 
 def _decode_output_text(block: dict[str, Any]) -> Part | None:
@@ -218,7 +219,7 @@ def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
 def lose_cache(part: Any, ledger: Ledger) -> None:
     """Lose a cache mark where this wire has no place for one."""
     if part.cache is not None:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read", severity="minor")
+        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read")
 
 
 def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:

@@ -183,12 +183,12 @@ def _join(parts: Any, ledger: Ledger) -> str:
     """Say several texts as one, and lose what stands beside them."""
     for part in ledger.each(parts):
         if part.cache is not None:
-            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
+            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
         if part.citations:
             ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
         ledger.lose_opaque(part.opaque)
     if len(parts) > 1:
-        ledger.lose("content", "system_parts", "instructions are one string", "merged", "minor")
+        ledger.lose("content", "system_parts", "instructions are one string", "merged")
     return "\n\n".join(part.text for part in parts)
 
 
@@ -277,7 +277,7 @@ def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, A
             schema = ledger.fit(schema, "openai-strict", "schema")
             ledger.at = ()
         if (legal := escape(name, _SCHEMA_NAMES)) != name:
-            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
+            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
             name = legal
     body: dict[str, Any] = {"type": "json_schema", "name": name, "schema": schema}
     for key in ("description", "strict"):

@@ -127,7 +127,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     schema = tool.parameters
     if schema is None:
-        ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted", "minor")
+        ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted")
         closed = {"additionalProperties": False, "required": []} if tool.strict else {}
         return {"type": "object", "properties": {}, **closed}
     if not tool.strict:
