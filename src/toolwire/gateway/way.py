@@ -101,7 +101,12 @@ async def lead(tools: Tools, incoming: Incoming, client: Client, served: Served)
         raise Refused("not_found", message, code="model_not_found")
     strict = way.settings.strict or incoming.headers.get("x-toolwire-strict") == "1"
     last: _Failure | None = None
-    for goal in way.goals:
+    goals = way.goals
+    if incoming.asked.action == "other":
+        goals = tuple(goal for goal in goals if goal.provider.dialect == incoming.asked.dialect)
+        if not goals:
+            raise Refused("not_found", f"{name[:80]!r} has no provider that knows {incoming.path}")
+    for goal in goals:
         attempt = _Attempt(tools, incoming, goal, members, strict=strict)
         served.goal = goal.name
         outcome = await attempt.ask()
