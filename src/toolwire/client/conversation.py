@@ -25,7 +25,7 @@ from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text_tagged import look_of_call
-from toolwire.types import Context, Error, Loss, Request, Response, ServerTool, Tool, ToolChoice
+from toolwire.types import Context, Error, Loss, Part, Request, Response, ServerTool, Tool, ToolChoice
 from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
@@ -63,7 +63,7 @@ def request_of(
     *,
     model: str | None,
     messages: Iterable[Any] = (),
-    system: str | None = None,
+    system: str | list[Part] | None = None,
     tools: Iterable[Any] = (),
     tool_choice: Any = None,
     provider_state: dict[str, Any] | None = None,
@@ -73,7 +73,9 @@ def request_of(
     context = prompt if isinstance(prompt, Context) else None
     declared, resolver = _tools_given(_with_handlers(tools, context))
     if context is None:
-        context = Context(messages=[] if prompt is None else prompt if isinstance(prompt, list) else [prompt])
+        context = Context(
+            messages=[] if prompt is None else list(prompt) if isinstance(prompt, list | tuple) else [prompt]
+        )
     context = Context(
         context.system if system is None else system,
         [*messages, *context.messages],

@@ -5,18 +5,19 @@ Rules of this file:
 - An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
 from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
-from toolwire.client.exchange import Retries, Upstream, exchanging
+from toolwire.client.exchange import Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
+from toolwire.client.settings import ClientOptions, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
-from toolwire.loop.steps import ANSWER
+from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import RunSecrets, approved, cover_files
 from toolwire.resolvers.execution import Limits
@@ -28,17 +29,15 @@ from toolwire.types import (
     Response,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
     ToolResult,
 )
-from toolwire.wire.transport import Bounds, Timeouts, Transport
+from toolwire.wire.transport import Transport
 from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
-Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
-OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
 _RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
 _AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
+_REACHED = ("timeouts", "retries", "bounds", "fallback", "readers")
 
 
 class Dialogue:
@@ -49,45 +48,29 @@ class Dialogue:
     Where a list of providers is given, the next one is asked when one fails before it has said anything.
     """
 
-    def __init__(
-        self,
-        provider: Any = None,
-        model: str | None = None,
-        *,
-        transport: Transport | None = None,
-        timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
-        bounds: Bounds | None = None,
-        fallback: bool = True,
-        readers: Iterable[str] = (),
-        **options: Any,
-    ) -> None:
-        first, *others = provider if isinstance(provider, list) and provider else [provider]
+    def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
+        given: dict[str, Any] = dict(options)
+        first, *others = (provider or [None]) if isinstance(provider, list) else [provider]
+        reached = {name: value for name, value in _taken(given, _REACHED).items() if value is not None}
+        reached["readers"] = tuple(reached.get("readers", ()))
+        transport = given.pop("transport", None)
         self.provider: Provider
-        self.provider, self.model = provider_of(first, model, **options)
-        self.transport = transport or _usual_transport()
-        self.upstream = Upstream(
-            self.provider,
-            self.provider.speaks(),
-            self.transport,
-            timeouts or Timeouts(),
-            retries or Retries(),
-            bounds or Bounds(),
-            fallback=fallback,
-            readers=tuple(readers),
-        )
-        line = self.upstream
-        reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
-        self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        self.model: str | None
+        self.provider, self.model = provider_of(first, model, **given)
+        self.transport: Transport = transport or _usual_transport()
+        self.upstream: Upstream = Upstream(self.provider, self.provider.speaks(), self.transport, **reached)
+        self.others: list[Dialogue] = [Dialogue(other, transport=self.transport, **reached) for other in others]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
-    def asking(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
+    def asking(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
         return (yield from self._first(lambda one, options, _last: one.asking_once(messages, options), settings))
 
-    def _first(self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: dict[str, Any]) -> Work[T]:
+    def _first(
+        self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: Mapping[str, Any]
+    ) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
         causes: list[Exception] = []
         rest = {name: value for name, value in settings.items() if name != "model"}
@@ -113,15 +96,16 @@ class Dialogue:
 
     def leading(
         self,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
+        prompt: Prompt,
+        settings: Mapping[str, Any],
         on_end: OnEnd | None = None,
         *,
         stream: bool = False,
         value: bool = False,
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
+        settings = dict(settings)
+        on_event: OnEvent | None = settings.pop("on_event", None)
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
             upstream, setup = one._setup(prompt, options, stream=stream)
@@ -265,24 +249,24 @@ def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     return done.response
 
 
-class ConversationStream:
+class ConversationStream(Generic[T_co]):
     """A conversation that is shown while it happens: what the streams of both faces have in common.
 
-    A face says how it drives steps that emit. `owns` says that the client ends with the stream.
+    A face says how it drives steps that emit. `close` ends the client, where that ends with the stream.
     """
 
     _drive: ClassVar[Any]
 
     def __init__(
-        self, client: Any, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None, *, owns: bool = False
+        self, client: Dialogue, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], Any] | None = None
     ) -> None:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
-        self._ends: list[Done] = []
-        steps = picking(client.leading(prompt, settings, on_event, self._ends.append, stream=True), _shown)
-        self._items = self._drive(_closing(steps, client.close) if owns else steps)
+        self._ends: list[Done[T_co]] = []
+        steps = picking(client.leading(prompt, settings, self._ends.append, stream=True), _shown)
+        self._items = self._drive(steps if close is None else _closing(steps, close))
 
     @property
-    def done(self) -> Done | None:
+    def done(self) -> Done[T_co] | None:
         """The end, once there is one."""
         return self._ends[-1] if self._ends else None
 
@@ -305,7 +289,7 @@ def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     return done
 
 
-def _shown(event: Any) -> Shown | None:
+def _shown(event: Any) -> StreamItem | None:
     """Give what an event shows: words, a call that is complete, a result, the end."""
     if type(event) in _SHOWN_AS_IT_IS:
         return event  # type: ignore[no-any-return]

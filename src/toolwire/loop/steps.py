@@ -6,12 +6,21 @@ Rules of this file:
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
 # The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
@@ -53,7 +62,7 @@ class RunTools(Struct, frozen=True):
     cost: float | None = None
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, Generic[T_co], frozen=True):
     """The run is over. `messages` are those that it added, `calls` those that nobody has run.
 
     `losses` are what could not be said to the provider, and `output` the value that was asked for; both are
@@ -71,7 +80,7 @@ class Done(Struct, frozen=True):
     calls: list[ToolCall] = []
     cost: float | None = None
     losses: tuple[Loss, ...] = ()
-    output: Any = None
+    output: T_co = None  # type: ignore[assignment]
 
     @property
     def message(self) -> Message:

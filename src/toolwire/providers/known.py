@@ -14,7 +14,7 @@ Rules of this file:
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,6 +49,39 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     clearing: bool = False
 
 
+class ProviderOptions(TypedDict, total=False):
+    """What of a provider can be said otherwise."""
+
+    name: str
+    """What the provider is called in errors and traces."""
+    dialect: str
+    """The wire that it speaks."""
+    base_url: str
+    """Where it is: a scheme, a host and a path."""
+    auth: str | None
+    """The header that carries the key."""
+    env: tuple[str, ...]
+    """The environment variables that may hold the key."""
+    base_url_env: str | None
+    """The environment variable that may say where it is."""
+    api_key: str | None
+    """The key; it comes before that of the environment."""
+    headers: Mapping[str, str]
+    """Headers that are sent as well."""
+    query: Mapping[str, str]
+    """The query of each URL."""
+    paths: tuple[tuple[str, str], ...]
+    """Where the dialect's own paths are at this server: a prefix, and what takes its place."""
+    quirks: Mapping[str, Any]
+    """How the server deviates from its dialect: fields of `Quirks`."""
+    capabilities: Capabilities | Mapping[str, bool]
+    """What the server can do; a map changes some of it."""
+    local: bool
+    """Whether it is on this machine."""
+    default_model: str | None
+    """The model that is asked where none is named."""
+
+
 class Provider(Struct, frozen=True, kw_only=True):
     """A server: its address, its dialect, and how it wants to be asked.
 
@@ -81,8 +114,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("name", self.name), ("dialect", self.dialect), ("base_url", url_without_secrets(self.base_url))]
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **fields: Unpack[ProviderOptions]) -> Self:
         """Give the provider with some of it said otherwise; maps are added to."""
+        options: dict[str, Any] = dict(fields)
         unknown = sorted(options.keys() - set(self.__struct_fields__))
         if unknown:
             known = ", ".join(self.__struct_fields__)
@@ -188,7 +222,12 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
     return quirks
 
 
-def provider_of(given: Any = None, model: str | None = None, **options: Any) -> tuple[Provider, str | None]:
+AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mapping[str, Any], Mapping[str, Any]]
+
+
+def provider_of(
+    given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
+) -> tuple[Provider, str | None]:
     """Say which provider and which model are meant.
 
     `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
@@ -217,7 +256,7 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
     return provider, name or provider.default_model
 
 
-def _preset(name: str, options: Mapping[str, Any]) -> Provider:
+def _preset(name: str, options: Mapping[str, object]) -> Provider:
     """Give a preset; where the environment says that it is, unless the options say where."""
     preset = named(name)
     if preset is None:
@@ -226,7 +265,7 @@ def _preset(name: str, options: Mapping[str, Any]) -> Provider:
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:
-    fields = {str(key): value for key, value in given.items()}
+    fields: Any = {str(key): value for key, value in given.items()}
     if "adapter" in fields:
         fields.setdefault("name", fields.pop("adapter"))
     name = str(fields.pop("name", "custom"))

@@ -12,22 +12,32 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from toolwire.errors import UnknownTool
-from toolwire.resolvers.protocol import Resolver, check_resolver, cover_files, fields_of, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import (
+    AnyResolver,
+    Resolver,
+    check_resolver,
+    cover_files,
+    fields_of,
+    recipe_of,
+    resolving,
+    tools_of,
+)
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work
 
 HERE = "."
+_Merged = AnyResolver | tuple[AnyResolver, str | os.PathLike[str]]
 
 
 class Composition(Resolver):
     """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
 
-    def __init__(self, resolvers: Iterable[Any] = ()) -> None:
-        pairs = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
+    def __init__(self, resolvers: Iterable[_Merged] = ()) -> None:
+        pairs: list[Any] = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
         self.resolvers = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
 
     @classmethod
-    def new(cls, resolvers: Iterable[Any]) -> "Composition":
+    def new(cls, resolvers: Iterable[_Merged]) -> "Composition":
         """Merge resolvers."""
         return cls(resolvers)
 

@@ -15,7 +15,7 @@ from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
 from toolwire.resolvers.protocol import Resolver
 from toolwire.schema.validator import Validator
-from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
@@ -79,6 +79,9 @@ class Handler:
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
             return (yield from rescuing(problem, call, self.sensitive))
         return self.read(value, call)
+
+
+RunnableTool = Handler | DeclaredTool | Callable[..., object]
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
@@ -154,7 +157,7 @@ class AgentResolver(Resolver):
     """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`."""
 
     def __init__(
-        self, tools: Iterable[Any] = (), *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
+        self, tools: Iterable[object] = (), *, recipes: dict[str, Callable[[dict[str, Any]], object]] | None = None
     ) -> None:
         self._handlers: dict[str, Handler] = {}
         for declared in tools:

@@ -9,7 +9,7 @@ Rules of this file:
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
@@ -27,8 +27,19 @@ class ToolResolver(Protocol):
     def available_tools(self) -> Sequence[Tool]:
         """List the tools."""
 
-    def resolve(self, call: ToolCall, context: Any = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run a call and give its result."""
+    def resolve(self, call: ToolCall, context: Any = None) -> object:
+        """Run a call and give its result: a `ToolResult`, text, `("ok" or "error", text)`, or what has JSON."""
+
+
+class _OtherResolver(Protocol):
+    """A resolver with a `resolve` of any signature: it may be async, or take no context."""
+
+    def available_tools(self) -> Iterable[Tool]: ...
+
+    def resolve(self, *arguments: Any, **keywords: Any) -> object: ...
+
+
+AnyResolver = ToolResolver | _OtherResolver | type[_OtherResolver]
 
 
 class Resolver:

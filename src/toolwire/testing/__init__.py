@@ -39,10 +39,12 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'toolwire.testing' has no attribute {name!r}")
-    return getattr(_importlib.import_module(f"toolwire.testing.{_HOMES[name]}"), name)
+if not _TYPE_CHECKING:  # a checker would take any name for known
+
+    def __getattr__(name: str) -> _Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'toolwire.testing' has no attribute {name!r}")
+        return getattr(_importlib.import_module(f"toolwire.testing.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

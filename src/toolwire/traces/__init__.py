@@ -11,7 +11,7 @@ from typing import Any as _Any
 from toolwire.errors import InvalidTrace, StoreFailed
 from toolwire.errors import MissingExtra as _MissingExtra
 from toolwire.traces.chain import Problem, Verification, export, import_, rows_of, verify
-from toolwire.traces.trace import ENDINGS, Trace
+from toolwire.traces.trace import ENDINGS, Scope, Trace
 
 if _TYPE_CHECKING:
     from toolwire.traces.reading import Page, Stats
@@ -23,6 +23,7 @@ __all__ = [
     "InvalidTrace",
     "Page",
     "Problem",
+    "Scope",
     "Stats",
     "Store",
     "StoreFailed",
@@ -39,12 +40,14 @@ __all__ = [
 _LAZY = {"Page": "reading", "Stats": "reading", "Store": "store", "Ticket": "writer", "open": "store"}
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'toolwire.traces' has no attribute {name!r}")
-    try:
-        return getattr(_importlib.import_module(f"toolwire.traces.{_LAZY[name]}"), name)
-    except ModuleNotFoundError as problem:
-        if (problem.name or "").partition(".")[0] != "sqlalchemy":
-            raise
-        raise _MissingExtra("SQLAlchemy", "traces", "to keep traces") from None
+if not _TYPE_CHECKING:  # a checker would take any name for known
+
+    def __getattr__(name: str) -> _Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'toolwire.traces' has no attribute {name!r}")
+        try:
+            return getattr(_importlib.import_module(f"toolwire.traces.{_LAZY[name]}"), name)
+        except ModuleNotFoundError as problem:
+            if (problem.name or "").partition(".")[0] != "sqlalchemy":
+                raise
+            raise _MissingExtra("SQLAlchemy", "traces", "to keep traces") from None
