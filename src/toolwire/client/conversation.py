@@ -29,7 +29,7 @@ from toolwire.types import Context, Error, Loss, Part, Request, Response, Server
 from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 _MODES = frozenset({"auto", "none", "required"})
 _Tell = Callable[[Any], Any]

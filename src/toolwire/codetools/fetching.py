@@ -301,9 +301,9 @@ class Unpacking:
             raise ToolError(f"the content is packed as {shown(coding[:80])}, which is not read: only gzip is")
         self.packed, self.limit = packed, limit
         self.data = bytearray()
-        self.cut = False
+        self.cut: bool = False
         self.member: Any = None
-        self.members = 0
+        self.members: int = 0
 
     def feed(self, piece: bytes) -> None:
         """Take what came."""

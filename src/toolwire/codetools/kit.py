@@ -75,9 +75,9 @@ class CodeTools(Resolver):
         }
         self._roots = tuple(roots)
         self._elsewhere: dict[str, CodeTools] = {}
-        self.workspace = Workspace(cwd, self._roots, **self._kept)
+        self.workspace: Workspace = Workspace(cwd, self._roots, **self._kept)
         recover(self.workspace)
-        self.desk = Desk(self.workspace, options)
+        self.desk: Desk = Desk(self.workspace, options)
         self._handlers = {tool.name: self._handler(tool) for tool in TOOLS if tool.name in self._wanted}
 
     def at(self, cwd: str | os.PathLike[str]) -> "CodeTools":

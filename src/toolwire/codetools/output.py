@@ -24,7 +24,7 @@ class Captured:
 
     def __init__(self, limit: int = OUTPUT_BYTES) -> None:
         self.limit = limit
-        self.total = 0
+        self.total: int = 0
         self.head = bytearray()
         self.tail = bytearray()
 

@@ -51,11 +51,11 @@ class Wire:
     def __init__(
         self, dialect: str, names: Grammar | None = None, ids: Grammar | None = None, cache: CacheMarks | None = None
     ) -> None:
-        self.dialect = dialect
-        self.names = names
-        self.ids = ids
-        self.cache = cache
-        self.plain = Opaque(dialect, {})
+        self.dialect: str = dialect
+        self.names: Grammar | None = names
+        self.ids: Grammar | None = ids
+        self.cache: CacheMarks | None = cache
+        self.plain: Opaque = Opaque(dialect, {})
 
     def own(self, rest: dict[str, Any], form: dict[str, Any] | None = None) -> Opaque:
         """Mark a value as read here, with what was left of it and how it was spelled."""
@@ -135,15 +135,16 @@ class Ledger:
     __slots__ = ("at", "dialect", "ids", "losses", "names", "own", "part", "quirks", "wire")
 
     def __init__(self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None) -> None:
-        self.wire = wire
-        self.dialect = wire.dialect
-        self.quirks = quirks = tuned(quirks, settings) if settings else quirks
+        self.wire: Wire = wire
+        self.dialect: str = wire.dialect
+        quirks = tuned(quirks, settings) if settings else quirks
+        self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
         self.at: tuple[str | int, ...] = ()
         self.part: int | None = None
-        self.own = False
-        self.names = Names(wire.names)
-        self.ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
+        self.own: bool = False
+        self.names: Names = Names(wire.names)
+        self.ids: Ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity = "semantic"

@@ -30,7 +30,7 @@ from toolwire.resolvers.protocol import check_resolver, tools_of
 from toolwire.resolvers.session import prepare
 from toolwire.types import Tool, ToolCall, ToolResult
 
-logger = logging.getLogger("toolwire.mcp")
+logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
 Transport = Literal["stdio", "http"]
 _AHEAD = 64

@@ -178,7 +178,7 @@ class UnknownProvider(UserError, LookupError):
 
     def __init__(self, name: object) -> None:
         self.name = name
-        self.known = tuple(PROVIDERS)
+        self.known: tuple[str, ...] = tuple(PROVIDERS)
         super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}")
 
 

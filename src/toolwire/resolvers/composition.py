@@ -34,7 +34,8 @@ class Composition(Resolver):
 
     def __init__(self, resolvers: Iterable[_Merged] = ()) -> None:
         pairs: list[Any] = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
-        self.resolvers = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
+        bound = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
+        self.resolvers: list[tuple[Any, str]] = bound
 
     @classmethod
     def new(cls, resolvers: Iterable[_Merged]) -> "Composition":

@@ -79,7 +79,7 @@ class Limits(Struct, frozen=True):
 
 
 _USUAL = Limits()
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 
 
 class _Job(Struct, frozen=True):

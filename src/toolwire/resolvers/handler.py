@@ -40,14 +40,14 @@ class Handler:
         preview: Callable[..., Any] | None = None,
         read: Callable[[Any, ToolCall], ToolResult] = answer_of,
     ) -> None:
-        self.tool = tool
-        self.function = function
-        self.bind = bind or _bind_whole(function)
-        self.sensitive = tuple(sensitive)
-        self.preview = preview
-        self.read = read
+        self.tool: Tool = tool
+        self.function: Callable[..., Any] = function
+        self.bind: _Bind = bind or _bind_whole(function)
+        self.sensitive: tuple[str, ...] = tuple(sensitive)
+        self.preview: Callable[..., Any] | None = preview
+        self.read: Callable[[Any, ToolCall], ToolResult] = read
         takes_text = tool.custom or tool.parameters is None
-        self.validator = (
+        self.validator: Validator | None = (
             None if takes_text else Validator(tool.parameters, sensitive=frozenset(sensitive), name=tool.name)
         )
 

@@ -24,7 +24,7 @@ class Session:
         self._resolver = resolver
         self._names = frozenset(tool.name for tool in tools)
         self._context = context
-        self.tools = tools
+        self.tools: list[Tool] = tools
 
     def __call__(self, call: ToolCall) -> ToolResult:
         """Run a call and give its result; in a running event loop, an async tool gives an awaitable of it."""

@@ -30,7 +30,7 @@ from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"
 
 

@@ -93,7 +93,7 @@ class Service:
         self.requests: list[Received] = []
         self.problems: list[str] = []
         self.causes: list[BaseException] = []
-        self.memory = ServerMemory()
+        self.memory: ServerMemory = ServerMemory()
         self.scenario, self.played = Scenario.of(scenario), 0
 
     def play(self, scenario: Any) -> None:
