@@ -26,7 +26,7 @@ _HOMES = {
     "client.sync": "Client Stream generate stream",
     "codetools": "CodeTools",
     "dialects": "Dialect dialect",
-    "encoding.ledger": "Quirks",
+    "encoding.ledger": "QuirkOptions Quirks",
     "errors": "LossyTranslation NoStructuredOutput ToolError ToolwireError UnknownDialect UnknownTool",
     "loop": "Done LoopLimits tool_loop",
     "providers": "AnyProvider Capabilities Provider ProviderOptions",
@@ -35,7 +35,7 @@ _HOMES = {
         "AgentResolver AnyResolver Approve Composition Plan Resolver Step ToolResolver "
         "approved filtered prefixed renamed"
     ),
-    "resolvers.execution": "Cancel Limits execute",
+    "resolvers.execution": "Cancel LimitOptions Limits execute",
     "resolvers.functions": "FunctionTool ToolOptions tool",
     "streams.accumulation": "Accumulator accumulate events_of",
     "traces": "Scope Store Trace",

@@ -35,7 +35,7 @@ from toolwire.dialects import (
     Dialect as Dialect, dialect as dialect,
 )
 from toolwire.encoding.ledger import (
-    Quirks as Quirks,
+    QuirkOptions as QuirkOptions, Quirks as Quirks,
 )
 from toolwire.errors import (
     LossyTranslation as LossyTranslation, NoStructuredOutput as NoStructuredOutput,
@@ -59,7 +59,7 @@ from toolwire.resolvers import (
     renamed as renamed,
 )
 from toolwire.resolvers.execution import (
-    Cancel as Cancel, Limits as Limits, execute as execute,
+    Cancel as Cancel, LimitOptions as LimitOptions, Limits as Limits, execute as execute,
 )
 from toolwire.resolvers.functions import (
     FunctionTool as FunctionTool, ToolOptions as ToolOptions, tool as tool,
@@ -101,17 +101,18 @@ __all__ = [
     "Capabilities", "ChatSettings", "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing",
     "Client", "ClientOptions", "ClientSettings", "CodeTools", "Composition", "Context", "Dialect",
     "Document", "Done", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event", "FunctionTool", "Image",
-    "LLMFactory", "LLMResponse", "Limits", "LoopLimits", "Loss", "LossyTranslation", "Message",
-    "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput", "OnEvent", "OnceSettings",
-    "Opaque", "OpaqueDelta", "Output", "Part", "PartEnd", "PartStart", "Plan", "Preview", "Prompt",
-    "Provider", "ProviderError", "ProviderOptions", "Providers", "Quirks", "Ran", "Refusal",
-    "RefusalDelta", "Request", "RequestSettings", "Resolver", "Response", "Retries", "RunEvent",
-    "RunSettings", "Scope", "ServerTool", "ServerToolCall", "ServerToolResult", "SignatureDelta",
-    "Step", "Stream", "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta", "Timeouts",
-    "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolOptions", "ToolResolver", "ToolResult", "Tools",
-    "ToolwireError", "Trace", "Transport", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta",
-    "accumulate", "aio", "approved", "catalogue", "codec", "cost", "declarations", "dialect", "errors",
-    "events_of", "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed",
-    "providers", "renamed", "repair", "resolvers", "schema", "session_tools", "stream", "testing",
-    "text_tagged", "tool", "tool_calls", "tool_loop", "traces", "translate",
+    "LLMFactory", "LLMResponse", "LimitOptions", "Limits", "LoopLimits", "Loss", "LossyTranslation",
+    "Message", "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput", "OnEvent",
+    "OnceSettings", "Opaque", "OpaqueDelta", "Output", "Part", "PartEnd", "PartStart", "Plan",
+    "Preview", "Prompt", "Provider", "ProviderError", "ProviderOptions", "Providers", "QuirkOptions",
+    "Quirks", "Ran", "Refusal", "RefusalDelta", "Request", "RequestSettings", "Resolver", "Response",
+    "Retries", "RunEvent", "RunSettings", "Scope", "ServerTool", "ServerToolCall", "ServerToolResult",
+    "SignatureDelta", "Step", "Stream", "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta",
+    "Timeouts", "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolOptions", "ToolResolver",
+    "ToolResult", "Tools", "ToolwireError", "Trace", "Transport", "UnknownDialect", "UnknownTool",
+    "Usage", "UsageDelta", "accumulate", "aio", "approved", "catalogue", "codec", "cost",
+    "declarations", "dialect", "errors", "events_of", "execute", "filtered", "generate", "loop", "mcp",
+    "partial_json", "prefixed", "providers", "renamed", "repair", "resolvers", "schema",
+    "session_tools", "stream", "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces",
+    "translate",
 ]

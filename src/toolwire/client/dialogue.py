@@ -50,7 +50,8 @@ class Dialogue:
 
     def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
         given: dict[str, Any] = dict(options)
-        first, *others = (provider or [None]) if isinstance(provider, list) else [provider]
+        providers: Any = provider if isinstance(provider, list) and provider else [provider]
+        first, *others = providers
         reached = {name: value for name, value in _taken(given, _REACHED).items() if value is not None}
         reached["readers"] = tuple(reached.get("readers", ()))
         transport = given.pop("transport", None)

@@ -13,7 +13,7 @@ from toolwire.client.clearing import Clearing
 from toolwire.client.exchange import Retries
 from toolwire.loop import Done, LoopLimits, LoopStep, Outcome
 from toolwire.loop.steps import T_co
-from toolwire.providers import AnyProvider, Capabilities, Provider, ProviderOptions
+from toolwire.providers import AnyProvider, Capabilities, ProviderOptions
 from toolwire.resolvers import AnyResolver, Approve, RunnableTool
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.traces.trace import Scope
@@ -46,7 +46,7 @@ Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
 AnyTool = Tool | ServerTool | Mapping[str, Any] | RunnableTool | AnyResolver
 Tools = Iterable[AnyTool] | AnyResolver
 AnyChoice = ToolChoice | str | Mapping[str, Any] | None
-Providers = AnyProvider | list[AnyProvider] | list[str] | list[Provider] | list[dict[str, Any]] | None
+Providers = AnyProvider | Sequence[AnyProvider] | None
 StreamItem = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 RunEvent = LoopStep | Event | Ran | ToolResult | Outcome
 OnEvent = Callable[[RunEvent], object]

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.encoding.families import family_of
+from toolwire.encoding.ledger import QuirkOptions
 from toolwire.errors import InvalidField, UserError
 from toolwire.providers.catalogue import Model
 from toolwire.wire.transport import url_without_secrets
@@ -72,7 +73,7 @@ class ProviderOptions(TypedDict, total=False):
     """The query of each URL."""
     paths: tuple[tuple[str, str], ...]
     """Where the dialect's own paths are at this server: a prefix, and what takes its place."""
-    quirks: Mapping[str, Any]
+    quirks: QuirkOptions | Mapping[str, object]
     """How the server deviates from its dialect: fields of `Quirks`."""
     capabilities: Capabilities | Mapping[str, bool]
     """What the server can do; a map changes some of it."""
