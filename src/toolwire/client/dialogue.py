@@ -259,7 +259,7 @@ class ConversationStream(Generic[T_co]):
     _drive: ClassVar[Any]
 
     def __init__(
-        self, client: Dialogue, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], Any] | None = None
+        self, client: Dialogue, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], object] | None = None
     ) -> None:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
         self._ends: list[Done[T_co]] = []
@@ -277,7 +277,7 @@ class ConversationStream(Generic[T_co]):
         return self.done.response if self.done is not None else None
 
 
-def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
+def _closing(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
     """Do the steps, and close at their end, whatever it is."""
     try:
         done = yield from steps

@@ -43,13 +43,21 @@ if TYPE_CHECKING:
     from toolwire.traces.store import Store
 
 Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
+"""What a model is asked: a text, a message, several of them, or a whole context."""
 AnyTool = Tool | ServerTool | Mapping[str, Any] | RunnableTool | AnyResolver
+"""A tool in any of its forms: declared, to be run, or a resolver of several."""
 Tools = Iterable[AnyTool] | AnyResolver
+"""The tools of a conversation, in any mixture."""
 AnyChoice = ToolChoice | str | Mapping[str, Any] | None
+"""A tool choice: `auto`, `required`, `none`, the name of a tool, a `ToolChoice`, or OpenAI's map."""
 Providers = AnyProvider | Sequence[AnyProvider] | None
+"""A provider, or a list of them that are asked in turn where one fails."""
 StreamItem = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
+"""What a stream yields: words, complete calls, results, and the end."""
 RunEvent = LoopStep | Event | Ran | ToolResult | Outcome
+"""What `on_event` is told of: steps, events of the wire, what became of calls, and the end."""
 OnEvent = Callable[[RunEvent], object]
+"""A listener, sync or async; its answer means nothing."""
 
 
 class RequestSettings(TypedDict, total=False):
@@ -58,9 +66,9 @@ class RequestSettings(TypedDict, total=False):
     system: str | list[Part] | None
     """The system prompt; it comes before that of a `Context`."""
     provider_state: dict[str, Any] | None
-    """What the provider keeps of the conversation: the `provider_state` of an earlier answer."""
+    """The provider's own state of the conversation: the `provider_state` of an earlier answer."""
     capabilities: Capabilities | Mapping[str, bool] | None
-    """What the server can do, said otherwise for this request: `{"native_tool_calls": False}`."""
+    """Abilities of the server that are other than usual for this request: `{"native_tool_calls": False}`."""
     stream: bool | None
     """Whether the provider sends its answer as a stream."""
     parallel_tool_calls: bool | None
@@ -100,7 +108,7 @@ class RequestSettings(TypedDict, total=False):
     verbosity: str | None
     """How long the answer should be: `low`, `medium` or `high`."""
     metadata: dict[str, Any] | None
-    """What the provider keeps beside the request, for the caller's own use."""
+    """The caller's own notes, which the provider keeps beside the request."""
     user: str | None
     """The caller's name for the user who asks."""
     safety_identifier: str | None
@@ -125,9 +133,9 @@ class RunSettings(RequestSettings, total=False):
     tool_choice: AnyChoice
     """Whether the model may, must or must not call: `auto`, `required`, `none`, or the name of a tool."""
     context: object
-    """What the tools get as their context; no model sees it."""
+    """The context that the tools get; no model sees it."""
     resolver: AnyResolver | Callable[[ToolCall], object] | None
-    """What runs the calls, instead of the tools themselves."""
+    """Runs the calls, instead of the tools themselves."""
     approve: Approve | None
     """Asked before each call, with the call and its preview: True lets it run, a text is the reason why not."""
     auto_tools: bool
@@ -152,7 +160,7 @@ class ClientOptions(ProviderOptions, total=False):
     """How a client reaches its provider, and how it reads the answers."""
 
     transport: Transport | None
-    """What sends HTTP requests; without one, httpx2 does."""
+    """Sends the HTTP requests; without one, httpx2 does."""
     timeouts: Timeouts | None
     """The seconds that an exchange may take."""
     retries: Retries | None
@@ -177,7 +185,7 @@ class _Options(TypedDict, total=False):
 
 class _Plain(TypedDict, total=False):
     output: Output | None
-    """The form of the answer, as the wire has it; nothing is read from the answer."""
+    """The form of the answer, as the wire has it; the answer stays text."""
 
 
 class _Typed(TypedDict, Generic[T_co], total=False):

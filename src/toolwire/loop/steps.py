@@ -23,6 +23,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
+"""Why a run ended."""
 # The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
 ANSWER = "__structured_output__"
 
@@ -137,4 +138,6 @@ class Cancelled(Struct, frozen=True):
 
 
 LoopStep = AskModel | RunTools | Done
+"""A step of the loop."""
 Outcome = Response | Error | Broken | Cancelled | list[ToolResult]
+"""What is sent back to the loop: an answer, results, or why there is none."""

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import dialect
+from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import QuirkOptions
 from toolwire.errors import InvalidField, UserError
@@ -147,7 +147,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         path = urlsplit(url).path.rstrip("/")
         return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
 
-    def speaks(self) -> Any:
+    def speaks(self) -> Dialect:
         """Give the dialect, tuned to this server."""
         quirks = dict(self.quirks)
         if not self.capabilities.developer_role:
@@ -200,7 +200,9 @@ def put_key(provider: str, key: str | None) -> None:
 PROVIDERS: dict[str, Provider] = {
     preset.name: preset for preset in msgspec.json.decode(PRESETS.read_bytes(), type=list[Provider])
 }
+"""The known providers by name."""
 ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "openai", "llamacpp": "llama.cpp"}
+"""Other names of known providers."""
 
 
 def named(name: str) -> Provider | None:
@@ -224,6 +226,7 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
 
 
 AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mapping[str, Any], Mapping[str, Any]]
+"""A provider: a name, a value, a map of its fields, or a pair of one of these and a map of options."""
 
 
 def provider_of(

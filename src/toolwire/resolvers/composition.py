@@ -56,7 +56,7 @@ class Composition(Resolver):
                     raise
         raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of the first resolver that has one for this tool."""
         recipes = (recipe_of(resolver, name) for resolver, _ in self.resolvers)
         return next((recipe for recipe in recipes if recipe is not None), None)

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
@@ -33,7 +33,7 @@ _UNAPPROVED = "not run: nobody had approved it when everything was stopped"
 
 
 class Cancel:
-    """Stops calls that run: `cancel()`, from any thread. They get results that say so."""
+    """Stops calls that run, from any thread: the object itself is called. The calls get results that say so."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -53,7 +53,7 @@ class Cancel:
         return self._event.is_set()
 
     @contextlib.contextmanager
-    def telling(self, listener: Callable[[], None]) -> Any:
+    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
         """Tell a listener, once, while this lasts."""
         with self._lock:
             stopped = self._event.is_set()

@@ -33,18 +33,18 @@ class Handler:
     def __init__(
         self,
         tool: Tool,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         bind: _Bind | None = None,
         *,
         sensitive: Collection[str] = (),
-        preview: Callable[..., Any] | None = None,
+        preview: Callable[..., object] | None = None,
         read: Callable[[Any, ToolCall], ToolResult] = answer_of,
     ) -> None:
         self.tool: Tool = tool
-        self.function: Callable[..., Any] = function
+        self.function: Callable[..., object] = function
         self.bind: _Bind = bind or _bind_whole(function)
         self.sensitive: tuple[str, ...] = tuple(sensitive)
-        self.preview: Callable[..., Any] | None = preview
+        self.preview: Callable[..., object] | None = preview
         self.read: Callable[[Any, ToolCall], ToolResult] = read
         takes_text = tool.custom or tool.parameters is None
         self.validator: Validator | None = (
@@ -82,6 +82,7 @@ class Handler:
 
 
 RunnableTool = Handler | DeclaredTool | Callable[..., object]
+"""A tool that can be run: a function, a `@tool`, a class or an object that declares itself."""
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
@@ -181,7 +182,7 @@ class AgentResolver(Resolver):
         """Run a call, as steps."""
         return (yield from self.handler(call.name).resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         return self._recipes.get(name)
 

@@ -40,6 +40,7 @@ class _OtherResolver(Protocol):
 
 
 AnyResolver = ToolResolver | _OtherResolver | type[_OtherResolver]
+"""A resolver: an object, a class that is made without arguments, or a module."""
 
 
 class Resolver:
@@ -61,7 +62,7 @@ class Resolver:
         """Run a call without blocking the event loop, and give its result."""
         return await arun(self.resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         del name
         return None
@@ -107,7 +108,7 @@ def tools_of(resolver: Any) -> list[Tool]:
     return list(resolver.available_tools())
 
 
-def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], Any] | None:
+def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | None:
     """Give the recipe of a tool, from a resolver that has recipes."""
     find = getattr(resolver, "dispatch_recipe", None)
     return find(name) if callable(find) else None

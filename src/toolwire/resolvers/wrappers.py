@@ -65,7 +65,7 @@ class _Renamed(Resolver):
             raise UnknownTool(call.name, [tool.name for tool in self.available_tools()]) from None
         return replace(result, name=call.name)
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         inner = self._inner(name)
         return None if inner is None else recipe_of(self.resolver, inner)
@@ -124,6 +124,7 @@ def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], boo
 
 
 Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | None]
+"""Asked with a call and its preview, sync or async: True lets the call run, a text is the reason why not."""
 
 
 class _Approved(_Renamed):
@@ -142,7 +143,7 @@ class _Approved(_Renamed):
                 return refusal
         return (yield from super().resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool; it asks too, before it plans."""
         recipe = super().dispatch_recipe(name)
         if recipe is None or (self._only is not None and name not in self._only):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 Schema = dict[str, Any]
 Action = Literal["dropped", "described", "approximated"]
+"""What became of a keyword that a target does not take."""
 
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -208,3 +209,4 @@ _TABLE = (
 )
 BY_NAME: Mapping[str, Target] = {target.name: target for target in _TABLE}
 TARGETS: tuple[str, ...] = tuple(BY_NAME)
+"""The targets that a schema is fitted to."""

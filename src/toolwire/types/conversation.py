@@ -261,6 +261,7 @@ def _left_of(value: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque 
 
 
 AnyMessage = Message | str | Mapping[str, Any]
+"""A message: a value, the user's text, or OpenAI's map."""
 
 
 class DeclaredTool(Protocol):

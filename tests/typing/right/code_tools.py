@@ -11,7 +11,7 @@ def run_tests(path: str = ".") -> str:
 
 
 def explore(arguments: dict[str, object]) -> Plan:
-    steps = [Step("glob", {"pattern": "*.py"}), Step("grep", {"pattern": "TODO"}, "to do")]
+    steps = [Step("glob", {"pattern": "*.py"}), Step("grep", {"pattern": "import os"}, "to do")]
     return Plan(parallel=steps, serial=[Step("read_file", {"path": str(arguments.get("path", "README.md"))})])
 
 
