@@ -16,7 +16,6 @@ from toolwire.loop.steps import T_co
 from toolwire.providers import AnyProvider, Capabilities, ProviderOptions
 from toolwire.resolvers import AnyResolver, Approve, RunnableTool
 from toolwire.resolvers.execution import Cancel, Limits
-from toolwire.traces.trace import Scope
 from toolwire.types import (
     AnyMessage,
     Context,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from toolwire.traces.store import Store
+    from toolwire.traces.trace import Scope
 
 Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
 """What a model is asked: a text, a message, several of them, or a whole context."""
