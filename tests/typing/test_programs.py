@@ -52,7 +52,7 @@ def found_by_mypy(paths: Iterable[Path]) -> Found:
 
 
 def basedpyright(*arguments: str | Path) -> dict[str, Any]:
-    installed = os.environ.get("TOOLWIRE_BASEDPYRIGHT") or shutil.which("basedpyright", path=BIN)
+    installed = shutil.which("basedpyright", path=BIN) or shutil.which("basedpyright")
     command = [str(installed), "--outputjson", *arguments]
     report: dict[str, Any] = json.loads(found_by(list(command), "basedpyright", installed))
     return report
