@@ -25,8 +25,8 @@ class Captured:
     def __init__(self, limit: int = OUTPUT_BYTES) -> None:
         self.limit = limit
         self.total: int = 0
-        self.head = bytearray()
-        self.tail = bytearray()
+        self.head: bytearray = bytearray()
+        self.tail: bytearray = bytearray()
 
     def add(self, data: bytes) -> None:
         """Take what came."""

@@ -35,9 +35,9 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "object": OBJECT_KEYWORDS,
 }
 COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
-TYPED_KEYWORDS = frozenset().union(*KEYWORDS_OF.values())
-CONSTRAINTS = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
-SPOKEN = CONSTRAINTS | {"default", "example", "examples"}
+TYPED_KEYWORDS: frozenset[str] = frozenset().union(*KEYWORDS_OF.values())
+CONSTRAINTS: frozenset[str] = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
+SPOKEN: frozenset[str] = CONSTRAINTS | {"default", "example", "examples"}
 IDENTIFIERS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
     | {"$defs", "definitions"}

@@ -41,7 +41,9 @@ class Scenario:
     ) -> None:
         if by not in ("request", "round"):
             raise InvalidField("by", f"must be 'request' or 'round', not {by!r}", path="Scenario")
-        self.by, self.repeat, self.complete = by, repeat, complete
+        self.by: Literal["request", "round"] = by
+        self.repeat: bool = repeat
+        self.complete: bool = complete
         self.function: Player | None = turns if callable(turns) else None
         self.turns: list[list[ScriptStep]] = [] if callable(turns) else read_scenario(turns)[0]
         self.asked: set[int] = set()
