@@ -50,9 +50,10 @@ fix: .venv/.check ## format, and mend what lint can mend
 packages: ## install what the code tools use where it is: ripgrep and bubblewrap (Debian)
 	@scripts/packages
 
-docs: .venv/.test ## write anew what is made from the code: the support matrix, the public names for checkers
+docs: .venv/.test ## write anew what is made from the code: support matrix, names for checkers, reference
 	$(BIN)/python scripts/support_matrix.py
 	$(BIN)/python scripts/stub.py
+	$(BIN)/python scripts/reference.py
 
 rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
 	@$(BIN)/python scripts/rooms.py $(ARGS)

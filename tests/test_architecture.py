@@ -236,7 +236,8 @@ def _is_meant(name: str) -> bool:
 
 
 def test_public_names_are_listed() -> None:
-    assert sorted(toolwire.__all__) == sorted(public_names()), "__all__ is the promise: all of it, nothing else"
+    listed = public_names() - toolwire.__dict__["_UNLISTED"]
+    assert sorted(toolwire.__all__) == sorted(listed), "__all__ is the promise: all of it, nothing else"
     assert [name for name in toolwire.__all__ if not hasattr(toolwire, name)] == []
 
 
@@ -244,9 +245,10 @@ def test_public_names_are_documented() -> None:
     reference = REPOSITORY / "docs" / "reference.md"
     if not reference.is_file():
         pytest.skip("docs/reference.md is not there, so there is nothing to compare the public names with")
-    rows = re.findall(r"(?m)^\| *`(\w+)` *\|", reference.read_text(encoding="utf-8"))
+    names = reference.read_text(encoding="utf-8").partition("## Public names")[2]
+    rows = re.findall(r"(?m)^\| *`(\w+)` *\|", names)
     reason = "what is public is what is documented: one row `| `name` | ...` for each public name, and no other"
-    assert sorted(rows) == sorted(toolwire.__all__), reason
+    assert sorted(rows) == sorted({*toolwire.__all__, *toolwire.__dict__["_UNLISTED"]}), reason
 
 
 def test_the_house_has_few_rooms_and_each_name_one_meaning() -> None:

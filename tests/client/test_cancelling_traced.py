@@ -20,11 +20,12 @@ from tests.client.test_cancelling import cancelled_at, idle, plays, waiting
 from toolwire import Cancel, Message, ToolCall, ToolResult, aio, traces
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
+from toolwire.client.settings import AnyTool
 from toolwire.loop import Done
 from toolwire.testing import simulate
 from toolwire.work import threads
 
-TOOLS = [get_weather, waiting]
+TOOLS: list[AnyTool] = [get_weather, waiting]
 RETRIES = Retries(attempts=3, base=0.0001)
 
 

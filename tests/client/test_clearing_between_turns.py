@@ -79,4 +79,4 @@ def test_a_request_begins_as_the_one_before_but_for_steps() -> None:
 
 def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(InvalidField, match="clearing"):
-        sync.Client("openai", "m", api_key="k").run("Go", clearing=0.5)
+        sync.Client("openai", "m", api_key="k").run("Go", clearing=0.5)  # type: ignore[call-overload]

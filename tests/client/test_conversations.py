@@ -111,7 +111,7 @@ def test_messages_come_before_the_prompt(name: str, face: str) -> None:
 @pytest.mark.row("R003-05", "R003-06")
 def test_a_context_is_sent_as_it_is(name: str, face: str) -> None:
     tools = [Tool("get_weather", "Tell.", {"type": "object", "properties": {}})]
-    context = Context("Be brief.", ["One", Message("assistant", "Two"), "Three"], tools)  # type: ignore[list-item]
+    context = Context("Be brief.", ["One", Message("assistant", "Two"), "Three"], tools)
     expected = Expect(system="Be brief.", last="Three", tools=["get_weather"])
     with simulate([[expected, "Four"]]) as model:
         assert lead(face, name, model.url, context).done.content == "Four"

@@ -145,9 +145,9 @@ def test_options_of_the_provider_may_stand_beside_the_settings(face: str) -> Non
 def test_an_option_that_a_call_of_a_client_is_given_says_where_it_belongs() -> None:
     client = sync.Client("openai", "m", api_key=KEY, base_url=NOWHERE)
     with pytest.raises(InvalidField, match=r"base_url is an option of the client: Client\(..., base_url=...\)"):
-        client.run("?", base_url=NOWHERE)
+        client.run("?", base_url=NOWHERE)  # type: ignore[call-overload]
     with pytest.raises(InvalidField, match="limits is a setting of `run`, `stream` and `generate`, not of `chat`"):
-        client.chat("?", limits=LoopLimits())
+        client.chat("?", limits=LoopLimits())  # type: ignore[call-arg]
 
 
 NAMED: list[tuple[tuple[Any, ...], type[Exception], str]] = [

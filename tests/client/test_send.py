@@ -145,7 +145,7 @@ def test_an_error_after_the_first_event_is_an_event_and_the_end_comes_last(face:
 def test_the_next_provider_is_sent_it_with_its_own_model(face: str) -> None:
     with simulate([[Fail(Error("invalid_request", "No."))], ["Yes."]]) as model:
         given = options_at("openai", model.url)
-        others = [("openai", given), ({"name": "anthropic", **given, "default_model": "other"})]
+        others: Any = [("openai", given), ({"name": "anthropic", **given, "default_model": "other"})]
         if face == "sync":
             with sync.Client(others, "own", retries=Retries(1)) as client:
                 assert client.send(replace(ASKED, model="first")).content == "Yes."

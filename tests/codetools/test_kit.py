@@ -132,7 +132,7 @@ def test_an_unknown_tool_and_an_unknown_option_are_told() -> None:
     with pytest.raises(UnknownTool, match="available: read_file, write_file"):
         CodeTools().resolve(call("rm"))
     with pytest.raises(InvalidField, match="CodeTools: sandbocks is not known; there are: allow_hosts"):
-        CodeTools(sandbocks="none")
+        CodeTools(sandbocks="none")  # type: ignore[call-arg]
     with pytest.raises(InvalidField, match="CodeTools: rm is not known; there are: append_to_file, bash"):
         CodeTools(tools=["rm"])
     assert [tool.name for tool in CodeTools(tools=["grep", "glob"]).available_tools()] == ["grep", "glob"]

@@ -276,7 +276,7 @@ def test_unknown_things_are_named_elsewhere() -> None:
 
 
 def test_a_context_of_maps() -> None:
-    context = Context(messages=[answer(call()), {"role": "tool", "tool_call_id": "call_1", "content": "x"}])  # type: ignore[list-item]
+    context = Context(messages=[answer(call()), {"role": "tool", "tool_call_id": "call_1", "content": "x"}])
     encoded = openai_chat.encode_request(replace(asking([]), context=context))
     assert encoded.body["messages"] == [
         answer(call()),

@@ -97,7 +97,7 @@ def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
 def test_a_context_may_hold_tools_that_run(name: str, face: str) -> None:
     RUN.clear()
     declared_only = Tool("get_rain", "Tell the rain.", {"type": "object", "properties": {}})
-    context = Context(None, [Message("Weather?")], [get_weather, declared_only])  # type: ignore[list-item]
+    context = Context(None, [Message("Weather?")], [get_weather, declared_only])
     with simulate([[Expect(tools=["get_weather", "get_rain"]), TOKYO], ["It is warm."]]) as model:
         done = lead(face, name, model.url, context).done
     assert (RUN, done.content) == (["Tokyo"], "It is warm.")

@@ -79,7 +79,7 @@ def test_options_win_over_the_preset() -> None:
     assert provider.capabilities == Capabilities(images=False, structured_output_with_tools=True)
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
     with pytest.raises(InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"):
-        provider_of("openai", bas_url="x")
+        provider_of("openai", bas_url="x")  # type: ignore[call-arg]
 
 
 def test_a_provider_that_says_too_little_is_refused() -> None:
@@ -250,4 +250,4 @@ def test_a_query_has_its_own_place_and_a_path_may_have_an_at_sign() -> None:
     )
     assert sent.url == "http://host/a@b/v1/chat/completions?x=1"
     with pytest.raises(InvalidField, match="openai: base_url must be a string, not NoneType"):
-        provider_of("openai", base_url=None)
+        provider_of("openai", base_url=None)  # type: ignore[arg-type]

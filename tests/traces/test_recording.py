@@ -229,7 +229,7 @@ def test_a_store_that_may_fail_lets_the_run_go_on(tmp_path: Path) -> None:
 
 def test_what_is_no_store_is_refused() -> None:
     with pytest.raises(InvalidField, match=r"traces\.open"):
-        sync.Client("openai", "m", api_key=KEY).run("Go", traces="traces.db")
+        sync.Client("openai", "m", api_key=KEY).run("Go", traces="traces.db")  # type: ignore[call-overload]
 
 
 def test_a_store_takes_no_time_of_the_loop(store: Any) -> None:

@@ -167,10 +167,10 @@ class Agent:
         self.path = Path(options.session) if options.session else _file_of(options.cwd)
         before = _read_conversation(self.path) if options.goes_on else None
         kit = code_tools(options, options.tools) if kit is None else kit
-        self.approving = Approving(screen, all_of_it=options.yes)
+        self.approving: Approving = Approving(screen, all_of_it=options.yes)
         self.resolver = approved(kit, self.approving, only=to_be_asked(kit.available_tools()))
-        self.context = Context(_SYSTEM)
-        self.showing = Showing(screen)
+        self.context: Context = Context(_SYSTEM)
+        self.showing: Showing = Showing(screen)
         self.client: Client = client or self._client(before)
         self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
         self.conversation = (before and before.conversation) or uuid.uuid4().hex

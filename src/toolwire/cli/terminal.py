@@ -43,7 +43,7 @@ class Approving:
         self.screen = screen
         self.all_of_it = all_of_it
         self.always: set[str] = set()
-        self.cancel = Cancel()
+        self.cancel: Cancel = Cancel()
         self._one = threading.Lock()
 
     def __call__(self, call: ToolCall, preview: str) -> bool | str:

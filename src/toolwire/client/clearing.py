@@ -142,7 +142,7 @@ class ConversationClearing:
 
     def __init__(self, policy: Clearing) -> None:
         self.policy = policy
-        self.cut = NOTHING
+        self.cut: Clearance = NOTHING
         self._usage: Usage | None = None
 
     def asked(self, request: Request) -> Request:

@@ -46,7 +46,7 @@ from toolwire.types import (
 from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 _MODES = frozenset({"auto", "none", "required"})
@@ -81,7 +81,7 @@ def request_of(
     *,
     model: str | None,
     messages: Iterable[Any] = (),
-    system: str | None = None,
+    system: str | list[Part] | None = None,
     tools: Iterable[Any] = (),
     tool_choice: Any = None,
     provider_state: dict[str, Any] | None = None,
@@ -94,7 +94,9 @@ def request_of(
     context = prompt if isinstance(prompt, Context) else None
     declared, resolver = _tools_given(_with_handlers(_listed(tools), context))
     if context is None:
-        context = Context(messages=[] if prompt is None else prompt if isinstance(prompt, list) else [prompt])
+        context = Context(
+            messages=[] if prompt is None else list(prompt) if isinstance(prompt, list | tuple) else [prompt]
+        )
     context = Context(
         context.system if system is None else _system_of(system),
         [*_messages_given(messages), *context.messages],

@@ -6,7 +6,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -15,9 +15,10 @@ from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversin
 from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.client.options import AROUND, RUNNING, check_able, check_options, value_of
+from toolwire.client.settings import ClientOptions, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
-from toolwire.loop.steps import ANSWER
+from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import RunSecrets, approved, cover_files
 from toolwire.resolvers.execution import Limits
@@ -33,15 +34,13 @@ from toolwire.types import (
     Response,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
     ToolResult,
 )
 from toolwire.wire.transport import Bounds, Timeouts, Transport
 from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
-Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
-OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
+_REACHED = ("timeouts", "retries", "bounds", "fallback", "readers")
 
 
 class Dialogue:
@@ -52,49 +51,41 @@ class Dialogue:
     Where a list of providers is given, the next one is asked when one fails before it has said anything.
     """
 
-    def __init__(
-        self,
-        provider: Any = None,
-        model: str | None = None,
-        *,
-        transport: Transport | None = None,
-        timeouts: Timeouts | Mapping[str, Any] | float | None = None,
-        retries: Retries | Mapping[str, Any] | int | None = None,
-        bounds: Bounds | Mapping[str, Any] | None = None,
-        fallback: bool = True,
-        readers: Iterable[str] = (),
-        **options: Any,
-    ) -> None:
-        first, *others = provider if isinstance(provider, list) and provider else [provider]
-        check_options(options, first if isinstance(first, str) else "")
+    def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
+        given: dict[str, Any] = dict(options)
+        providers: Any = provider if isinstance(provider, list) and provider else [provider]
+        first, *others = providers
+        reached: dict[str, Any] = _taken(given, _REACHED)
+        transport = given.pop("transport", None)
+        check_options(given, first if isinstance(first, str) else "")
         self.provider: Provider
-        self.provider, self.model = provider_of(first, model, **options)
+        self.model: str | None
+        self.provider, self.model = provider_of(first, model, **given)
         check_able(transport, "transport", "send", "asend")
-        self.transport = transport or _usual_transport()
-        self.upstream = Upstream(
-            self.provider,
-            self.provider.speaks(),
-            self.transport,
-            value_of(Timeouts, timeouts, "timeouts", "total"),
-            value_of(Retries, retries, "retries", "attempts"),
-            value_of(Bounds, bounds, "bounds"),
-            fallback=fallback,
-            readers=tuple(readers),
-        )
-        line = self.upstream
-        reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
-        self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        self.transport: Transport = transport or _usual_transport()
+        fallback = reached.get("fallback")
+        reached |= {
+            "timeouts": value_of(Timeouts, reached.get("timeouts"), "timeouts", "total"),
+            "retries": value_of(Retries, reached.get("retries"), "retries", "attempts"),
+            "bounds": value_of(Bounds, reached.get("bounds"), "bounds"),
+            "fallback": True if fallback is None else fallback,
+            "readers": tuple(reached.get("readers") or ()),
+        }
+        self.upstream: Upstream = Upstream(self.provider, self.provider.speaks(), self.transport, **reached)
+        self.others: list[Dialogue] = [Dialogue(other, transport=self.transport, **reached) for other in others]
         for other in self.others:
             other.model = other.model or model
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
-    def asking(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
+    def asking(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
         return (yield from self._first(lambda one, options, _last: one.asking_once(messages, options), settings))
 
-    def _first(self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: dict[str, Any]) -> Work[T]:
+    def _first(
+        self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: Mapping[str, Any]
+    ) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
         causes: list[Exception] = []
         rest = {name: value for name, value in settings.items() if name != "model"}
@@ -130,15 +121,16 @@ class Dialogue:
 
     def leading(
         self,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
+        prompt: Prompt,
+        settings: Mapping[str, Any],
         on_end: OnEnd | None = None,
         *,
         stream: bool = False,
         value: bool = False,
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
+        settings = dict(settings)
+        on_event: OnEvent | None = settings.pop("on_event", None)
         check_able(on_event, "on_event", "__call__")
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
@@ -326,24 +318,24 @@ def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     return done.response
 
 
-class ConversationStream:
+class ConversationStream(Generic[T_co]):
     """A conversation that is shown while it happens: what the streams of both faces have in common.
 
-    A face says how it drives steps that emit. `owns` says that the client ends with the stream.
+    A face says how it drives steps that emit. `close` ends the client, where that ends with the stream.
     """
 
     _drive: ClassVar[Any]
 
     def __init__(
-        self, client: Any, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None, *, owns: bool = False
+        self, client: Dialogue, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], object] | None = None
     ) -> None:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
-        self._ends: list[Done] = []
-        steps = picking(client.leading(prompt, settings, on_event, self._ends.append, stream=True), _shown)
-        self._items = self._drive(_closing(steps, client.close) if owns else steps)
+        self._ends: list[Done[T_co]] = []
+        steps = picking(client.leading(prompt, settings, self._ends.append, stream=True), _shown)
+        self._items = self._drive(steps if close is None else _closing(steps, close))
 
     @property
-    def done(self) -> Done | None:
+    def done(self) -> Done[T_co] | None:
         """The end, once there is one."""
         return self._ends[-1] if self._ends else None
 
@@ -362,7 +354,7 @@ class AnswerStream:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
         self._answers: list[Response] = []
         self._held: list[Event] = []
-        self._items = self._drive(_keeping(client.sending(request, stream=True), self._answers.append))
+        self._items: Any = self._drive(_keeping(client.sending(request, stream=True), self._answers.append))
 
     @property
     def response(self) -> Response | None:
@@ -376,7 +368,7 @@ def _keeping(steps: Work[T], keep: Callable[[T], None]) -> Work[T]:
     return value
 
 
-def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
+def _closing(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
     """Do the steps, and close at their end, whatever it is."""
     try:
         done = yield from steps
@@ -389,7 +381,7 @@ def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     return done
 
 
-def _shown(event: Any) -> Shown | None:
+def _shown(event: Any) -> StreamItem | None:
     """Give what an event shows: words, a call that is complete, a result, the end."""
     if type(event) in _SHOWN_AS_IT_IS:
         return event  # type: ignore[no-any-return]

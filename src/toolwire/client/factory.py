@@ -8,8 +8,9 @@ Rules of this file:
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
+from toolwire.client.settings import ClientOptions
 from toolwire.client.sync import Client
 from toolwire.dialects import dialect
 from toolwire.providers import PROVIDERS, UnknownProvider, catalogue, named
@@ -57,12 +58,12 @@ class LLMFactory:
     """Makes clients."""
 
     @staticmethod
-    def create(name: str | None = None, **options: Any) -> Client:
+    def create(name: str | None = None, /, **options: Unpack[ClientOptions]) -> Client:
         """Make a client of a provider, a model, or what the environment says."""
         return Client(*_meant(name), **options)
 
     @staticmethod
-    def create_with_fallback(names: Sequence[str], **options: Any) -> Client:
+    def create_with_fallback(names: Sequence[str], **options: Unpack[ClientOptions]) -> Client:
         """Make a client that asks the next of these models where one fails before it has said anything."""
         return Client(["{}/{}".format(*_meant(name)) for name in names], **options)
 

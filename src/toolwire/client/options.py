@@ -18,8 +18,8 @@ from toolwire.types import Request
 
 T = TypeVar("T")
 # Of a provider, what a caller of `generate` may say of it.
-_OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks")
-_OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
+OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks")
+OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
 _ABLE = {
     "cancel": "a Cancel",
     "transport": "a Transport, with `send` and `asend`",
@@ -35,7 +35,7 @@ _SETTINGS = (*_GIVEN, *(name for name in Request.__struct_fields__ if name not i
 
 def options_among(settings: dict[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Take the client's options out of what a call was given, and add them to those that it was given as such."""
-    among = {name: settings.pop(name) for name in (*_OF_A_SERVER, *_OF_A_CLIENT) if name in settings}
+    among = {name: settings.pop(name) for name in (*OF_A_SERVER, *OF_A_CLIENT) if name in settings}
     return {**(options or {}), **among}
 
 
@@ -67,12 +67,12 @@ def _is_word(hint: Any) -> bool:
 
 
 def _unknown_setting(unknown: str) -> InvalidField:
-    if unknown in (*_OF_A_SERVER, *_OF_A_CLIENT):
+    if unknown in (*OF_A_SERVER, *OF_A_CLIENT):
         return InvalidField(unknown, f"is an option of the client: Client(..., {unknown}=...)", path="settings")
     if unknown in _OF_A_RUN:
         return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
     known = (*_SETTINGS, *_OF_A_RUN)
-    hint = meant(unknown, (*known, *_OF_A_SERVER, *_OF_A_CLIENT))
+    hint = meant(unknown, (*known, *OF_A_SERVER, *OF_A_CLIENT))
     return InvalidField(unknown, f"is no setting; there are: {', '.join(known)}{hint}", path="settings")
 
 
@@ -87,8 +87,8 @@ def check_options(options: Mapping[str, Any], provider: str) -> None:
     fields = Provider.__struct_fields__
     unknown = next((name for name in options if name not in fields), None)
     if unknown is not None:
-        known = (*fields, *_OF_A_CLIENT)
-        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(_OF_A_CLIENT)}"
+        known = (*fields, *OF_A_CLIENT)
+        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(OF_A_CLIENT)}"
         raise InvalidField(unknown, f"is no option of a provider; {listed}{meant(unknown, known)}", path=provider)
 
 

@@ -9,7 +9,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,11 +52,11 @@ class Wire:
     def __init__(
         self, dialect: str, names: Grammar | None = None, ids: Grammar | None = None, cache: CacheMarks | None = None
     ) -> None:
-        self.dialect = dialect
-        self.names = names
-        self.ids = ids
-        self.cache = cache
-        self.plain = Opaque(dialect, {})
+        self.dialect: str = dialect
+        self.names: Grammar | None = names
+        self.ids: Grammar | None = ids
+        self.cache: CacheMarks | None = cache
+        self.plain: Opaque = Opaque(dialect, {})
 
     def own(self, rest: dict[str, Any], form: dict[str, Any] | None = None) -> Opaque:
         """Mark a value as read here, with what was left of it and how it was spelled."""
@@ -114,10 +114,44 @@ class Quirks(Struct, frozen=True, kw_only=True):
     stream_array: bool = False
 
 
+class QuirkOptions(TypedDict, total=False):
+    """The fields of `Quirks`, said one by one."""
+
+    api_version: str | None
+    """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""
+    reasoning_key: str | None
+    """Where a Chat Completions server takes thinking: `reasoning_content` or `reasoning`."""
+    developer_role: bool
+    """Whether the server knows that role (`True`)."""
+    mid_system: bool
+    """Whether the model takes system messages inside the conversation (Messages; `False`)."""
+    cache_marks: bool
+    """Whether cache marks are sent to a Chat Completions or Responses server (`False`)."""
+    arguments_object: bool
+    """Whether arguments are an object instead of text (some Chat Completions servers; `False`)."""
+    arguments_json: bool
+    """Whether the server fails at arguments that are not JSON, so that none are sent instead (llama.cpp; `False`)."""
+    id_grammar: Grammar | None
+    """Which call ids a server takes: nine alphanumerics, for example."""
+    max_tokens_key: str | None
+    """`max_tokens` for a Chat Completions server that does not know `max_completion_tokens`."""
+    default_max_tokens: int
+    """The tokens that Messages is asked for where nothing was said (`8192`)."""
+    reasons: bool | None
+    """Whether the model reasons: one that does not is asked for no effort and no thinking, one of OpenAI's that does
+    for no temperature. None, where nobody knows, sends all."""
+    skip_signature: bool
+    """Whether foreign calls get Gemini's word for "no signature here" (`True`)."""
+    stream_usage: bool
+    """Whether a Chat Completions stream ends with its counts (`True`)."""
+    stream_array: bool
+    """Whether a Gemini stream is one JSON array instead of server-sent events (`False`)."""
+
+
 PLAIN = Quirks()
 
 
-def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
+def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
     """Give quirks with some of them set otherwise."""
     unknown = settings.keys() - set(Quirks.__struct_fields__)
     if unknown:
@@ -136,16 +170,17 @@ class Ledger:
     def __init__(
         self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None, of: Body = "request"
     ) -> None:
-        self.wire = wire
-        self.of = of
-        self.dialect = wire.dialect
-        self.quirks = quirks = tuned(quirks, settings) if settings else quirks
+        self.wire: Wire = wire
+        self.of: Body = of
+        self.dialect: str = wire.dialect
+        quirks = tuned(quirks, settings) if settings else quirks
+        self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
         self.at: tuple[str | int, ...] = ()
         self.part: int | None = None
-        self.own = False
-        self.names = Names(wire.names)
-        self.ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
+        self.own: bool = False
+        self.names: Names = Names(wire.names)
+        self.ids: Ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None

@@ -28,8 +28,11 @@ _SILENT = frozenset({"Thinking", "Text"})
 _REFUSALS = frozenset({"content_filter", "refusal"})
 _CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
+"""The loop: `next` gives a step, `send` takes its outcome and gives the next one."""
 Price = Callable[[Usage | None, str | None], float | None]
+"""Says what a usage costs with a model, or None."""
 Accept = Callable[[Response], str | None]
+"""Says what an answer has to be mended in, or None."""
 _Beside = Callable[[], tuple[Usage | None, float | None]]
 
 

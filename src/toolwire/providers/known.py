@@ -14,15 +14,16 @@ Rules of this file:
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import dialect
+from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
+from toolwire.encoding.ledger import QuirkOptions
 from toolwire.errors import InvalidField, UserError, meant
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued
@@ -48,6 +49,44 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     streaming: bool = True
     images: bool = True
     clearing: bool = False
+
+
+class ServerOptions(TypedDict, total=False):
+    """Where a server is, and what each request to it has."""
+
+    base_url: str
+    """Where it is: a scheme, a host and a path."""
+    api_key: str | None
+    """The key; it comes before that of the environment."""
+    headers: Mapping[str, str]
+    """Headers that are sent as well."""
+    query: Mapping[str, str]
+    """The query of each URL."""
+    quirks: QuirkOptions | Mapping[str, object]
+    """How the server deviates from its dialect: fields of `Quirks`."""
+
+
+class ProviderOptions(ServerOptions, total=False):
+    """What of a provider can be said otherwise."""
+
+    name: str
+    """What the provider is called in errors and traces."""
+    dialect: str
+    """The wire that it speaks."""
+    auth: str | None
+    """The header that carries the key."""
+    env: tuple[str, ...]
+    """The environment variables that may hold the key."""
+    base_url_env: str | None
+    """The environment variable that may say where it is."""
+    paths: tuple[tuple[str, str], ...]
+    """Where the dialect's own paths are at this server: a prefix, and what takes its place."""
+    capabilities: Capabilities | Mapping[str, bool]
+    """What the server can do; a map changes some of it."""
+    local: bool
+    """Whether it is on this machine."""
+    default_model: str | None
+    """The model that is asked where none is named."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -82,8 +121,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("name", self.name), ("dialect", self.dialect), ("base_url", url_without_secrets(self.base_url))]
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **fields: Unpack[ProviderOptions]) -> Self:
         """Give the provider with some of it said otherwise; maps are added to."""
+        options: dict[str, Any] = dict(fields)
         unknown = sorted(options.keys() - set(self.__struct_fields__))
         if unknown:
             known = ", ".join(self.__struct_fields__)
@@ -137,7 +177,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         path = urlsplit(url).path.rstrip("/")
         return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
 
-    def speaks(self) -> Any:
+    def speaks(self) -> Dialect:
         """Give the dialect, tuned to this server."""
         quirks = dict(self.quirks)
         if not self.capabilities.developer_role:
@@ -169,7 +209,7 @@ class UnknownProvider(UserError, LookupError):
 
     def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
-        self.known = tuple(PROVIDERS)
+        self.known: tuple[str, ...] = tuple(PROVIDERS)
         hint = hint or meant(name, [*PROVIDERS, *ALIASES])
         super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}{hint}")
 
@@ -191,7 +231,9 @@ def put_key(provider: str, key: str | None) -> None:
 PROVIDERS: dict[str, Provider] = {
     preset.name: preset for preset in msgspec.json.decode(PRESETS.read_bytes(), type=list[Provider])
 }
+"""The known providers by name."""
 ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "openai", "llamacpp": "llama.cpp"}
+"""Other names of known providers."""
 
 
 def named(name: str) -> Provider | None:
@@ -214,7 +256,13 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
     return quirks
 
 
-def provider_of(given: Any = None, model: str | None = None, **options: Any) -> tuple[Provider, str | None]:
+AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mapping[str, Any], Mapping[str, Any]]
+"""A provider: a name, a value, a map of its fields, or a pair of one of these and a map of options."""
+
+
+def provider_of(
+    given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
+) -> tuple[Provider, str | None]:
     """Say which provider and which model are meant.
 
     `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
@@ -257,7 +305,7 @@ def _providerless(model: str | None) -> UserError:
     )
 
 
-def _preset(name: str, options: Mapping[str, Any]) -> Provider:
+def _preset(name: str, options: Mapping[str, object]) -> Provider:
     """Give a preset; where the environment says that it is, unless the options say where."""
     preset = named(name)
     if preset is None:
@@ -266,7 +314,7 @@ def _preset(name: str, options: Mapping[str, Any]) -> Provider:
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:
-    fields = {str(key): value for key, value in given.items()}
+    fields: Any = {str(key): value for key, value in given.items()}
     if "adapter" in fields:
         fields.setdefault("name", fields.pop("adapter"))
     name = str(fields.pop("name", "custom"))

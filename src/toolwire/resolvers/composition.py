@@ -12,22 +12,33 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from toolwire.errors import UnknownTool
-from toolwire.resolvers.protocol import Resolver, check_resolver, cover_files, fields_of, recipe_of, resolving, tools_of
+from toolwire.resolvers.protocol import (
+    AnyResolver,
+    Resolver,
+    check_resolver,
+    cover_files,
+    fields_of,
+    recipe_of,
+    resolving,
+    tools_of,
+)
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work
 
 HERE = "."
+_Merged = AnyResolver | tuple[AnyResolver, str | os.PathLike[str]]
 
 
 class Composition(Resolver):
     """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
 
-    def __init__(self, resolvers: Iterable[Any] = ()) -> None:
-        pairs = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
-        self.resolvers = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
+    def __init__(self, resolvers: Iterable[_Merged] = ()) -> None:
+        pairs: list[Any] = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
+        bound = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
+        self.resolvers: list[tuple[Any, str]] = bound
 
     @classmethod
-    def new(cls, resolvers: Iterable[Any]) -> "Composition":
+    def new(cls, resolvers: Iterable[_Merged]) -> "Composition":
         """Merge resolvers."""
         return cls(resolvers)
 
@@ -45,7 +56,7 @@ class Composition(Resolver):
                     raise
         raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of the first resolver that has one for this tool."""
         recipes = (recipe_of(resolver, name) for resolver, _ in self.resolvers)
         return next((recipe for recipe in recipes if recipe is not None), None)

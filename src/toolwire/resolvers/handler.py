@@ -15,7 +15,7 @@ from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
 from toolwire.resolvers.protocol import Resolver
 from toolwire.schema.validator import Validator
-from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
@@ -33,21 +33,21 @@ class Handler:
     def __init__(
         self,
         tool: Tool,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         bind: _Bind | None = None,
         *,
         sensitive: Collection[str] = (),
-        preview: Callable[..., Any] | None = None,
+        preview: Callable[..., object] | None = None,
         read: Callable[[Any, ToolCall], ToolResult] = answer_of,
     ) -> None:
-        self.tool = tool
-        self.function = function
-        self.bind = bind or _bind_whole(function)
-        self.sensitive = tuple(sensitive)
-        self.preview = preview
-        self.read = read
+        self.tool: Tool = tool
+        self.function: Callable[..., object] = function
+        self.bind: _Bind = bind or _bind_whole(function)
+        self.sensitive: tuple[str, ...] = tuple(sensitive)
+        self.preview: Callable[..., object] | None = preview
+        self.read: Callable[[Any, ToolCall], ToolResult] = read
         takes_text = tool.custom or tool.parameters is None
-        self.validator = (
+        self.validator: Validator | None = (
             None if takes_text else Validator(tool.parameters, sensitive=frozenset(sensitive), name=tool.name)
         )
 
@@ -79,6 +79,10 @@ class Handler:
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
             return (yield from rescuing(problem, call, self.sensitive))
         return self.read(value, call)
+
+
+RunnableTool = Handler | DeclaredTool | Callable[..., object]
+"""A tool that can be run: a function, a `@tool`, a class or an object that declares itself."""
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
@@ -154,7 +158,7 @@ class AgentResolver(Resolver):
     """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`."""
 
     def __init__(
-        self, tools: Iterable[Any] = (), *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
+        self, tools: Iterable[object] = (), *, recipes: dict[str, Callable[[dict[str, Any]], object]] | None = None
     ) -> None:
         self._handlers: dict[str, Handler] = {}
         for declared in tools:
@@ -178,7 +182,7 @@ class AgentResolver(Resolver):
         """Run a call, as steps."""
         return (yield from self.handler(call.name).resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         return self._recipes.get(name)
 

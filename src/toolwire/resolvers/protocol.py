@@ -9,7 +9,7 @@ Rules of this file:
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
@@ -27,8 +27,20 @@ class ToolResolver(Protocol):
     def available_tools(self) -> Sequence[Tool]:
         """List the tools."""
 
-    def resolve(self, call: ToolCall, context: Any = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run a call and give its result."""
+    def resolve(self, call: ToolCall, context: Any = None) -> object:
+        """Run a call and give its result: a `ToolResult`, text, `("ok" or "error", text)`, or what has JSON."""
+
+
+class _OtherResolver(Protocol):
+    """A resolver with a `resolve` of any signature: it may be async, or take no context."""
+
+    def available_tools(self) -> Iterable[Tool]: ...
+
+    def resolve(self, *arguments: Any, **keywords: Any) -> object: ...
+
+
+AnyResolver = ToolResolver | _OtherResolver | type[_OtherResolver]
+"""A resolver: an object, a class that is made without arguments, or a module."""
 
 
 class Resolver:
@@ -50,7 +62,7 @@ class Resolver:
         """Run a call without blocking the event loop, and give its result."""
         return await arun(self.resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         del name
         return None
@@ -96,7 +108,7 @@ def tools_of(resolver: Any) -> list[Tool]:
     return list(resolver.available_tools())
 
 
-def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], Any] | None:
+def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | None:
     """Give the recipe of a tool, from a resolver that has recipes."""
     find = getattr(resolver, "dispatch_recipe", None)
     return find(name) if callable(find) else None

@@ -111,7 +111,7 @@ class RootSchema:
     __slots__ = ("_anchors", "_base", "_defined", "_kept", "_leads", "_sizes", "_spent", "pending", "root")
 
     def __init__(self, root: Schema) -> None:
-        self.root = root
+        self.root: Schema = root
         self.pending: list[tuple[str, str]] = []
         self._spent = 0
         self._sizes: dict[str, int] = {}

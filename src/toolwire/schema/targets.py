@@ -12,6 +12,7 @@ from msgspec import Struct
 
 Schema = dict[str, Any]
 Action = Literal["dropped", "described", "approximated"]
+"""What became of a keyword that a target does not take."""
 
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -34,9 +35,9 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "object": OBJECT_KEYWORDS,
 }
 COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
-TYPED_KEYWORDS = frozenset().union(*KEYWORDS_OF.values())
-CONSTRAINTS = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
-SPOKEN = CONSTRAINTS | {"default", "example", "examples"}
+TYPED_KEYWORDS: frozenset[str] = frozenset().union(*KEYWORDS_OF.values())
+CONSTRAINTS: frozenset[str] = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
+SPOKEN: frozenset[str] = CONSTRAINTS | {"default", "example", "examples"}
 _ASKING = (SPOKEN | {"description"}) - {"propertyOrdering"}
 IDENTIFIERS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
@@ -222,3 +223,4 @@ _TABLE = (
 )
 BY_NAME: Mapping[str, Target] = {target.name: target for target in _TABLE}
 TARGETS: tuple[str, ...] = tuple(BY_NAME)
+"""The targets that a schema is fitted to."""

@@ -39,7 +39,7 @@ from toolwire.types import (
 )
 from toolwire.wire.retry_after import retry_info
 
-encode_json = msgspec.json.Encoder().encode
+encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 _BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
 _WRITERS: dict[type, str] = {
@@ -100,8 +100,8 @@ class StreamEncoder:
         cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
 
     def __init__(self, quirks: Quirks) -> None:
-        self.ledger = Ledger(self.wire, quirks, of="response")
-        self.ended = False
+        self.ledger: Ledger = Ledger(self.wire, quirks, of="response")
+        self.ended: bool = False
         self._mine = False
         self._choice: Choice | None = None
         self._usage: Usage | None = None

@@ -59,8 +59,8 @@ class Received:
     def __init__(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> None:
         self.method = method
         self.path = path
-        self.query = dict(query)
-        self.headers = dict(headers)
+        self.query: dict[str, str] = dict(query)
+        self.headers: dict[str, str] = dict(headers)
         self.raw = b""
         self.body: Any = None
         self.dialect: str | None = None
@@ -72,7 +72,7 @@ class Received:
         self.losses: tuple[Loss, ...] = ()
         self.sent = 0
         self.gone = False
-        self.over = threading.Event()
+        self.over: threading.Event = threading.Event()
 
     def __repr__(self) -> str:
         return f"<Received {self.method} {self.path} {self.status or 'unanswered'}>"
@@ -90,12 +90,16 @@ class Service:
         strict: bool = True,
         allow: Sequence[str] = (),
     ) -> None:
-        self.api_key, self.models, self.strict, self.allow = api_key, tuple(models), strict, frozenset(allow)
+        self.api_key: str | None = api_key
+        self.models: tuple[str, ...] = tuple(models)
+        self.strict: bool = strict
+        self.allow: frozenset[str] = frozenset(allow)
         self.requests: list[Received] = []
         self.problems: list[str] = []
         self.causes: list[BaseException] = []
-        self.memory = ServerMemory()
-        self.scenario, self.played = Scenario.of(scenario), 0
+        self.memory: ServerMemory = ServerMemory()
+        self.scenario: Scenario = Scenario.of(scenario)
+        self.played: int = 0
 
     def play(self, scenario: Any) -> None:
         """Go on with another scenario, from its first turn."""

@@ -31,7 +31,7 @@ class Grammar:
     def __init__(self, legal: str, limit: int, first: str = "", *, least: int = 1, distinct: bool = False) -> None:
         self.legal = legal
         self.limit = limit
-        self.first = first or legal
+        self.first: str = first or legal
         self.least = least
         self.distinct = distinct
         self._takes_identifiers = least == 1 and self.illegal.search("_") is None
@@ -124,7 +124,7 @@ class Names:
     __slots__ = ("given", "grammar", "taken")
 
     def __init__(self, grammar: Grammar | None) -> None:
-        self.grammar = grammar
+        self.grammar: Grammar | None = grammar
         self.given: dict[str, str] = {}
         self.taken: dict[str, str] = {}
 
@@ -162,8 +162,8 @@ class Ids:
     __slots__ = ("_count", "_open", "every", "grammar", "taken")
 
     def __init__(self, grammar: Grammar | None, *, every: bool = False) -> None:
-        self.grammar = grammar
-        self.every = every
+        self.grammar: Grammar | None = grammar
+        self.every: bool = every
         self.taken: set[str] = set()
         self._open: dict[str | None, str | list[str]] = {}
         self._count = 0
