@@ -19,7 +19,7 @@ OLD_CLAUDE = {"structured_output": False}
 NO_PREFILL = {"prefill": False}
 ADAPTIVE = NO_PREFILL | {"sampling": False, "thinking_budget": False}
 NEWEST_CLAUDE = ADAPTIVE | {"system_messages": True, "thoughts_bound": True}
-OLD_GEMINI = {"efforts": (), "media_in_results": False, "structured_output_with_tools": False}
+OLD_GEMINI = {"efforts": (), "media_in_results": False, "structured_output_with_tools": False, "signed_calls": False}
 NEW_GEMINI = {"signed_calls": True, "efforts": FEW, "thinking_budget": False}
 
 KNOWN: dict[str, dict[str, Any]] = {

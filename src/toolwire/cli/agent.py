@@ -108,7 +108,7 @@ def _read_conversation(path: Path) -> Saved:
 
 
 def client_of(provider: Any, model: str | None, base_url: str | None = None) -> Client:
-    """Give a client; a base URL may end in /v1, as it does in the settings of other programs."""
+    """Give a client of a provider, or of a server that speaks like it elsewhere."""
     if provider is None and model is None:
         raise UserError("say which model: --model PROVIDER/NAME, or --provider and --model")
     try:
@@ -117,11 +117,7 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
         if provider is None:
             raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
         raise
-    if base_url is not None:
-        has_v1 = dict(server.paths).get("/v1") == ""
-        url = base_url.rstrip("/")
-        server = server.with_options(base_url=url if has_v1 else url.removesuffix("/v1"))
-    return Client(server, chosen)
+    return Client(server if base_url is None else server.with_options(base_url=base_url.rstrip("/")), chosen)
 
 
 def check_key(provider: Provider) -> None:

@@ -14,11 +14,13 @@ Rules of this file:
 import asyncio
 import contextlib
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,6 +70,8 @@ _KINDS: dict[str, ErrorKind] = {
 _CHARACTERS_OF_A_TOKEN = 8
 # What a wire does not tell of a stream unless it is asked to.
 _ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
+# `/v1`, `/v1beta`, `/v4`: as a step of an address.
+_VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
@@ -128,24 +132,34 @@ class Sent(Struct):
 
 def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
     """Give the HTTP request of an encoded one."""
-    base, path = provider.base_url.rstrip("/"), encoded.path
-    for before, after in provider.paths:
-        if path.startswith(before):
-            path = after + path.removeprefix(before)
-    # A base that ends with what the path begins with says it for both: `https://api.openai.com/v1`.
-    version = path[: path.find("/", 1)]
-    path = path.removeprefix(version) if len(version) > 1 and base.endswith(version) else path
+    url = _url_of(provider, encoded.path)
     if provider.query:
-        mark = "&" if "?" in path else "?"
-        path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
-    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **provider.headers}
+        mark = "&" if "?" in url else "?"
+        url += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
+    own = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT}
+    headers = own | provider.headers | provider.version_header
     key = _key_of(provider)
     if provider.auth is not None and key:
         headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             raise InvalidField(name, "has characters that no header can carry; is the key right?", path=provider.name)
-    return HttpRequest("POST", base + path, headers, encoded.json)
+    return HttpRequest("POST", url, headers, encoded.json)
+
+
+def _url_of(provider: Provider, path: str) -> str:
+    """Give the address for a path of the dialect, with one version in it, whether the base has one or not."""
+    base = provider.base_url.rstrip("/")
+    for before, after in provider.paths:
+        if path.startswith(before):
+            return base + after + path.removeprefix(before)
+    said, own = _VERSION.search(urlsplit(base).path), _VERSION.match(path)
+    if said is not None and own is not None:
+        return base + path[own.end() :]
+    first = path[: path.find("/", 1)]
+    if said is not None:
+        base = base.removesuffix(said[0])
+    return base.removesuffix(first) + path
 
 
 def exchanging(

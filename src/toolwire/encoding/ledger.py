@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, ToolCall
-from toolwire.wire.names import Grammar, Ids, Names, restore
+from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
 class CacheMarks(Struct, frozen=True):
@@ -102,15 +102,20 @@ class Quirks(Struct, frozen=True, kw_only=True):
     developer_role: bool = True
     mid_system: bool = False
     cache_marks: bool = False
+    joined_texts: bool = False
     arguments_object: bool = False
     arguments_json: bool = False
-    id_grammar: Grammar | None = None
+    id_grammar: Grammar | str | None = None
     max_tokens_key: str | None = None
     default_max_tokens: int = 8192
     reasons: bool | None = None
     skip_signature: bool = True
     stream_usage: bool = True
     stream_array: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.id_grammar, str):
+            read_grammar(self.id_grammar)
 
 
 PLAIN = Quirks()
@@ -143,7 +148,8 @@ class Ledger:
         self.part: int | None = None
         self.own = False
         self.names = Names(wire.names)
-        self.ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
+        grammar = read_grammar(quirks.id_grammar) if isinstance(quirks.id_grammar, str) else quirks.id_grammar
+        self.ids = Ids(grammar or wire.ids, every=grammar is not None)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity = "semantic"

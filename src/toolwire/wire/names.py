@@ -13,12 +13,16 @@ Rules of this file:
 import hashlib
 import re
 import zlib
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, lru_cache
+
+from toolwire.errors import InvalidField
 
 _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6})*)$")
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _PREFIXES = ("toolwire_", "gemini_")
 _DIGEST = 8
+_GRAMMAR = re.compile(r"\^?\[(?P<legal>[^\[\]^]+)\]\{(?:(?P<least>\d{1,4}),)?(?P<limit>\d{1,4})\}\$?")
 
 
 class Grammar:
@@ -51,6 +55,19 @@ class Grammar:
     def illegal(self) -> re.Pattern[str]:
         """Find each character that is not."""
         return re.compile(rf"^[^{self.first}]|[^{self.legal}]", re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def read_grammar(text: str) -> Grammar:
+    """Read which ids a server takes from text such as `[a-zA-Z0-9]{9}` or `[a-z_-]{1,40}`; none comes twice."""
+    said = _GRAMMAR.fullmatch(text)
+    limit, least = (int(said["limit"]), int(said["least"] or said["limit"])) if said else (0, 1)
+    if said is not None and 0 < least <= limit:
+        grammar = Grammar(said["legal"], limit, least=least, distinct=True)
+        with suppress(re.error):
+            grammar.takes("")  # compiles it
+            return grammar
+    raise InvalidField("id_grammar", f"must look like [a-zA-Z0-9]{{9}} or [a-z_-]{{1,40}}, not {text!r}")
 
 
 WORDS = "A-Za-z0-9_-"

@@ -61,7 +61,7 @@ class Conversation(Ledger):
         self.answers = answers
         family = family_of(model)
         self.media_in_results = family.media_in_results is not False
-        self.skips_signatures = bool(family.signed_calls) and self.quirks.skip_signature
+        self.skips_signatures = bool(model) and family.signed_calls is not False and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self.named: dict[str | None, str | list[str]] = {}

@@ -149,11 +149,12 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if message.role not in ("system", "developer"):
             break
         first = place + 1
-        if message.role == "system":
-            ledger.at = ("messages", place)
-            ledger.lose_opaque(message.opaque)
-            ledger.lose_fields(message, "name", "name", "tool_call_id")
-            parts += encode_content(message, ledger, "system")
+        ledger.at = ("messages", place)
+        ledger.lose_opaque(message.opaque)
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
+        if message.role == "developer":
+            ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
+        parts += encode_content(message, ledger, "system")
     how = form.get("system") if len(parts) == 1 else None
     if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
 from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, take_arguments
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
@@ -276,9 +276,7 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
         if ledger.said(block, inner):
             blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
     _mark_first(blocks, part, content)
-    if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
-        return {"content": blocks[0]["text"]}
-    return {"content": blocks or ""}
+    return {"content": shortest(blocks, ledger) if blocks else ""}
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:

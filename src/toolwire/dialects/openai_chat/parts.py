@@ -50,6 +50,21 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
     return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
+def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
+    """Give the blocks of a content, or their words as one string: of a lone text, and where the server takes no list."""
+    texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
+    if len(texts) < len(blocks) or (len(texts) > 1 and not ledger.quirks.joined_texts):
+        return blocks
+    if not ledger.quirks.joined_texts:
+        return blocks if ledger.own or len(blocks[0]) > 2 else texts[0]
+    if len(texts) > 1:
+        ledger.lose("content", "parts", "this server takes one string for them", "merged", "minor")
+    for place, block in enumerate(blocks):
+        for key in block.keys() - {"type", "text"}:
+            ledger.lose(f"content[{place}].{key}", "opaque", "this server takes one string")
+    return glue.join(text for text in texts if text)
+
+
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} cites only in answers")
