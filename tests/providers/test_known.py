@@ -216,7 +216,7 @@ def test_a_path_that_a_provider_says_has_no_version_but_its_own() -> None:
 VERSIONS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "nothing said": ({}, {"anthropic-version": "2026-10-21"}),
     "a quirk": ({"quirks": {"api_version": "2023-06-01"}}, {"anthropic-version": "2023-06-01"}),
-    "a header": ({"headers": {"Anthropic-Version": "2023-06-01"}}, {"Anthropic-Version": "2023-06-01"}),
+    "a header": ({"headers": {"Anthropic-Version": "2023-06-01"}}, {"anthropic-version": "2023-06-01"}),
 }
 
 

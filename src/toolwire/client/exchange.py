@@ -136,8 +136,9 @@ def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
     if provider.query:
         mark = "&" if "?" in url else "?"
         url += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
-    own = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT}
-    headers = own | provider.headers | provider.version_header
+    version = provider.version_header
+    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **version}
+    headers |= {name: value for name, value in provider.headers.items() if name.lower() not in version}
     key = _key_of(provider)
     if provider.auth is not None and key:
         headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key

@@ -120,8 +120,8 @@ class Provider(Struct, frozen=True, kw_only=True):
         if self.dialect not in _VERSIONS:
             return {}
         name, newest = _VERSIONS[self.dialect]
-        spelled = next((header for header in self.headers if header.lower() == name), name)
-        return {spelled: self.quirks.get("api_version") or self.headers.get(spelled, newest)}
+        said = {header.lower(): value for header, value in self.headers.items()}.get(name, newest)
+        return {name: self.quirks.get("api_version") or said}
 
     def speaks(self) -> Any:
         """Give the dialect, tuned to this server."""

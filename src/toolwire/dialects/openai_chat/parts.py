@@ -51,7 +51,7 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
 
 
 def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
-    """Give the blocks of a content, or their words as one string: of a lone text, and where the server takes no list."""
+    """Give the blocks of a content, or one string: of a lone text, and of all words where the server takes no list."""
     texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
     if len(texts) < len(blocks) or (len(texts) > 1 and not ledger.quirks.joined_texts):
         return blocks
