@@ -31,7 +31,6 @@ from toolwire import (
     dialect,
 )
 from toolwire.dialects import NAMES
-from toolwire.errors import UnsayableRequest
 from toolwire.testing.rules import ServerMemory, WireRequest
 from toolwire.testing.strictness import refusal
 
@@ -95,11 +94,7 @@ def refusals(request: Request, target: str, tally: Counter[str]) -> Iterator[tup
     """Say for each model of a vendor why it does not take a request, if it does not."""
     for model, known in MODELS[target]:
         asked = request if model is None else replace(request, model=model)
-        try:
-            body = dialect(target, **known).encode_request(asked).body
-        except UnsayableRequest:
-            tally["requests that were said to be unsayable"] += 1
-            continue
+        body = dialect(target, **known).encode_request(asked).body
         tally["bodies judged by the simulated model"] += 1
         said = verdict(target, body, asked.model or "")
         if said is None:

@@ -21,6 +21,7 @@ from toolwire.dialects.gemini.parts import (
     write_keys,
 )
 from toolwire.dialects.gemini.tools import (
+    DECLARATION_LIMIT,
     decode_choice,
     decode_tools,
     encode_choice,
@@ -34,6 +35,7 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
+from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Request, Tool
 
 _VERSION = "/v1beta/"
@@ -116,6 +118,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger = Conversation(quirks, request.model, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
+    request = limited(request, ledger, DECLARATION_LIMIT)
     tools = encode_tools(request.tools, ledger)
     flat: dict[str, Any] = {}
     request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
