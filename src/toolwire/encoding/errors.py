@@ -142,7 +142,10 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
         body = {"error": left_of(error.opaque, wire.dialect, "error") | inner}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
-        body = {"error": {"param": None, "code": _CODE_OF_KIND.get(error.kind), **inner}}
+        code = _CODE_OF_KIND.get(error.kind) or (None if str(error.code).isdecimal() else error.code)
+        if error.code not in (None, code, error.status):
+            ledger.lose("code", "error_detail", f"{wire.dialect} has words of its own", severity="minor")
+        body = {"error": {"param": None, **inner, "code": code}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
         ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header", severity="minor")
