@@ -95,8 +95,11 @@ def input_of(call: Any) -> dict[str, Any]:
     return call.arguments if read else {"input": call.raw}
 
 
-def argument_text(call: Any) -> str:
-    """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
+def argument_text(call: Any, *, own: bool = True) -> str:
+    """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
+
+    A call from another wire always has an object: not every client reads no text as no arguments.
+    """
     raw: str | None = call.raw
     if not call.complete and not call.arguments:
         return raw or ""
@@ -110,8 +113,5 @@ def argument_text(call: Any) -> str:
         if same:
             return raw
     arguments, error = parse_arguments(raw)
-    return (
-        raw
-        if call.arguments == arguments and (error is None) == (call.error is None)
-        else format_arguments(call.arguments)
-    )
+    same = call.arguments == arguments and (error is None) == (call.error is None)
+    return raw if same and (own or error is not None) else format_arguments(call.arguments)

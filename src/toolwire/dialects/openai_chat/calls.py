@@ -110,7 +110,8 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
-        entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
+        inner = {"name": name, "arguments": argument_text(call, own=verbatim)}
+        entry = {"id": call_id, "type": "function", "function": inner}
         body.setdefault("tool_calls", []).append(entry)
         return
     _encode_odd_call(call, body, ledger)
@@ -118,7 +119,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
     """Write the arguments; where the server reads them, text that is no object is none."""
-    text = argument_text(call)
+    text = argument_text(call, own=made_by(call.opaque, DIALECT))
     if not ledger.quirks.arguments_json or (call.error is None and text.strip()):
         return text
     if call.error is not None:

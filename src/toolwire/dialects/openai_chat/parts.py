@@ -248,7 +248,7 @@ _ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger, *, flat: str | None = None) -> dict[str, Any]:
     """Write a part with its inner object, and what its own wire had left of both."""
     body: dict[str, Any] = {"type": key}
-    if flat is not None and len(inner) == 1 and form_of(part.opaque, DIALECT):
+    if flat is not None and len(inner) == 1 and "flat" in form_of(part.opaque, DIALECT):
         body[key] = inner[flat]
     else:
         body[key] = left_of(part.opaque, DIALECT, key) | inner
