@@ -233,3 +233,24 @@ NUMBERS: list[tuple[str, int, Any, str | None]] = [
 def test_a_vendors_number_is_no_code(source: str, status: int, body: Any, code: str | None, target: str) -> None:
     reply = translate.error(status, body, source, target)
     assert (reply.status, reply.body["error"]["code"]) == (status, code)
+
+
+IMITATORS: list[tuple[str, int, Any]] = [
+    ("openai-chat", 400, {"error": {"message": "This model's maximum context length is 9", "code": 400}}),
+    ("openai-chat", 400, {"object": "error", "message": "This model's maximum context length is 9", "code": 400}),
+    ("openai-chat", 500, {"error": {"message": "the prompt exceeds the available context size", "code": 500}}),
+    ("openai-responses", 400, {"error": {"message": "This model's maximum context length is 9", "type": "x"}}),
+    ("openai-responses", 400, {"error": "the input exceeds the context length"}),
+    ("ollama", 500, {"error": "the input exceeds the context length"}),
+]
+
+
+@pytest.mark.parametrize(("source", "status", "body"), IMITATORS)
+def test_a_server_without_a_code_says_in_words_that_a_prompt_was_too_long(source: str, status: int, body: Any) -> None:
+    read = dialect(source).decode_error(status, body)
+    assert read.kind == "context_length"
+    assert dialect(source).encode_error(read).body == body
+    for target in ("openai-chat", "openai-responses", "anthropic"):
+        if target != source:
+            reply = translate.error(status, body, source, target)
+            assert dialect(target).decode_error(reply.status, reply.body).kind == "context_length"

@@ -221,7 +221,7 @@ ARGUMENTS: dict[str, tuple[ToolCall, str]] = {
         ToolCall.parse("c", "look", '{ "a": 1.0 }', opaque=Opaque("openai-responses", {})),
         '{ "a": 1.0 }',
     ),
-    "empty": (ToolCall.parse("c", "look", ""), "{}"),
+    "empty": (ToolCall.parse("c", "look", ""), ""),
     "not JSON": (ToolCall.parse("c", "look", '{"a":'), '{"a":'),
     "changed": (replace(ToolCall.parse("c", "look", '{"a": 1}'), arguments={"a": 2}), '{"a":2}'),
 }

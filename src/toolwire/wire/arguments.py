@@ -95,10 +95,10 @@ def input_of(call: Any) -> dict[str, Any]:
     return call.arguments if read else {"input": call.raw}
 
 
-def argument_text(call: Any, *, own: bool = True) -> str:
+def argument_text(call: Any, wire: str = "") -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
 
-    A call from another wire always has an object: not every client reads no text as no arguments.
+    A call that came from another wire has an object: not every client reads no text as no arguments.
     """
     raw: str | None = call.raw
     if not call.complete and not call.arguments:
@@ -114,4 +114,5 @@ def argument_text(call: Any, *, own: bool = True) -> str:
             return raw
     arguments, error = parse_arguments(raw)
     same = call.arguments == arguments and (error is None) == (call.error is None)
-    return raw if same and (own or error is not None) else format_arguments(call.arguments)
+    foreign = error is None and call.opaque is not None and call.opaque.dialect != wire
+    return raw if same and not (wire and foreign) else format_arguments(call.arguments)

@@ -110,7 +110,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
-        inner = {"name": name, "arguments": argument_text(call, own=verbatim)}
+        inner = {"name": name, "arguments": argument_text(call, DIALECT)}
         entry = {"id": call_id, "type": "function", "function": inner}
         body.setdefault("tool_calls", []).append(entry)
         return
@@ -119,7 +119,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
     """Write the arguments; where the server reads them, text that is no object is none."""
-    text = argument_text(call, own=made_by(call.opaque, DIALECT))
+    text = argument_text(call, DIALECT)
     if not ledger.quirks.arguments_json or (call.error is None and text.strip()):
         return text
     if call.error is not None:

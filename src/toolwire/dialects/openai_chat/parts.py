@@ -61,11 +61,12 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
 
 def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
     """Give the blocks of a content, or one string: of a lone text, and of all words where the server takes no list."""
-    texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
-    if len(texts) < len(blocks) or (len(texts) > 1 and not ledger.quirks.joined_texts):
-        return blocks
     if not ledger.quirks.joined_texts:
-        return blocks if ledger.own or len(blocks[0]) > 2 else texts[0]
+        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
+        return blocks[0]["text"] if alone else blocks
+    texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
+    if len(texts) < len(blocks):
+        return blocks
     if len(texts) > 1:
         ledger.lose("content", "parts", "this server takes one string for them", "merged", "minor")
     for place, block in enumerate(blocks):

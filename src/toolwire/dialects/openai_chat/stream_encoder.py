@@ -269,11 +269,10 @@ class Encoder(StreamEncoder):
         self.ledger.finish({}, call)
         if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
             self._doubtful.append(written)
-        mine = self.is_own(call)
-        if "".join(written.pieces).strip() or not call.complete or (mine and call.raw == ""):
+        if "".join(written.pieces).strip() or not call.complete or (call.raw == "" and self.is_own(call)):
             return b""
         self._open[event.key] = written
-        text = (call.raw or "") if call.custom else argument_text(call, own=mine)
+        text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
         data = self.write_call_delta(CallDelta(event.key, text))
         del self._open[event.key], self._ready[event.key]
         return data

@@ -251,7 +251,7 @@ def write_call(call: ToolCall, items: Items) -> None:
         and call.cache is None
         and items.response is None
     ):
-        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call, own=False)
+        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call, DIALECT)
         item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
     else:
         item = _encode_odd_call(call, items)
@@ -271,7 +271,7 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body["input"] = call.raw or ""
         items.custom.add(call.id)
     elif not mine or call.raw is not None:
-        body["arguments"] = argument_text(call, own=mine)
+        body["arguments"] = argument_text(call, DIALECT)
     elif call.arguments or "no_arguments" not in form:
         body["arguments"] = call.arguments
     if not ("no_id" in form and was_made(call.id)):
