@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.stream_examples import events, lines, named
 from toolwire import Document, Image, Message, Request, Response, Text, Tool, ToolCall, accumulate, dialect, translate
 from toolwire.dialects import NAMES
+from toolwire.errors import LossyTranslation
 from toolwire.providers import PROVIDERS, provider_of
 from toolwire.types import Context, Part, Usage
 
@@ -788,3 +789,57 @@ def test_more_tools_than_a_vendor_takes_are_told(target: str) -> None:
     assert [loss.path for loss in over] == [f"tools[{place}]" for place in range(most, 600)]
     assert {loss.severity for loss in over} <= {"semantic"}
     assert len(dialect(target).decode_request(encoded.body).tools) == most
+
+
+NOT_TAKEN: dict[str, tuple[str, Body, str, str]] = {
+    "an effort beside tools": (
+        "openai-responses",
+        {
+            "model": "gpt-6-sol",
+            "input": "Go.",
+            "reasoning": {"effort": "high"},
+            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}],
+        },
+        "openai-chat",
+        "reasoning",
+    ),
+    "an effort of Messages beside tools": (
+        "anthropic",
+        {
+            "model": "gpt-6-sol",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "Go."}],
+            "output_config": {"effort": "high"},
+            "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+        },
+        "openai-chat",
+        "output_config",
+    ),
+    "a temperature of a model that reasons": (
+        "gemini",
+        {"model": "gpt-5", "contents": [{"parts": [{"text": "Go."}]}], "generationConfig": {"temperature": 0.2}},
+        "openai-responses",
+        "generationConfig.temperature",
+    ),
+    "too many tools": (
+        "anthropic",
+        {
+            "model": "m",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "Go."}],
+            "tools": [{"name": f"t{number}", "input_schema": {"type": "object"}} for number in range(129)],
+        },
+        "openai-chat",
+        "tools[128]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_TAKEN)
+def test_what_is_not_taken_is_refused_by_strict_alone(case: str) -> None:
+    source, body, target, path = NOT_TAKEN[case]
+    told = [loss.path for loss in translate.request(body, source, target).losses if loss.severity == "semantic"]
+    assert told == [path]
+    with pytest.raises(LossyTranslation) as raised:
+        translate.request(body, source, target, strict=True)
+    assert [loss.path for loss in raised.value.losses] == [path]

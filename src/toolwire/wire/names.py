@@ -13,8 +13,8 @@ Rules of this file:
 import hashlib
 import re
 import zlib
-from contextlib import suppress
 from functools import cached_property, lru_cache
+from string import ascii_letters, digits, hexdigits
 
 from toolwire.errors import InvalidField
 
@@ -38,7 +38,7 @@ class Grammar:
         self.first = first or legal
         self.least = least
         self.distinct = distinct
-        self._takes_identifiers = least == 1 and self.illegal.search("_") is None
+        self._takes_identifiers = least == 1 and self.illegal.search(f"_{ascii_letters}{digits}") is None
 
     def takes(self, name: str) -> bool:
         """Tell whether a name is legal as it stands; most grammars take every ASCII identifier."""
@@ -59,15 +59,16 @@ class Grammar:
 
 @lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
-    """Read which ids a server takes from text such as `[a-zA-Z0-9]{9}` or `[a-z_-]{1,40}`; none comes twice."""
+    """Read which ids a server takes from text such as `[a-zA-Z0-9]{9}` or `[a-z0-9_-]{1,40}`; none comes twice."""
     said = _GRAMMAR.fullmatch(text)
     limit, least = (int(said["limit"]), int(said["least"] or said["limit"])) if said else (0, 1)
-    if said is not None and 0 < least <= limit:
-        grammar = Grammar(said["legal"], limit, least=least, distinct=True)
-        with suppress(re.error):
-            grammar.takes("")  # compiles it
+    try:
+        grammar = Grammar(said["legal"] if said else "-", limit, least=least, distinct=True)
+        if 0 < least <= limit and grammar.illegal.search(hexdigits.lower()) is None:  # what made ids are of
             return grammar
-    raise InvalidField("id_grammar", f"must look like [a-zA-Z0-9]{{9}} or [a-z_-]{{1,40}}, not {text!r}")
+    except re.error:
+        pass
+    raise InvalidField("id_grammar", f"must look like [a-zA-Z0-9]{{9}} or [a-z0-9_-]{{1,40}}, not {text!r}")
 
 
 WORDS = "A-Za-z0-9_-"
@@ -104,7 +105,7 @@ def shorten(name: str, grammar: Grammar, turn: int = 0) -> str:
     """Cut a name to its target's length, with a digest of the whole that keeps it apart from others."""
     digest = hashlib.sha256(f"{name}\0{turn}".encode(errors="surrogatepass")).hexdigest()
     illegal = grammar.illegal
-    if illegal.search("x_"):
+    if illegal.search("x_") or grammar.limit <= _DIGEST:
         return digest[: grammar.limit]
     return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST - 1]}_{digest[:_DIGEST]}"
 
