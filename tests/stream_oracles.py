@@ -162,8 +162,13 @@ def read_chat(data: bytes) -> Told:
     told = [_chat_choice(choice) for choice in completion.choices]
     first, others = (told[0], tuple(told[1:])) if told else (NOTHING, ())
     counts = completion.usage
-    usage = (0, 0) if counts is None else (_sum(counts.prompt_tokens), _sum(counts.completion_tokens))
+    usage = (0, 0) if counts is None else (_sum(counts.prompt_tokens), _made(counts))
     return replace(first, usage=usage, error=error, others=others, body=completion)
+
+
+def _made(counts: Any) -> int:
+    """Count what was made: xAI, DeepInfra and Gemini's OpenAI endpoint say hidden thoughts in the total alone."""
+    return max(_sum(counts.completion_tokens), _sum(counts.total_tokens) - _sum(counts.prompt_tokens))
 
 
 def _chat_choice(choice: Any) -> Told:

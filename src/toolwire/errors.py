@@ -9,7 +9,6 @@
     |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
     |   |   +-- SchemaRecursive
     |   +-- UnknownDialect   lists the known ones
-    |   +-- UnsayableRequest a request that the target is known to refuse whole
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
@@ -99,10 +98,6 @@ class UnknownDialect(UserError, LookupError):
         self.name = name
         self.known: tuple[str, ...] = tuple(known)
         super().__init__(f"unknown dialect {name!r}; known: {', '.join(self.known)}")
-
-
-class UnsayableRequest(UserError):
-    """A request that the target is known to refuse whole, found before anything is sent."""
 
 
 class DeclarationError(UserError):

@@ -1,6 +1,7 @@
 """The command line: what it writes where, and the code with which it ends."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -179,11 +180,15 @@ def test_what_cannot_be_read(run: Any, data: bytes, message: str) -> None:
     assert ran.told.count("\n") == 1
 
 
-def test_a_request_that_a_target_refuses_whole(run: Any) -> None:
+def test_what_a_target_does_not_take_is_told_and_refused_by_strict(run: Any) -> None:
     tools = [{"type": "custom", "name": f"t{number}", "input_schema": {}} for number in range(129)]
-    ran = run("translate", "--from", "anthropic", "--to", "openai", given={"messages": [], "tools": tools})
-    assert (ran.code, ran.out) == (2, b"")
-    assert ran.told == "toolwire: tools: openai-chat takes at most 128 tools\n"
+    asked = ("translate", "--from", "anthropic", "--to", "openai")
+    ran = run(*asked, given={"messages": [], "tools": tools})
+    assert (ran.code, len(json.loads(ran.out)["tools"])) == (0, 128)
+    assert "tools[128]: openai-chat takes at most 128 tools" in ran.told
+    ran = run(*asked, "--strict", given={"messages": [], "tools": tools})
+    assert (ran.code, ran.out) == (1, b"")
+    assert "tools[128]" in ran.told
 
 
 def test_a_file_that_is_none(run: Any, tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ OTHERS: list[tuple[Any, int, str]] = [
 
 @pytest.mark.parametrize(("kind", "status", "word"), OTHERS)
 def test_an_error_from_elsewhere(kind: Any, status: int, word: str) -> None:
-    reply = anthropic.encode_error(Error(kind, "m"))
-    assert (reply.status, reply.body, reply.losses) == (status, body_of(word), ())
+    reply = anthropic.encode_error(Error(kind, "prompt is too long: m"))
+    assert (reply.status, reply.body, reply.losses) == (status, body_of(word, "prompt is too long: m"), ())
 
 
 def test_an_error_from_elsewhere_with_everything() -> None:

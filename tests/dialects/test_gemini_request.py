@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from tests.dialects.asking import Said, asking, losses
 from toolwire import Cache, Message, Opaque, Output, ServerTool, Tool, ToolChoice
 from toolwire.dialects import gemini
-from toolwire.errors import UnsayableRequest
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOL = Tool("look", "Look.", SCHEMA)
@@ -88,11 +87,6 @@ def test_declarations_share_an_object_and_tools_of_the_server_have_their_own() -
     body, lost = body_of(tools=[TOOL, search, theirs, Tool("find")])
     assert body == {"tools": [{"functionDeclarations": [DECLARED, {"name": "find"}]}, {"googleSearch": {}}]}
     assert lost == [("tools[2]", "dropped", "semantic")]
-
-
-def test_too_many_declarations() -> None:
-    with pytest.raises(UnsayableRequest, match="at most 512"):
-        body_of(tools=[Tool(f"tool_{number}") for number in range(513)])
 
 
 def calling(mode: str, *names: str) -> dict[str, Any]:

@@ -108,7 +108,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Document(text="long", name="a.txt")]),
         {"role": "user", "content": "long"},
         [
-            ("messages[0].content[0]", "approximated", "minor"),
+            ("messages[0].content[0].text", "approximated", "minor"),
             ("messages[0].content[0].name", "dropped", "semantic"),
         ],
     ),

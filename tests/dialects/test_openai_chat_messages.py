@@ -195,7 +195,10 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
     "a text file": (
         Message("user", [Document(text="long", name="a.txt")]),
         {"role": "user", "content": "long"},
-        [("messages[0].content[0].name", "dropped", "semantic")],
+        [
+            ("messages[0].content[0].text", "approximated", "minor"),
+            ("messages[0].content[0].name", "dropped", "semantic"),
+        ],
     ),
     "marks and notes": (
         Message("user", [Text("a", [Citation("u")], cache=Cache())]),

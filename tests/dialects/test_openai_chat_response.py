@@ -150,7 +150,7 @@ FINISHES: list[tuple[Any, dict[str, Any], str | None]] = [
     ("end_turn", {"content": "Hi"}, "stop"),
     ("MAX_TOKENS", {"content": "Hi"}, "length"),
     ("what", {"content": "Hi"}, "unknown"),
-    ("", {"content": "Hi"}, "unknown"),
+    ("", {"content": "Hi"}, "stop"),
     (None, {"content": "Hi"}, None),
     (7, {"content": "Hi"}, None),
 ]

@@ -174,7 +174,10 @@ MESSAGES: dict[str, tuple[list[Message], list[Any], list[Said]]] = {
                 ],
             )
         ],
-        [("messages[0].content[1].name", "defaulted", "minor")],
+        [
+            ("messages[0].content[1].name", "defaulted", "minor"),
+            ("messages[0].content[2].text", "approximated", "minor"),
+        ],
     ),
     "sound": (
         [Message("user", [Audio("AAAA", "audio/wav"), Text("Listen.")])],

@@ -83,7 +83,12 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
             },
             "gemini": {
                 "role": "model",
-                "parts": [{"functionCall": {"id": "call_1", "name": "search", "args": {"q": "hello"}}}],
+                "parts": [
+                    {
+                        "functionCall": {"id": "call_1", "name": "search", "args": {"q": "hello"}},
+                        "thoughtSignature": "skip_thought_signature_validator",
+                    }
+                ],
             },
             "openai-responses": {
                 "type": "function_call",
@@ -146,8 +151,12 @@ def test_developer_words_are_messages_elsewhere() -> None:
         "role": "developer",
         "content": words,
     }
-    [both] = said("gemini", DEVELOPER)
-    assert both == {"role": "user", "parts": [{"text": words}, {"text": "What is 2+2?"}]}
+
+
+def test_developer_words_that_lead_are_geminis_system_instruction() -> None:
+    made = body("gemini", DEVELOPER)
+    assert made["systemInstruction"] == {"parts": [{"text": "Always respond in JSON format"}]}
+    assert made["contents"] == [{"role": "user", "parts": [{"text": "What is 2+2?"}]}]
 
 
 @pytest.mark.row("R003-16", "R003-37")

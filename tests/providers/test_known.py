@@ -20,6 +20,7 @@ from toolwire.providers import (
     put_key,
     quirks_of,
 )
+from toolwire.providers.adapting import quirks_for
 from toolwire.providers.addressing import http_request_of
 from toolwire.providers.catalogue import Model
 
@@ -168,17 +169,67 @@ def test_the_environment_may_say_where_a_server_is(case: str, monkeypatch: pytes
     assert provider_of(name, base_url="http://y")[0].base_url == "http://y"
 
 
-def test_a_base_that_says_the_version_too_is_not_doubled() -> None:
+CHAT, MESSAGES, STREAM = "/chat/completions", "/messages", "/models/m:streamGenerateContent?alt=sse"
+OF_WIRE = {"openai-chat": CHAT, "openai-responses": "/responses", "anthropic": MESSAGES, "gemini": STREAM}
+ADDRESSES: tuple[tuple[str, str, str], ...] = (
+    ("openai", "https://api.openai.com/v1", f"https://api.openai.com/v1{CHAT}"),
+    ("anthropic", "http://x/v1/", f"http://x/v1{MESSAGES}"),
+    ("anthropic", "http://x/anthropic", f"http://x/anthropic/v1{MESSAGES}"),
+    ("gemini", "http://x/v1", f"http://x/v1{STREAM}"),
+    ("gemini", "http://x/v1/projects/p/publishers/google", f"http://x/v1/projects/p/publishers/google{STREAM}"),
+    ("ollama", "http://x/api", "http://x/api/chat"),
+    ("ollama", "http://x/v1", "http://x/api/chat"),
+    ("groq", "http://x/openai", f"http://x/openai/v1{CHAT}"),
+    ("azure", "https://r.x/openai", f"https://r.x/openai/v1{CHAT}"),
+    ("deepseek", "https://api.deepseek.com", f"https://api.deepseek.com/v1{CHAT}"),
+    ("openai", "http://x/v1beta/openai", f"http://x/v1beta/openai{CHAT}"),
+    ("openai", "http://x/paas/v4", f"http://x/paas/v4{CHAT}"),
+    ("openai", "http://v1.x/v", f"http://v1.x/v/v1{CHAT}"),
+)
+
+
+def url_of(provider: Provider) -> str:
     request = Request(context=Context(None, [Message("Hi")]), model="m", stream=True)
-    for name, base, url in (
-        ("openai", "https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
-        ("anthropic", "http://x/v1/", "http://x/v1/messages"),
-        ("gemini", "http://x/v1beta", "http://x/v1beta/models/m:streamGenerateContent?alt=sse"),
-        ("ollama", "http://x/api", "http://x/api/chat"),
-        ("groq", "http://x/v1", "http://x/v1/chat/completions"),
-    ):
-        given = provider_of(name, base_url=base)[0]
-        assert http_request_of(given, given.speaks().encode_request(request)).url == url
+    return http_request_of(provider, provider.speaks().encode_request(request)).url
+
+
+@pytest.mark.parametrize(("name", "base", "url"), ADDRESSES)
+def test_an_address_has_one_version(name: str, base: str, url: str) -> None:
+    assert url_of(provider_of(name, base_url=base)[0]) == url
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_base_says_the_version_or_leaves_it_out(name: str) -> None:
+    preset = PROVIDERS[name]
+    version = "/v1beta" if preset.dialect == "gemini" else "/v1"
+    urls = {url_of(provider_of(name, base_url=base)[0]) for base in ("http://x/y", f"http://x/y{version}")}
+    assert urls == {"http://x/y" + (version + OF_WIRE[preset.dialect] if preset.dialect in OF_WIRE else "/api/chat")}
+
+
+def test_a_path_that_a_provider_says_has_no_version_but_its_own() -> None:
+    given = provider_of("openai", base_url="http://x/v2", paths=(("/v1", ""),))[0]
+    assert url_of(given) == f"http://x/v2{CHAT}"
+    assert url_of(provider_of("openai", base_url="http://x", paths=(("/v1", ""),))[0]) == f"http://x{CHAT}"
+
+
+VERSIONS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "nothing said": ({}, {"anthropic-version": "2026-10-21"}),
+    "a quirk": ({"quirks": {"api_version": "2023-06-01"}}, {"anthropic-version": "2023-06-01"}),
+    "a header": ({"headers": {"Anthropic-Version": "2023-06-01"}}, {"anthropic-version": "2023-06-01"}),
+}
+
+
+@pytest.mark.parametrize("name", ["anthropic", "mine"])
+@pytest.mark.parametrize("case", VERSIONS)
+def test_each_provider_of_messages_says_its_version_and_is_written_to_in_it(case: str, name: str) -> None:
+    options, said = VERSIONS[case]
+    given = provider_of({"name": name, "dialect": "anthropic", "base_url": "http://x", **options}, "claude-x")[0]
+    request = Request(context=Context(None, [Message("Hi")]), model="claude-x", temperature=0.5)
+    encoded = given.speaks().encode_request(request, **quirks_for(request, given))
+    headers = http_request_of(given, encoded).headers
+    assert {key: value for key, value in headers.items() if key.lower() == "anthropic-version"} == said
+    assert ("temperature" in encoded.body) == ("2023-06-01" in said.values())
+    assert provider_of({"dialect": "gemini", "base_url": "http://x"})[0].version_header == {}
 
 
 @pytest.mark.row("I-32")

@@ -108,7 +108,7 @@ def _read_conversation(path: Path) -> Saved:
 
 
 def client_of(provider: Any, model: str | None, base_url: str | None = None) -> Client:
-    """Give a client; a base URL may end in /v1, as it does in the settings of other programs."""
+    """Give a client of a provider, or of a server that speaks like it elsewhere."""
     if provider is None and model is None:
         raise UserError("say which model: --model PROVIDER/NAME, or --provider and --model")
     try:
@@ -118,9 +118,7 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
             raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
         raise
     if base_url is not None:
-        has_v1 = dict(server.paths).get("/v1") == ""
-        url = base_url.rstrip("/")
-        server = server.with_options(base_url=url if has_v1 else url.removesuffix("/v1"))
+        server = server.with_options(base_url=base_url.rstrip("/"))
     client = Client(server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, chosen)
     client.upstream.warns = False  # the losses are on the screen
     return client

@@ -169,7 +169,7 @@ def _problems_of_provider(place: str, provider: ProviderSettings) -> Iterator[st
 
 def _problems_of_route(place: str, route: RouteSettings, routes: Mapping[str, RouteSettings]) -> Iterator[str]:
     if not route.to:
-        yield f'{place}.to must name a model, as in ["anthropic/claude-sonnet-5-5"]'
+        yield f'{place}.to must name a model, as in ["PROVIDER/MODEL"]'
     for at, target in enumerate(route.to):
         model = target if isinstance(target, str) else target.model
         if "/" not in model or not MODEL_NAME.fullmatch(model):

@@ -74,6 +74,8 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "timeout": "timeout_error",
     "unknown": "server_error",
 }
+# Words of Ollama, llama.cpp and vLLM, as recorded bodies and users' reports say them (2026-08-21).
+_LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
 _CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
 
 
@@ -143,14 +145,19 @@ def join_left(rest: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "error": left} if left else rest
 
 
-def take_details(left: dict[str, Any], status: int | None) -> dict[str, Any]:
+def kind_of_words(status: int | None, message: str) -> ErrorKind:
+    """Name the kind of an error that has no code: by its status, and by its words if a prompt was too long."""
+    return "context_length" if any(words in message for words in _LONG) else kind_of_status(status)
+
+
+def take_details(left: dict[str, Any], status: int | None, message: str) -> dict[str, Any]:
     """Take what OpenAI says of an error beside its message; a number as its code is a status where there is none."""
     word, param = take(left, "type", str), take(left, "param", str)
     code = left.pop("code") if type(left.get("code")) in (str, int) else None
     known = _KIND_OF_WORD.get(code) or _KIND_OF_WORD.get(word)
     by_code = type(code) is int and (status is None or status < 400)
-    kind = known or kind_of_status(code if by_code else status)
-    return {"kind": kind, "status": status, "type": word, "code": code, "param": param}
+    kind = known or kind_of_words(code if by_code else status, message)
+    return {"kind": kind, "message": message, "status": status, "type": word, "code": code, "param": param}
 
 
 def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
@@ -169,7 +176,10 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
         body = {"error": tell_wait(left_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
-        body = {"error": {"param": None, "code": _CODE_OF_KIND.get(error.kind), **inner}}
+        code = _CODE_OF_KIND.get(error.kind) or (None if str(error.code).isdecimal() else error.code)
+        if error.code not in (None, code, error.status):
+            ledger.lose("code", "error_detail", f"{wire.dialect} has words of its own", severity="minor")
+        body = {"error": {"param": None, **inner, "code": code}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
         ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header")

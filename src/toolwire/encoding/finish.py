@@ -86,9 +86,10 @@ class Counts(Struct, frozen=True):
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
         given, made = _object(body, f"{self.given}_details"), _object(body, f"{self.made}_details")
+        prompt = count_in(body, self.given)
         return Usage(
-            count_in(body, self.given),
-            count_in(body, self.made),
+            prompt,
+            made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens")),
             count_in(given, "cached_tokens"),
             count_in(given, "cache_write_tokens"),
             count_in(made, "reasoning_tokens"),
@@ -124,6 +125,11 @@ def count_in(body: dict[str, Any], key: str) -> int | None:
     """Read a count; what is no whole number is none."""
     value = body.get(key)
     return value if type(value) is int and value >= 0 else None
+
+
+def made_in_all(given: int | None, made: int | None, total: int | None) -> int | None:
+    """Count what the model made: some servers leave hidden thoughts out of it, and only the total has them."""
+    return made if given is None or made is None or total is None else max(made, total - given)
 
 
 def lose_counts(usage: Usage, ledger: Ledger) -> None:

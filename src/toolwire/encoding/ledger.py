@@ -18,7 +18,7 @@ from toolwire.encoding.severities import Body, weigh, weigh_opaque
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, ToolCall
-from toolwire.wire.names import Grammar, Ids, Names, restore
+from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
 class CacheMarks(Struct, frozen=True):
@@ -103,15 +103,20 @@ class Quirks(Struct, frozen=True, kw_only=True):
     developer_role: bool = True
     mid_system: bool = False
     cache_marks: bool = False
+    joined_texts: bool = False
     arguments_object: bool = False
     arguments_json: bool = False
-    id_grammar: Grammar | None = None
+    id_grammar: Grammar | str | None = None
     max_tokens_key: str | None = None
     default_max_tokens: int = 8192
     reasons: bool | None = None
     skip_signature: bool = True
     stream_usage: bool = True
     stream_array: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.id_grammar, str):
+            read_grammar(self.id_grammar)
 
 
 class QuirkOptions(TypedDict, total=False):
@@ -127,12 +132,14 @@ class QuirkOptions(TypedDict, total=False):
     """Whether the model takes system messages inside the conversation (Messages; `False`)."""
     cache_marks: bool
     """Whether cache marks are sent to a Chat Completions or Responses server (`False`)."""
+    joined_texts: bool
+    """Whether texts of one message are joined, for a server that wants a string (`False`)."""
     arguments_object: bool
     """Whether arguments are an object instead of text (some Chat Completions servers; `False`)."""
     arguments_json: bool
     """Whether the server fails at arguments that are not JSON, so that none are sent instead (llama.cpp; `False`)."""
-    id_grammar: Grammar | None
-    """Which call ids a server takes: nine alphanumerics, for example."""
+    id_grammar: Grammar | str | None
+    """Which call ids a server takes, also as text: nine letters or digits, for example."""
     max_tokens_key: str | None
     """`max_tokens` for a Chat Completions server that does not know `max_completion_tokens`."""
     default_max_tokens: int
@@ -180,7 +187,8 @@ class Ledger:
         self.part: int | None = None
         self.own: bool = False
         self.names: Names = Names(wire.names)
-        self.ids: Ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
+        grammar = read_grammar(quirks.id_grammar) if isinstance(quirks.id_grammar, str) else quirks.id_grammar
+        self.ids: Ids = Ids(grammar or wire.ids, every=grammar is not None)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None

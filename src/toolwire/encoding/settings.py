@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 
@@ -91,17 +92,24 @@ def within(key: str, field: str, least: float, most: float) -> Setting:
 
 
 def sampling(field: str, most: float) -> Setting:
-    """Make a setting of how words are drawn; a model that is known to reason takes only 1."""
+    """Make a setting of how words are drawn; a model of OpenAI that is known to reason takes only 1."""
     bounded = within(field, field, 0, most)
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        thinks = ledger.quirks.reasons and request.effort != "none"
+        thinks = request.effort != "none" and _reasons(request, ledger)
         if not thinks or getattr(request, field) == 1 or made_by(request.opaque, ledger.dialect):
             return bounded.encode(request, ledger)
         lose_setting(request, field, f"{request.model} reasons, and takes no {field} then", ledger)
         return ABSENT
 
     return Setting(field, (field,), bounded.decode, encode)
+
+
+def _reasons(request: Request, ledger: Ledger) -> bool | None:
+    """Whether a request's model reasons, as its quirks say, or else as is known of its family."""
+    family = family_of(request.model)
+    unasked = family.reasons_unasked is not False or request.effort is not None
+    return family.reasons and unasked if ledger.quirks.reasons is None else ledger.quirks.reasons
 
 
 def at_least(key: str, field: str, least: int) -> Setting:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.encoding.settings import ABSENT
 from toolwire.types import Request, ServerTool, Tool
@@ -37,6 +39,16 @@ def encode_tools(
             lose_server_tool(tool, ledger)
     ledger.at = ()
     return bodies
+
+
+def limited(request: Request, ledger: Ledger, most: int) -> Request:
+    """Give a request from elsewhere without the tools that are more than this wire takes."""
+    tools = request.tools
+    if len(tools) <= most or made_by(request.opaque, ledger.dialect):
+        return request
+    for place in range(most, len(tools)):
+        ledger.lose(f"tools[{place}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")
+    return replace(request, context=replace(request.context, tools=tools[:most]))
 
 
 def lose_server_tool(tool: ServerTool, ledger: Ledger) -> None:

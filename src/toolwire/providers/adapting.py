@@ -66,6 +66,8 @@ def quirks_for(request: Request, provider: Provider) -> dict[str, Any]:
     quirks = quirks_of(request.model, catalogue.model(request.model))
     if "default_max_tokens" in quirks and not request.stream:
         quirks["default_max_tokens"] = min(quirks["default_max_tokens"], MOST_TOKENS)
+    for version in provider.version_header.values():
+        quirks["api_version"] = version
     return quirks | provider.quirks
 
 

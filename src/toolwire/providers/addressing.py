@@ -3,12 +3,17 @@
 Rule: a key goes into one header and nowhere else.
 """
 
+import re
+from urllib.parse import urlsplit
+
 from toolwire.errors import InvalidField
 from toolwire.providers.known import Provider
 from toolwire.types import Encoded
 from toolwire.wire.transport import HttpRequest
 
 _AGENT = "toolwire"
+# `/v1`, `/v1beta`, `/v4`: as a step of an address.
+_VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
 
 
 def key_of(provider: Provider) -> str:
@@ -17,23 +22,34 @@ def key_of(provider: Provider) -> str:
 
 
 def url_of(provider: Provider, path: str) -> str:
-    """Give the address of one of the dialect's paths at this provider."""
+    """Give the address for a path of the dialect, with the query that the provider wants."""
+    url = _address(provider, path)
+    if provider.query:
+        mark = "&" if "?" in url else "?"
+        url += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
+    return url
+
+
+def _address(provider: Provider, path: str) -> str:
+    """Give the address with one version in it, whether the base has one or not."""
     base = provider.base_url.rstrip("/")
     for before, after in provider.paths:
         if path.startswith(before):
-            path = after + path.removeprefix(before)
-    # A base that ends with what the path begins with says it for both: `https://api.openai.com/v1`.
-    version = path[: path.find("/", 1)]
-    path = path.removeprefix(version) if len(version) > 1 and base.endswith(version) else path
-    if provider.query:
-        mark = "&" if "?" in path else "?"
-        path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
-    return base + path
+            return base + after + path.removeprefix(before)
+    said, own = _VERSION.search(urlsplit(base).path), _VERSION.match(path)
+    if said is not None and own is not None:
+        return base + path[own.end() :]
+    first = path[: path.find("/", 1)]
+    if said is not None:
+        base = base.removesuffix(said[0])
+    return base.removesuffix(first) + path
 
 
 def headers_of(provider: Provider) -> dict[str, str]:
-    """Give the headers of a request to this provider, with its key."""
-    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **provider.headers}
+    """Give the headers of a request to this provider, with its key and the version of its wire."""
+    version = provider.version_header
+    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **version}
+    headers |= {name: value for name, value in provider.headers.items() if name.lower() not in version}
     key = key_of(provider)
     if provider.auth is not None and key:
         headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key

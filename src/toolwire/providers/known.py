@@ -31,6 +31,8 @@ from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
 _LEAST_MAX_TOKENS = 1024
+# https://platform.claude.com/docs/en/api/versioning (2026-11-20).
+_VERSIONS = {"anthropic": ("anthropic-version", "2026-10-21")}
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -176,6 +178,15 @@ class Provider(Struct, frozen=True, kw_only=True):
         _check_base_url(url, str(self.base_url_env))
         path = urlsplit(url).path.rstrip("/")
         return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
+
+    @property
+    def version_header(self) -> dict[str, str]:
+        """The header that says which version of its wire is spoken, on a wire that wants one."""
+        if self.dialect not in _VERSIONS:
+            return {}
+        name, newest = _VERSIONS[self.dialect]
+        said = {header.lower(): value for header, value in self.headers.items()}.get(name, newest)
+        return {name: self.quirks.get("api_version") or said}
 
     def speaks(self) -> Dialect:
         """Give the dialect, tuned to this server."""

@@ -51,7 +51,11 @@ def encode_error(error: Error) -> ErrorReply:
     ledger = Ledger(WIRE, of="error")
     mine = made_by(error.opaque, DIALECT)
     word = error.type if mine else _TYPE_OF_KIND.get(error.kind, "api_error")
-    inner: dict[str, Any] = {"message": error.message} if word is None else {"type": word, "message": error.message}
+    message = error.message
+    if error.kind == "context_length" and not mine and not any(words in message for words in _LONG):
+        message = f"{_LONG[0]}: {message}"
+        ledger.lose("message", "error_kind", f"{DIALECT} says its kind in words", "approximated", "minor")
+    inner: dict[str, Any] = {"message": message} if word is None else {"type": word, "message": message}
     inner = left_of(error.opaque, DIALECT, "error") | inner
     body: dict[str, Any] = {"error": inner} if mine else {"type": "error", "error": inner}
     if error.request_id is not None:

@@ -158,8 +158,8 @@ def _lose_around_system(message: Message, ledger: Ledger) -> None:
 
 def _sampling(field: str) -> Setting:
     def encode(request: Request, ledger: Ledger) -> Any:
-        version = ledger.quirks.api_version
-        if version is None and not made_by(request.opaque, DIALECT):
+        version, mine = ledger.quirks.api_version, made_by(request.opaque, DIALECT)
+        if version is None and not mine and not family_of(request.model).sampling:
             version = NEWEST
         if version is None or version < NEWEST:
             return getattr(request, field)

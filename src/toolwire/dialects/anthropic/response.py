@@ -33,7 +33,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     choices: list[Choice] = []
     if type(content) is list:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
-        reason = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+        reason = FINISH_REASONS.get(raw, "unknown") if raw else None
         message = Message("assistant", settle_calls(parts, reason), opaque=WIRE.own({}))
         reason = wants_calls(reason, called=asks(message.parts))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.own({}))]
@@ -104,7 +104,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
 def finish_word(choice: Choice, ledger: Ledger) -> str | None:
     """Say why an answer ended: in the wire's own word for as long as it means the same."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
-    meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+    meant = FINISH_REASONS.get(raw, "unknown") if raw else None
     if reason is None or (made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})):
         return raw if made_by(choice.opaque, DIALECT) else None
     if reason not in _FINISH_WORDS:

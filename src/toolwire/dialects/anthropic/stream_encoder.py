@@ -73,7 +73,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the message; what it will hold and why it will end is not known yet."""
-        self._mine = self.is_own(event.response)
+        self._mine, self._usage = self.is_own(event.response), event.response.usage
         unknown: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
         return _event("message_start", {"message": {**self.encode_shell(event.response), **unknown}})
 

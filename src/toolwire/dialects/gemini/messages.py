@@ -4,7 +4,7 @@ Rules of this file:
 - A content that was read here is written as that content. What comes from elsewhere is grouped: the calls of
   one turn stand in one content of the model, and all their results, with the user's words after them, in one
   of the user.
-- A developer's message is said by the user; so is a system message after the conversation began, with a mark.
+- A system or developer message after the conversation began is said by the user, with a mark.
 - The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one.
   It does so in every turn, not only in the last: what was sent once never changes.
 """
@@ -220,12 +220,11 @@ def _excuse_first_call(parts: list[Any]) -> None:
 
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
-    """Write the contents of a request; the system messages before `first` are the system instruction's."""
+    """Write the contents of a request from `first` on; what stands before it is the system instruction's."""
     turns = _ContentsSoFar(ledger)
-    for place, message in enumerate(messages):
+    for place in range(first, len(messages)):
+        message = messages[place]
         role, opaque = message.role, message.opaque
-        if place < first and role == "system":
-            continue
         ledger.at = ("messages", place)
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
         if own:
@@ -323,11 +322,8 @@ def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) 
 def _encode_late(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
     """Say in the user's turn what has no place of its own."""
     parts = encode_content(message, ledger, "system")
-    late = message.role == "system"
-    if late:
-        parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
-    concept = "system_late" if late else "developer"
-    ledger.lose("role", concept, "said by the user where it stands", "approximated")
+    parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
+    ledger.lose("role", f"{message.role}_late", "said by the user where it stands", "approximated")
     if parts:
         turns.settle()
         turns.user(parts, more=True)

@@ -21,6 +21,7 @@ from toolwire.dialects.gemini.parts import (
     write_keys,
 )
 from toolwire.dialects.gemini.tools import (
+    DECLARATION_LIMIT,
     decode_choice,
     decode_tools,
     encode_choice,
@@ -34,6 +35,7 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
+from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Request, Tool
 
 _VERSION = "/v1beta/"
@@ -116,6 +118,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger = Conversation(quirks, request.model, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
+    request = limited(request, ledger, DECLARATION_LIMIT)
     tools = encode_tools(request.tools, ledger)
     flat: dict[str, Any] = {}
     request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
@@ -149,11 +152,12 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if message.role not in ("system", "developer"):
             break
         first = place + 1
-        if message.role == "system":
-            ledger.at = ("messages", place)
-            ledger.lose_opaque(message.opaque)
-            ledger.lose_fields(message, "name", "name", "tool_call_id")
-            parts += encode_content(message, ledger, "system")
+        ledger.at = ("messages", place)
+        ledger.lose_opaque(message.opaque)
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
+        if message.role == "developer":
+            ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
+        parts += encode_content(message, ledger, "system")
     how = form.get("system") if len(parts) == 1 else None
     if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]

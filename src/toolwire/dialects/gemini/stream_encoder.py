@@ -108,7 +108,7 @@ class Encoder(SequentialEncoder):
         return self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
-        body = self.encode_shell(response)
+        body = self.encode_shell(replace(response, usage=None))
         odd = _OF_CHUNK.intersection(body) if self._mine else ()
         shell = {key: body[key] for key in body if key not in _OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]

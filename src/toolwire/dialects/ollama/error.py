@@ -8,7 +8,7 @@ from toolwire.encoding.errors import (
     join_left,
     keep_error,
     kept_error,
-    kind_of_status,
+    kind_of_words,
     open_error,
     reply_of,
     status_of,
@@ -17,8 +17,6 @@ from toolwire.encoding.errors import (
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
-# Words of the errors of Ollama and of llama.cpp's server, as the recorded bodies say them (2026-08-21).
-_LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
 _DETAILS = ("type", "param", "code")
 
 
@@ -32,7 +30,7 @@ def _read(status: int | None, body: Any) -> Error:
     if type(inner) is str:
         rest = body.copy()
         del rest["error"]
-        return Error(_kind(status, inner), inner, status, opaque=WIRE.own(rest))
+        return Error(kind_of_words(status, inner), inner, status, opaque=WIRE.own(rest))
     if (opened := open_error(body)) is None:
         return keep_error(body, status, WIRE)
     rest, left, message = opened
@@ -40,11 +38,7 @@ def _read(status: int | None, body: Any) -> Error:
     if fields["code"] is None:
         fields["code"] = take(left, "code", int)
     opaque = WIRE.own(join_left(rest, left), {"nested": True})
-    return Error(_kind(status, message), message, status, opaque=opaque, **fields)
-
-
-def _kind(status: int | None, message: str) -> Any:
-    return "context_length" if any(words in message for words in _LONG) else kind_of_status(status)
+    return Error(kind_of_words(status, message), message, status, opaque=opaque, **fields)
 
 
 def encode_error(error: Error) -> ErrorReply:
@@ -59,6 +53,6 @@ def encode_error(error: Error) -> ErrorReply:
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
         ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
-    if not made_by(error.opaque, DIALECT) and error.kind != _kind(status_of(error), error.message):
+    if not made_by(error.opaque, DIALECT) and error.kind != kind_of_words(status_of(error), error.message):
         ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
     return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)

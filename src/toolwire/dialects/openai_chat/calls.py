@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
 from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, take_arguments
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
@@ -110,7 +110,8 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
-        entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
+        inner = {"name": name, "arguments": argument_text(call, DIALECT)}
+        entry = {"id": call_id, "type": "function", "function": inner}
         body.setdefault("tool_calls", []).append(entry)
         return
     _encode_odd_call(call, body, ledger)
@@ -118,7 +119,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
     """Write the arguments; where the server reads them, text that is no object is none."""
-    text = argument_text(call)
+    text = argument_text(call, DIALECT)
     if not ledger.quirks.arguments_json or (call.error is None and text.strip()):
         return text
     if call.error is not None:
@@ -276,9 +277,7 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
         if ledger.said(block, inner):
             blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
     _mark_first(blocks, part, content)
-    if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
-        return {"content": blocks[0]["text"]}
-    return {"content": blocks or ""}
+    return {"content": shortest(blocks, ledger) if blocks else ""}
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:

@@ -8,7 +8,7 @@ from toolwire.encoding.errors import (
     encode_openai_error,
     join_left,
     keep_error,
-    kind_of_status,
+    kind_of_words,
     open_error,
     take_details,
     timed,
@@ -26,13 +26,13 @@ def _read(status: int | None, body: Any) -> Error:
     form = {} if outer is body else {"listed": True}
     if (opened := open_error(outer)) is not None:
         rest, left, message = opened
-        details = take_details(left, status)
-        return Error(message=message, opaque=WIRE.own(join_left(rest, left), form), **details)
+        details = take_details(left, status, message)
+        return Error(opaque=WIRE.own(join_left(rest, left), form), **details)
     key = "error" if type(outer) is dict and type(outer.get("error")) is str else "message"
     if type(outer) is dict and type(outer.get(key)) is str:
         rest = outer.copy()
         message = rest.pop(key)
-        return Error(kind_of_status(status), message, status, opaque=WIRE.own(rest, form | {"key": key}))
+        return Error(kind_of_words(status, message), message, status, opaque=WIRE.own(rest, form | {"key": key}))
     return keep_error(body, status, WIRE)
 
 

@@ -27,6 +27,7 @@ from toolwire.dialects.openai_chat.parts import (
     encode_refusal,
     encode_text,
     encode_thinking,
+    shortest,
     words_of,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
@@ -250,8 +251,7 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
         blocks, below[:] = [*below, *blocks], []
     body: dict[str, Any] = {"role": _role(message.role, ledger)}
     if blocks:
-        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
-        body["content"] = blocks[0]["text"] if alone else blocks
+        body["content"] = shortest(blocks, ledger)
     elif not ledger.own and message.parts:
         return
     elif not ledger.own:
@@ -287,22 +287,20 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
                 if ledger.said(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)
     ledger.part = None
-    _place_words(body, blocks, bare=bare, as_string=as_string, own_wire=ledger.own)
+    _place_words(body, blocks, ledger, bare=bare, as_string=as_string)
     return _close(body, message, ledger)
 
 
 def _place_words(
-    body: dict[str, Any], blocks: list[dict[str, Any]], *, bare: bool, as_string: bool, own_wire: bool
+    body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
     if not blocks:
-        if not own_wire:
+        if not ledger.own:
             body["content"] = None
-    elif (as_string and not own_wire and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
+    elif (as_string and not ledger.own and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
         body["content"] = "".join(block["text"] for block in blocks if "text" in block)
-    elif len(blocks) == 1 and not own_wire and len(blocks[0]) == 2 and "text" in blocks[0]:
-        body["content"] = blocks[0]["text"]
     else:
-        body["content"] = blocks
+        body["content"] = shortest(blocks, ledger, "")
 
 
 def _note_order(body: dict[str, Any], ledger: Ledger) -> None:

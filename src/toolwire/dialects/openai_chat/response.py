@@ -99,8 +99,8 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
 
 
 def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
-    """Say in canonical words why an answer ended."""
-    reason = wants_calls(None if raw is None else FINISH_REASONS.get(raw, "unknown"), called=called)
+    """Say in canonical words why an answer ended; no word at all is no trouble (Snowflake)."""
+    reason = wants_calls(FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, called=called)
     return "refusal" if reason == "stop" and refused else reason
 
 

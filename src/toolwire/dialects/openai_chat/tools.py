@@ -9,7 +9,7 @@ from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
-# The server's error `array_above_max_length` (seen 2026-03-26).
+# The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
 TOOL_LIMIT = 128
 
 

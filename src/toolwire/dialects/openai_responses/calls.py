@@ -29,11 +29,20 @@ from toolwire.wire.arguments import argument_text, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
 CALLS = ("function_call", "custom_tool_call")
+# https://docs.x.ai/docs/guides/tools/overview (2026-11-20): what xAI's `x_search` calls, and answers itself.
+_RUN_THERE = frozenset({"x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"})
 RESULTS = ("function_call_output", "custom_tool_call_output")
 _PLAIN_CALL = 4
 _PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
 TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
+
+
+def is_call(item: dict[str, Any], kind: Any) -> bool:
+    """Whether an item is a call for the client to run; xAI says so, in the same words, of what it ran itself."""
+    if kind != CALLS[1]:
+        return kind in CALLS
+    return item.get("name") not in _RUN_THERE and not str(item.get("call_id")).startswith("xs_call_")
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
@@ -242,7 +251,7 @@ def write_call(call: ToolCall, items: Items) -> None:
         and call.cache is None
         and items.response is None
     ):
-        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call)
+        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call, DIALECT)
         item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
     else:
         item = _encode_odd_call(call, items)
@@ -262,7 +271,7 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body["input"] = call.raw or ""
         items.custom.add(call.id)
     elif not mine or call.raw is not None:
-        body["arguments"] = argument_text(call)
+        body["arguments"] = argument_text(call, DIALECT)
     elif call.arguments or "no_arguments" not in form:
         body["arguments"] = call.arguments
     if not ("no_id" in form and was_made(call.id)):

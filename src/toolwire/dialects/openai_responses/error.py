@@ -8,7 +8,7 @@ from toolwire.encoding.errors import (
     encode_openai_error,
     join_left,
     keep_error,
-    kind_of_status,
+    kind_of_words,
     open_error,
     take_details,
     timed,
@@ -24,21 +24,21 @@ def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | Non
 def _read(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is not None:
         rest, left, message = opened
-        details = take_details(left, status)
-        return Error(message=message, opaque=WIRE.own(join_left(rest, left)), **details)
+        details = take_details(left, status, message)
+        return Error(opaque=WIRE.own(join_left(rest, left)), **details)
     if type(body) is not dict:
         return keep_error(body, status, WIRE)
     rest = body.copy()
     if type(body.get("error")) is str:
         message = rest.pop("error")
-        return Error(kind_of_status(status), message, status, opaque=WIRE.own(rest, {"key": "error"}))
+        return Error(kind_of_words(status, message), message, status, opaque=WIRE.own(rest, {"key": "error"}))
     if type(body.get("message")) is not str:
         return keep_error(body, status, WIRE)
     form: dict[str, Any] = {"key": "message"}
     if rest.get("type") == "error":
         form["said"] = {"type": rest.pop("type")}
-    message, details = rest.pop("message"), take_details(rest, status)
-    return Error(message=message, opaque=WIRE.own(rest, form), **details)
+    details = take_details(rest, status, rest.pop("message"))
+    return Error(opaque=WIRE.own(rest, form), **details)
 
 
 def encode_error(error: Error) -> ErrorReply:

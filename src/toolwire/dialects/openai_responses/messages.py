@@ -13,13 +13,13 @@ from itertools import islice
 from typing import Any
 
 from toolwire.dialects.openai_responses.calls import (
-    CALLS,
     RESULTS,
     Items,
     decode_call,
     decode_reasoning,
     decode_result,
     id_of,
+    is_call,
     stands_after_reasoning,
     write_call,
     write_lone_result,
@@ -83,8 +83,6 @@ def decode_messages(items: list[Any]) -> list[Message]:
         kind = item.get("type", "message") if type(item) is dict else None
         if kind == "message":
             said = item.get("role") == "assistant"
-        elif kind in CALLS:
-            said = True
         elif kind in RESULTS:
             said = False
         else:
@@ -155,7 +153,7 @@ def _decode_items(items: list[Any], place: int) -> list[Part]:
     reasoning: str | None = None
     for item in items:
         kind = item.get("type", "message") if type(item) is dict else None
-        if kind in CALLS:
+        if is_call(item, kind):
             parts.append(decode_call(item, place, calls, reasoning))
             calls += 1
         elif kind == "reasoning":

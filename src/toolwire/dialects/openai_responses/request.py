@@ -19,7 +19,7 @@ from toolwire.dialects.openai_responses.tools import decode_choice, decode_tool,
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle, tier
-from toolwire.encoding.tools import encode_tools
+from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.wire.names import WORDS, Grammar, escape
 
@@ -33,6 +33,8 @@ _VERBOSITIES = frozenset({"low", "medium", "high"})
 SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
 # openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
 _LEAST_TOKENS = 16
+# The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
+_TOOL_LIMIT = 128
 _SCHEMA_NAMES = Grammar(WORDS, 64)
 _STRING_INPUT = {"input": "string"}
 
@@ -68,6 +70,7 @@ _STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversa
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
+    request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     mine = made_by(request.opaque, DIALECT)

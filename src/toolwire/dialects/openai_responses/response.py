@@ -129,7 +129,7 @@ def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: boo
     """Say in canonical words why an answer ended."""
     if incomplete:
         return _REASONS.get(raw or "", "incomplete")
-    reason = wants_calls(None if raw is None else _STATUSES.get(raw, "unknown"), called=called)
+    reason = wants_calls(_STATUSES.get(raw, "unknown") if raw else None, called=called)
     return "refusal" if refused and reason in {"stop", None} else reason
 
 

@@ -18,7 +18,7 @@ from toolwire.wire.arguments import format_arguments, parse_arguments
 
 _KINDS = frozenset({"function", "custom"})
 _PLAIN_TOOL = 5
-_ACTIONS = ("action", "operation", "arguments")
+_ACTIONS = ("action", "operation", "arguments", "input")
 _INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
 _OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
