@@ -27,7 +27,7 @@ from toolwire.wire.arguments import format_arguments, parse_arguments
 _KINDS = frozenset({"function", "custom"})
 
 
-class OwnTool(Struct, frozen=True):
+class _OwnTool(Struct, frozen=True):
     """A tool of this wire without a name, which the client runs: where its calls hold their arguments, and its form."""
 
     held: str
@@ -43,27 +43,27 @@ def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
 
 _TEXT, _TEXTS, _COUNT = {"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "integer"}
 # openai 3.54.0, ToolSearchToolParam, ApplyPatchToolParam, FunctionShellToolParam, LocalShell (2026-11-22).
-OWN_TOOLS: Mapping[str, OwnTool] = {
-    "tool_search": OwnTool(
+OWN_TOOLS: Mapping[str, _OwnTool] = {
+    "tool_search": _OwnTool(
         "arguments",
         "tool_search_output",
         "Search for tools that can be called then.",
         _object(("query",), query=_TEXT),
         {"execution": "client"},
     ),
-    "apply_patch": OwnTool(
+    "apply_patch": _OwnTool(
         "operation",
         "apply_patch_call_output",
         "Create, update or delete a file. `diff` is what changes in it, or all of a new one; none is needed to delete.",
         _object(("type", "path"), type={"enum": ["create_file", "update_file", "delete_file"]}, path=_TEXT, diff=_TEXT),
     ),
-    "shell": OwnTool(
+    "shell": _OwnTool(
         "action",
         "shell_call_output",
         "Run commands in the user's shell.",
         _object(("commands",), commands=_TEXTS, timeout_ms=_COUNT, max_output_length=_COUNT),
     ),
-    "local_shell": OwnTool(
+    "local_shell": _OwnTool(
         "action",
         "local_shell_call_output",
         "Run a command on the user's machine, given as a list of its words.",
