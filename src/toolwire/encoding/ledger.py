@@ -100,6 +100,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     api_version: str | None = None
     reasoning_key: str | None = None
     developer_role: bool = True
+    custom_tools: bool = True
     mid_system: bool = False
     cache_marks: bool = False
     arguments_object: bool = False

@@ -34,7 +34,8 @@ _LEAST_MAX_TOKENS = 1024
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a server can do; each can be said otherwise for a client or a request.
 
-    With `named_choice` it can be told which tools may be called, with `clearing` to clear old results itself.
+    With `named_choice` it can be told which tools may be called, with `custom_tools` it takes tools of free text, with
+    `clearing` it can be told to clear old results itself.
     """
 
     native_tool_calls: bool = True
@@ -42,6 +43,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tool_choice: bool = True
     named_choice: bool = True
     developer_role: bool = True
+    custom_tools: bool = False
     structured_output: bool = True
     structured_output_with_tools: bool = False
     streaming: bool = True
@@ -90,9 +92,14 @@ class Provider(Struct, frozen=True, kw_only=True):
         for name in ("headers", "query", "quirks"):
             if name in options:
                 options[name] = {**getattr(self, name), **options[name]}
-        if isinstance(options.get("capabilities"), Mapping):
-            options["capabilities"] = replace(self.capabilities, **options["capabilities"])
+        able = self._able_at(options.get("base_url", self.base_url))
+        given = options.get("capabilities", able)
+        options["capabilities"] = replace(able, **given) if isinstance(given, Mapping) else given
         return replace(self, **options)
+
+    def _able_at(self, url: Any) -> Capabilities:
+        """Say what a server at this address can do: of another one, nobody knows that it takes custom tools."""
+        return self.capabilities if url == self.base_url else replace(self.capabilities, custom_tools=False)
 
     @property
     def key(self) -> str | None:
@@ -110,13 +117,15 @@ class Provider(Struct, frozen=True, kw_only=True):
             url = f"{own.scheme}://{url if ':' in url or own.port is None else f'{url}:{own.port}'}"
         _check_base_url(url, str(self.base_url_env))
         path = urlsplit(url).path.rstrip("/")
-        return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
+        url = url.rstrip("/") + ("" if path else own.path)
+        return replace(self, base_url=url, capabilities=self._able_at(url))
 
     def speaks(self) -> Any:
         """Give the dialect, tuned to this server."""
         quirks = dict(self.quirks)
-        if not self.capabilities.developer_role:
-            quirks.setdefault("developer_role", False)
+        for able in ("developer_role", "custom_tools"):
+            if not getattr(self.capabilities, able):
+                quirks.setdefault(able, False)
         return dialect(self.dialect, **quirks)
 
 
