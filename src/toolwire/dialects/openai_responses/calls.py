@@ -11,6 +11,8 @@ Rules of this file:
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
     TYPE_AND_TEXT,
@@ -22,7 +24,7 @@ from toolwire.dialects.openai_responses.parts import (
     take_spelled,
 )
 from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, is_clients, join_name, take_place
-from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, take_arguments
+from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, say_object, take_arguments
 from toolwire.encoding.finish import cut_off
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
@@ -425,6 +427,9 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     if "own" in form:
         items.answers[call.id] = form["own"]
         return _encode_own_call(call, form["own"], items)
+    if call.custom and items.response is None and not ledger.quirks.custom_tools:
+        arguments = say_object(call, ledger)
+        call = replace(call, custom=False, arguments=arguments, raw=format_arguments(arguments))
     mine = made_by(opaque, DIALECT) and "made" not in form
     verbatim = mine and "escaped" not in form
     call_id = ledger.ids.call(call.id, own=verbatim)
@@ -492,7 +497,7 @@ def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
     answers = items.answers.get(part.tool_call_id)
     if "own" in form or (not mine and answers in OWN_TOOLS):
         return _encode_own_result(part, form.get("own", answers), items)
-    custom = "custom" in form if mine else answers == "custom"
+    custom = "custom" in form and ledger.quirks.custom_tools if mine else answers == "custom"
     body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}
     call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
     if call_id is not None:
