@@ -124,6 +124,7 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     """Write a call of a tool of this wire's own; one that is made for a client that declared it gets what it lacks."""
     ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), OWN_TOOLS[kind]
     mine = "made" not in form
+    items.answers[call.id] = kind
     body: dict[str, Any] = {"type": f"{kind}_call", own.held: call.arguments}
     if mine and own.held == "arguments" and call.raw is not None:
         body[own.held] = argument_text(call)
@@ -425,11 +426,8 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     ledger, opaque = items.ledger, call.opaque
     form = form_of(opaque, DIALECT)
     if "own" in form:
-        items.answers[call.id] = form["own"]
         return _encode_own_call(call, form["own"], items)
-    if call.custom and items.response is None and not ledger.quirks.custom_tools:
-        arguments = say_object(call, ledger)
-        call = replace(call, custom=False, arguments=arguments, raw=format_arguments(arguments))
+    call = _as_taken(call, items) if call.custom else call
     mine = made_by(opaque, DIALECT) and "made" not in form
     verbatim = mine and "escaped" not in form
     call_id = ledger.ids.call(call.id, own=verbatim)
@@ -437,7 +435,6 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     _write_name(call.name, form, body, ledger, verbatim=verbatim or "space" in form)
     if call.custom:
         body["input"] = call.raw or ""
-        items.answers[call.id] = "custom"
     elif not mine or call.raw is not None:
         body["arguments"] = argument_text(call)
     elif call.arguments or "no_arguments" not in form:
@@ -455,6 +452,15 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         if not call.custom:
             body.setdefault("status", "completed")
     return body
+
+
+def _as_taken(call: ToolCall, items: Items) -> ToolCall:
+    """Give a call of a custom tool as this server takes it."""
+    if items.response is not None or items.ledger.quirks.custom_tools:
+        items.answers[call.id] = "custom"
+        return call
+    arguments = say_object(call, items.ledger)
+    return replace(call, custom=False, arguments=arguments, raw=format_arguments(arguments))
 
 
 def write_result(part: ToolResult, items: Items) -> None:
