@@ -25,7 +25,7 @@ from toolwire.dialects.openai_responses.parts import (
 )
 from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, is_clients, join_name, take_place
 from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, say_object, take_arguments
-from toolwire.encoding.finish import cut_off
+from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
@@ -114,10 +114,11 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     form: dict[str, Any] = {"own": kind, "said": {**take_spelled(rest), **take_place(rest)}}
     if reasoning is not None:
         form["reasoning"] = reasoning
-    fields = take_arguments(rest, form) if held == "arguments" else {"arguments": rest.pop(held)}
     call_id = _take_id(rest, form, place, index)
-    call = ToolCall(call_id, kind, index=index, opaque=WIRE.own(rest, form), **fields)
-    return call if rest.get("status") != "incomplete" else cut_off(call)
+    if rest.get("status") == "incomplete":  # what had come stays in what is left
+        return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.own(rest, form)), None)
+    fields = take_arguments(rest, form) if held == "arguments" else {"arguments": rest.pop(held)}
+    return ToolCall(call_id, kind, index=index, opaque=WIRE.own(rest, form), **fields)
 
 
 def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
@@ -125,8 +126,8 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), OWN_TOOLS[kind]
     mine = "made" not in form
     items.answers[call.id] = kind
-    body: dict[str, Any] = {"type": f"{kind}_call", own.held: call.arguments}
-    if mine and own.held == "arguments" and call.raw is not None:
+    body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.arguments} if call.complete else {})}
+    if mine and call.complete and own.held == "arguments" and call.raw is not None:
         body[own.held] = argument_text(call)
     call_id = ledger.ids.call(call.id, own=mine and "escaped" not in form)
     if not ("no_id" in form and was_made(call.id)):
@@ -139,7 +140,7 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     if not stands_after_reasoning(form, items):
         body.pop("id", None)
     if mine:
-        return body if call.complete else {**body, "status": "incomplete"}
+        return body
     ledger.lose_opaque(form["made"])
     if kind == "local_shell":
         body["action"] = {"type": "exec", "env": {}, **call.arguments}
@@ -191,6 +192,8 @@ def _names_in(layout: list[Any]) -> Iterator[str]:
     for entry in layout:
         if type(entry) is str:
             yield entry
+        elif "kept" in entry:
+            yield entry["name"]
         else:
             yield from _names_in(entry.get("tools", []))
 

@@ -237,7 +237,7 @@ class Declared:
         while (known := self._known.get(given)) is not None:
             if known[:2] == (space, name):
                 self.others += [body] * (known[2] != body)
-                return {"kept": body}
+                return {"kept": body, "name": given}
             turn += 1
             given = f"{whole}_{turn}"
         if given != whole:
@@ -281,9 +281,11 @@ class Shelf:
             elif "space" in entry:
                 inner = self.put(entry["tools"], entry["space"])
                 bodies += [{"type": "namespace", "name": entry["space"], **entry["rest"], "tools": inner}] * bool(inner)
-            elif "kept" in entry or entry["server"] in self._servers:
-                bodies += entry.values()
-                self._used += entry.values()
+            elif "kept" in entry:
+                bodies.append(entry["kept"])
+            elif entry["server"] in self._servers:
+                bodies.append(entry["server"])
+                self._used.append(entry["server"])
         return bodies
 
     def rest(self) -> list[Any]:
@@ -389,7 +391,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.custom and not ledger.quirks.custom_tools:
         lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters", "format")
-        tool = replace(tool, custom=False, parameters=FREE_TEXT, format=None)
+        tool = replace(tool, custom=False, parameters=FREE_TEXT, format=None, strict=False)
     body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
