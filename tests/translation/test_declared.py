@@ -185,7 +185,7 @@ def test_a_call_keeps_what_its_own_wire_said_of_it() -> None:
     encoded = RESPONSES_WIRE.encode_response(back.response(answer(signed)))
     assert [loss.path for loss in encoded.losses] == ["choices[0].message.content[1].opaque.thoughtSignature"]
     free = replace(signed, name="a__run", arguments={"input": "x"})
-    [part] = back.response(answer(free)).parts[1:]
+    [part] = back.response(answer(free)).tool_calls
     assert part.opaque is not None
     assert part.opaque.form is not None
     assert part.opaque.form["made"] == signed.opaque

@@ -457,6 +457,11 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     return body
 
 
+def answer_of(call: ToolCall) -> str | None:
+    """Say which kind of result answers a call, if not that of a function."""
+    return "custom" if call.custom else form_of(call.opaque, DIALECT).get("own")
+
+
 def _as_taken(call: ToolCall, items: Items) -> ToolCall:
     """Give a call of a custom tool as this server takes it."""
     if items.response is not None or items.ledger.quirks.custom_tools:

@@ -12,7 +12,7 @@ Rules of this file:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolwire.dialects.openai_responses.calls import Items
+from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.tools import (
@@ -154,7 +154,7 @@ def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
     for place in range(len(messages) - 1, first - 1, -1):
         if messages[place].role == "assistant":
             parts = [part for message in messages[: place + 1] for part in message.parts]
-            items.answers = {part.id: "custom" for part in parts if type(part) is ToolCall and part.custom}
+            items.answers = {part.id: kind for part in parts if type(part) is ToolCall and (kind := answer_of(part))}
             return place + 1
     return first
 
