@@ -153,10 +153,11 @@ _PREFIXES = {"tool_search": "tsc", "apply_patch": "apc", "shell": "sh", "local_s
 def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | None:
     """Read what came of a call of a tool of this wire's own, if the client ran it."""
     kind, rest = OWN_RESULTS[item["type"]], item.copy()
-    if not is_clients(kind, item) or item.get("call_id") in declared.hosted:
+    call_id = item.get("call_id")
+    if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted):
         return None
     del rest["type"]
-    linked = "call_id" if type(rest.get("call_id")) is str else "id"
+    linked = "call_id" if type(call_id) is str else "id"
     call_id = take(rest, linked, str)
     form: dict[str, Any] = {"own": kind, "linked": linked, "said": {**take_spelled(rest), **take_place(rest)}}
     is_error = rest.get("status") == "failed"

@@ -114,8 +114,8 @@ def decode_messages(items: list[Any], declared: Declared) -> list[Message]:
 
 def _decode_own_item(item: Any, kind: Any, declared: Declared) -> ToolResult | None:
     """Read a result of a tool of this wire's own, and note which shells the server runs."""
-    if kind == "shell_call" and not is_clients("shell", item):
-        declared.hosted.append(item.get("call_id"))
+    if kind == "shell_call" and type(call_id := item.get("call_id")) is str and not is_clients("shell", item):
+        declared.hosted.add(call_id)
     return decode_own_result(item, declared) if type(kind) is str and kind in OWN_RESULTS else None
 
 

@@ -24,6 +24,7 @@ from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import FREE_TEXT, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
 from toolwire.wire.arguments import format_arguments, parse_arguments
+from toolwire.wire.names import fingerprint
 
 _KINDS = frozenset({"function", "custom"})
 
@@ -184,17 +185,20 @@ class Declared:
     """
 
     def __init__(self, bodies: list[Any]) -> None:
-        self.tools: list[Tool | ServerTool] = [decode_tool(body) for body in bodies]
+        self.tools: list[Tool | ServerTool] = []
         self.layout: list[Any] | None = None
         self.items: list[Any] = []
-        self.hosted: list[Any] = []
+        self.hosted: set[str] = set()
         self.others: list[Any] = []
         self.renamed: dict[tuple[str, str], str] = {}
         self._bodies = bodies
         self._head: dict[str, Any] | None = None
-        self._known: dict[str, tuple[str | None, str, Any]] = {}
-        if any([type(tool) is ServerTool and tool.type == "namespace" for tool in self.tools]):  # noqa: C419 - faster
+        self._known: dict[tuple[str | None, str], tuple[str, Any]] = {}
+        self._turns: dict[str, int] = {}
+        if [body for body in bodies if type(body) is dict and body.get("type") == "namespace"]:
             self._open()
+        else:
+            self.tools += [decode_tool(body) for body in bodies]
 
     def _open(self) -> None:
         if self.layout is None:
@@ -220,8 +224,7 @@ class Declared:
         return [self._read(body, None) for body in bodies]
 
     def _read(self, body: Any, space: str | None) -> Any:
-        inner = body.get("tools") if space is None and type(body) is dict and body.get("type") == "namespace" else None
-        if type(inner) is list and inner and type(body.get("name")) is str:
+        if space is None and _is_namespace(body) and (inner := body["tools"]):
             self._head = rest = {key: value for key, value in body.items() if key not in ("type", "name", "tools")}
             return {"space": body["name"], "rest": rest, "tools": [self._read(one, body["name"]) for one in inner]}
         tool = decode_tool(body)
@@ -232,17 +235,18 @@ class Declared:
 
     def _add(self, tool: Tool, space: str | None, body: Any) -> Any:
         """Add a tool; another one of its name gets another name, and the same one is known already."""
-        whole, name, turn = tool.name if space is None else join_name(space, tool.name), tool.name, 1
-        given = whole
-        while (known := self._known.get(given)) is not None:
-            if known[:2] == (space, name):
-                self.others += [body] * (known[2] != body)
-                return {"kept": body, "name": given}
-            turn += 1
-            given = f"{whole}_{turn}"
+        name, (given, before) = tool.name, self._known.get((space, tool.name), ("", None))
+        if given:
+            self.others += [body] * (before != body)
+            return {"kept": body, "name": given}
+        given = whole = name if space is None else join_name(space, name)
+        while given in self._turns:
+            self._turns[whole] += 1
+            given = f"{whole}_{self._turns[whole]}"
         if given != whole:
             self.renamed[space or "", name] = given
-        self._known[given] = space, name, body
+        self._turns[given] = 1
+        self._known[space, name] = given, body
         self.tools.append(tool if given == name else _move(tool, space, given, self._head if space else None))
         self._head = None
         return given
@@ -258,8 +262,9 @@ class Shelf:
     def __init__(self, tools: Iterable[Tool | ServerTool], ledger: Ledger) -> None:
         self._named: dict[str, tuple[str | None, Any]] = {}
         self._more: list[Any] = []
-        self._used: list[Any] = []
-        self._servers = [tool.value for tool in tools if type(tool) is ServerTool and tool.dialect == DIALECT]
+        self._used: set[str] = set()
+        own = [tool.value for tool in tools if type(tool) is ServerTool and tool.dialect == DIALECT]
+        self._servers = {fingerprint(value): value for value in own}
         encode_tools(tools, ledger, self._write)
 
     def _write(self, tool: Tool, ledger: Ledger) -> None:
@@ -277,46 +282,46 @@ class Shelf:
                 where, body = self._named.get(entry, (None, None))
                 if body is not None and where == space:
                     bodies.append(body)
-                    self._used.append(entry)
+                    self._used.add(entry)
             elif "space" in entry:
                 inner = self.put(entry["tools"], entry["space"])
                 bodies += [{"type": "namespace", "name": entry["space"], **entry["rest"], "tools": inner}] * bool(inner)
             elif "kept" in entry:
                 bodies.append(entry["kept"])
-            elif entry["server"] in self._servers:
+            elif (mark := fingerprint(entry["server"])) in self._servers:
                 bodies.append(entry["server"])
-                self._used.append(entry["server"])
+                self._used.add(mark)
         return bodies
 
     def rest(self) -> list[Any]:
         """Give what no layout has put anywhere."""
-        left = [name for name in self._named if name not in self._used]
-        named = [_wrap(*self._named[name]) for name in left]
-        return named + self._more + [value for value in self._servers if value not in self._used]
+        named = [_wrap(*self._named[name]) for name in self._named if name not in self._used]
+        return named + self._more + [value for mark, value in self._servers.items() if mark not in self._used]
 
 
 def _wrap(space: str | None, body: Any, rest: Mapping[str, Any] | None = None) -> Any:
-    return (
-        body
-        if space is None
-        else {"type": "namespace", "name": space, **(rest or {"description": ""}), "tools": [body]}
-    )
+    spaced = {"type": "namespace", "name": space, **(rest or {"description": ""}), "tools": [body]}
+    return body if space is None else spaced
 
 
 def gather(bodies: list[Any]) -> list[Any]:
     """Join namespaces of one name that follow each other."""
     gathered: list[Any] = []
     for body in bodies:
-        last = gathered[-1] if gathered else None
-        if type(body) is dict and body.get("type") == "namespace" and type(last) is dict and _names_same(last, body):
-            gathered[-1] = {**last, "tools": [*last["tools"], *body["tools"]]}
-        else:
+        last: Any = gathered[-1] if gathered else None
+        if not _is_namespace(body):
             gathered.append(body)
+        elif _is_namespace(last) and last["name"] == body["name"]:
+            last["tools"] += body["tools"]
+        else:
+            gathered.append({**body, "tools": [*body["tools"]]})
     return gathered
 
 
-def _names_same(before: dict[str, Any], body: dict[str, Any]) -> bool:
-    return all(before.get(key) == body.get(key) for key in ("type", "name"))
+def _is_namespace(body: Any) -> bool:
+    """Whether a declaration is a namespace with a name and tools."""
+    named = type(body) is dict and body.get("type") == "namespace" and type(body.get("name")) is str
+    return named and type(body.get("tools")) is list
 
 
 def _move(tool: Tool, space: str | None, given: str, head: dict[str, Any] | None) -> Tool:
