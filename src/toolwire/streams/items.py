@@ -6,7 +6,6 @@ Rules of this file:
 - A step that comes again, after a resumption, says nothing.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -96,10 +95,10 @@ class ItemsSoFar:
     """The items of an answer in the order of their arrival, and which of them an event is about.
 
     It is the one that the event names, else the one in its place, else the last open one of its kind. Items
-    of the kind `leading` lead those that follow; those that are `counted` are numbered.
+    of the kind `leading` lead those that follow; those of the kinds `counted` are numbered.
     """
 
-    def __init__(self, leading: str, counted: Callable[[dict[str, Any]], bool]) -> None:
+    def __init__(self, leading: str, counted: tuple[str, ...]) -> None:
         self.items: list[ItemSoFar] = []
         self.leader: ItemSoFar | None = None
         self._leading = leading
@@ -116,7 +115,7 @@ class ItemsSoFar:
             self._by_id[body["id"]] = item
         if place is not None:
             self._by_place[place] = item
-        if self._counted(body):
+        if item.kind in self._counted:
             self._count += 1
         elif item.kind == self._leading:
             self.leader = item

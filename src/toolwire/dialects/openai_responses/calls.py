@@ -23,7 +23,7 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
-from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, is_clients, join_name, take_place
+from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, called_name, is_clients, take_place
 from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, say_object, take_arguments
 from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
@@ -39,12 +39,6 @@ _PLAIN_CALL = 4
 _PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
 TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
-
-
-def is_call(item: Mapping[str, Any]) -> bool:
-    """Whether an item calls a tool that the client runs."""
-    kind = item.get("type")
-    return type(kind) is str and (kind in CALLS or (kind in OWN_CALLS and is_clients(OWN_CALLS[kind], item)))
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
@@ -89,7 +83,7 @@ def _read_name(name: str, rest: dict[str, Any], form: dict[str, Any]) -> str:
     name, space = WIRE.read_name(name, form), take(rest, "namespace", str)
     if space is None:
         return name
-    form["space"] = [space, name, whole := join_name(space, name)]
+    form["space"] = [space, name, whole := called_name(space, name)]
     return whole
 
 

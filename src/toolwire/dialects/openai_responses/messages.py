@@ -167,7 +167,7 @@ def _decode_turn(items: list[Any], place: int) -> Message:
         content = item.get("content")
         if type(content) is str:
             return Message("assistant", content, None, None, MESSAGE)
-    parts = _decode_items(items, place)
+    parts = _decode_items(items, place, sent=True)
     part = parts[0]
     if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
         rest = from_item(part.opaque.value)  # type: ignore[union-attr]
@@ -181,8 +181,11 @@ def decode_answer(items: list[Any], place: int) -> Message:
     return Message("assistant", _decode_items(items, place), None, None, WIRE.plain)
 
 
-def _decode_items(items: list[Any], place: int) -> list[Part]:
-    """Read items as parts; `place` keeps the made ids of two turns apart."""
+def _decode_items(items: list[Any], place: int, *, sent: bool = False) -> list[Part]:
+    """Read items as parts; `place` keeps the made ids of two turns apart.
+
+    Calls of tools of this wire's own are the client's where it has sent them; in an answer nobody has declared them.
+    """
     parts: list[Part] = []
     calls = 0
     reasoning: str | None = None
@@ -194,20 +197,25 @@ def _decode_items(items: list[Any], place: int) -> list[Part]:
         elif kind == "reasoning":
             parts.append(thinking := decode_reasoning(item))
             reasoning = id_of(thinking)
+        elif (
+            sent
+            and type(kind) is str
+            and kind in OWN_CALLS
+            and (call := decode_own_call(item, place, calls, reasoning))
+        ):
+            parts.append(call)
+            calls += 1
         else:
-            parts += decode_item(item, kind, reasoning, place, calls)
-            calls += type(parts[-1]) is ToolCall
+            parts += decode_item(item, kind, reasoning)
     return parts
 
 
-def decode_item(item: Any, kind: Any, reasoning: str | None, place: int = 0, calls: int = 0) -> list[Part]:
-    """Read an item that is neither a call of a named tool nor reasoning."""
+def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
+    """Read an item that is neither a call nor reasoning."""
     if kind == "message":
         return decode_message_item(item, reasoning)
     if kind in RESULTS:
         return [decode_result(item)]
-    if type(kind) is str and kind in OWN_CALLS and (call := decode_own_call(item, place, calls, reasoning)):
-        return [call]
     return [decode_server_item(item) if type(kind) is str else Opaque(DIALECT, item)]
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_reasoning, is_call
+from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_reasoning
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_citation, is_annotation
@@ -61,7 +61,7 @@ class Decoder(WireDecoder):
         self._news: Any = None
         self._answer: Any = None
         self._early: list[dict[str, Any]] = []
-        self._items = ItemsSoFar("reasoning", is_call)
+        self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
         self._empty: list[tuple[int, ToolCall]] = []
         self._called = self._refused = self._stray = self._lacks = False
@@ -155,7 +155,7 @@ class Decoder(WireDecoder):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
             self._open(item, 0, replace(decode_reasoning(body), text=""), body)
-        elif item.kind != "message" and not is_call(body):
+        elif item.kind != "message":
             self._open(item, 0, decode_item(body, item.kind, None)[0], body)
         return item
 
@@ -177,7 +177,7 @@ class Decoder(WireDecoder):
     def _read_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
         """Read a call, and begin it if it has not begun."""
         so_far = item.parts[0]
-        call = decode_call(body, self._place(), item.index, item.led_by)
+        call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
         if so_far.key is None and type(call) is ToolCall:
             so_far.key = self.new_key()
             self.texts[so_far.key] = so_far
@@ -268,22 +268,8 @@ class Decoder(WireDecoder):
             self.events += item.parts[0].end_thinking(body)
         elif item.kind == "message":
             self._close_message(item, decode_item(body, "message", item.led_by))
-        elif item.parts:
-            self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
         else:
-            self._tell_own_call(decode_item(body, item.kind, item.led_by, self._place(), item.index)[0])
-
-    def _tell_own_call(self, call: Part) -> None:
-        """Tell a call that came in one piece, as an object."""
-        problem = NOT_UTF8 if self.damaged else TWICE if self.repeats_a_key() else None
-        if type(call) is ToolCall:
-            self._called = self._called or call.complete
-            call = call if problem is None else cut_off(replace(call, error=problem))
-        self._tell(call)
-
-    def _place(self) -> int:
-        """Give what keeps the made ids of this answer apart from those of others."""
-        return number_of(self._response.get("id"))
+            self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
 
     def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
         places = sorted(item.parts)
@@ -315,7 +301,7 @@ class Decoder(WireDecoder):
             return
         if type(call) is not ToolCall:
             self._stray = True
-            call_id = made_id(self._place(), item.index)
+            call_id = made_id(number_of(self._response.get("id")), item.index)
             stray = ToolCall(call_id, "", {}, item.index, raw=so_far.text, error=STRAY_TEXT, opaque=WIRE.plain)
             so_far.key = self.new_key()
             self.start_call(so_far.key, stray)

@@ -89,8 +89,12 @@ def is_clients(kind: str, body: Mapping[str, Any]) -> bool:
     return kind in OWN_TOOLS and (place is None or (type(place) is dict and place.get("type") == "local"))
 
 
-def join_name(space: str, name: str) -> str:
-    """Give the one name of what stands in a namespace."""
+def called_name(space: str | None, name: str) -> str:
+    """Give the one name of what is called in a namespace; a deferred function is called in one of its own name."""
+    return name if space is None or space == name else _join_name(space, name)
+
+
+def _join_name(space: str, name: str) -> str:
     return f"{space}__{name}"
 
 
@@ -239,11 +243,11 @@ class Declared:
         if given:
             self.others += [body] * (before != body)
             return {"kept": body, "name": given}
-        given = whole = name if space is None else join_name(space, name)
+        given = whole = name if space is None else _join_name(space, name)
         while given in self._turns:
             self._turns[whole] += 1
             given = f"{whole}_{self._turns[whole]}"
-        if given != whole:
+        if given != called_name(space, name):
             self.renamed[space or "", name] = given
         self._turns[given] = 1
         self._known[space, name] = given, body
