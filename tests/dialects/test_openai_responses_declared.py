@@ -1,6 +1,7 @@
 """Tools in namespaces, in items of the input and without names: tools of the request on every wire."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,21 @@ from tests.dialects.responses_tools import (
     words,
 )
 from tests.oracles import REQUESTS
+from tests.test_accounting import silent_leaves
 from tests.wires import DIALECTS, differences
-from toolwire import Context, Message, Opaque, Request, ServerTool, Tool, ToolCall, ToolResult, accumulate, codec
+from toolwire import (
+    Context,
+    Message,
+    Opaque,
+    Request,
+    ServerTool,
+    Tool,
+    ToolCall,
+    ToolResult,
+    accumulate,
+    codec,
+    translate,
+)
 from toolwire.dialects import NAMES, dialect, openai_responses
 
 FOREIGN = [name for name in NAMES if name != "openai-responses"]
@@ -66,6 +80,13 @@ def test_items_with_tools_leave_nothing_else_behind(target: str) -> None:
     keys = ("messages", "contents", "system", "systemInstruction")
     without = dialect(target).encode_request(read(plain)).body
     assert {key: encoded.body.get(key) for key in keys} == {key: without.get(key) for key in keys}
+
+
+@pytest.mark.parametrize("target", FOREIGN)
+@pytest.mark.parametrize("case", DECLARED)
+def test_every_leaf_is_accounted_for(case: str, target: str) -> None:
+    bodies = [(SimpleNamespace(path="", name=case), {"model": "m", **DECLARED[case][0]})]
+    assert silent_leaves("openai-responses", target, bodies, translate.request, {}) == []
 
 
 def test_what_a_namespace_says_of_itself_is_told_once() -> None:

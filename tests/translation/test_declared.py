@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.dialects.responses_tools import DECLARED, HISTORY, PATCH, custom, function, space
 from tests.oracles import RESPONSES
+from tests.stream_oracles import read_responses
 from toolwire import (
     CallDelta,
     CallEnd,
@@ -135,6 +136,7 @@ def test_every_call_comes_back_as_it_was_declared(case: str, target: str) -> Non
         last = json.loads(data.strip().rpartition("data: ")[2])
         assert last["type"] == "response.completed"
         assert [without_ids(item) for item in last["response"]["output"][1:]] == wanted
+        assert read_responses(data.encode()).error is None
         done = [json.loads(line[6:]) for line in data.splitlines() if '"response.output_item.done"' in line[:60]]
         assert [without_ids(event["item"]) for event in done[1:]] == wanted
 

@@ -125,9 +125,8 @@ def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
     return replace(quirks, **settings)
 
 
-# What says how an answer travels, who served it, how tools are put together or when they are shown, and nothing of
-# what they mean.
-_ENVELOPE = frozenset({"stream_options", "system_fingerprint", "client_metadata", "namespace"})
+# What says how an answer travels, who served it or how tools are put together, and nothing of what it means.
+_ENVELOPE = frozenset({"stream_options", "system_fingerprint", "namespace"})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
