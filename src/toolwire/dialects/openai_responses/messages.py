@@ -192,19 +192,16 @@ def _decode_items(items: list[Any], place: int, *, sent: bool = False) -> list[P
     for item in items:
         kind = item.get("type", "message") if type(item) is dict else None
         if kind in CALLS:
-            parts.append(decode_call(item, place, calls, reasoning))
+            call: Part | None = decode_call(item, place, calls, reasoning)
+        else:
+            own = sent and type(kind) is str and kind in OWN_CALLS
+            call = decode_own_call(item, place, calls, reasoning) if own else None
+        if call is not None:
+            parts.append(call)
             calls += 1
         elif kind == "reasoning":
             parts.append(thinking := decode_reasoning(item))
             reasoning = id_of(thinking)
-        elif (
-            sent
-            and type(kind) is str
-            and kind in OWN_CALLS
-            and (call := decode_own_call(item, place, calls, reasoning))
-        ):
-            parts.append(call)
-            calls += 1
         else:
             parts += decode_item(item, kind, reasoning)
     return parts
