@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Client, Context, Message, Request, aio, catalogue, dialect
+from toolwire import Client, Context, Message, Request, Tool, aio, catalogue, dialect
 from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import PLAIN, tuned
 from toolwire.errors import InvalidField
@@ -81,6 +81,37 @@ def test_options_win_over_the_preset() -> None:
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
     with pytest.raises(InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"):
         provider_of("openai", bas_url="x")  # type: ignore[call-arg]
+
+
+CUSTOM_TOOLS: list[tuple[Any, dict[str, Any], bool]] = [
+    ("openai", {}, True),
+    ("openai-responses", {}, True),
+    ("openai", {"base_url": "http://localhost:8080"}, False),
+    ("openai-responses", {"base_url": "http://localhost:8080"}, False),
+    ("openai", {"base_url": "http://localhost:8080", "capabilities": {"custom_tools": True}}, True),
+    *((name, {}, False) for name in ("llama.cpp", "vllm", "groq", "azure", "openrouter", "ollama-v1")),
+    ("vllm", {"capabilities": {"custom_tools": True}}, True),
+    ("vllm", {"quirks": {"custom_tools": True}}, True),
+    ({"dialect": "openai-chat", "base_url": "http://localhost"}, {}, False),
+    ({"dialect": "openai-responses", "base_url": "http://localhost"}, {}, False),
+    ({"name": "openai", "base_url": "http://localhost"}, {}, False),
+]
+
+
+@pytest.mark.parametrize(("given", "options", "takes"), CUSTOM_TOOLS)
+def test_only_servers_that_are_known_to_take_custom_tools_get_them(given: Any, options: Any, takes: bool) -> None:
+    provider, _ = provider_of(given, "m", **options)
+    request = Request(model="m", context=Context(None, [Message("Hi.")], [Tool("patch", "Patches.", custom=True)]))
+    encoded = provider.speaks().encode_request(request)
+    assert encoded.body["tools"][0]["type"] == ("custom" if takes else "function")
+    assert [loss.concept for loss in encoded.losses] == ([] if takes else ["custom_tool"])
+
+
+def test_a_server_at_an_address_of_the_environment_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8080")
+    assert not provider_of("openai", "m")[0].capabilities.custom_tools
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.openai.com/")
+    assert provider_of("openai", "m")[0].capabilities.custom_tools
 
 
 def test_a_provider_that_says_too_little_is_refused() -> None:

@@ -101,6 +101,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     api_version: str | None = None
     reasoning_key: str | None = None
     developer_role: bool = True
+    custom_tools: bool = True
     mid_system: bool = False
     cache_marks: bool = False
     joined_texts: bool = False
@@ -134,6 +135,8 @@ class QuirkOptions(TypedDict, total=False):
     """Whether cache marks are sent to a Chat Completions or Responses server (`False`)."""
     joined_texts: bool
     """Whether texts of one message are joined, for a server that wants a string (`False`)."""
+    custom_tools: bool
+    """Whether the server takes tools of free text (`True`); else they are functions with one text."""
     arguments_object: bool
     """Whether arguments are an object instead of text (some Chat Completions servers; `False`)."""
     arguments_json: bool

@@ -172,7 +172,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     `declared` is what was written of its tools. Whether its model reasons the quirks say, if anyone knows.
     """
     if made_by(request.opaque, ledger.dialect):
-        return request
+        return request if ledger.quirks.custom_tools else _respelled(request)
     left: dict[str, Any] = {}
     if not declared:
         for field in _CHOICE:
@@ -189,6 +189,13 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
     return replace(request, **left) if left else request
+
+
+def _respelled(request: Request) -> Request:
+    """Give a request without how its choice among tools was spelled: of custom tools, functions are made here."""
+    opaque: Any = request.opaque
+    form = {key: given for key, given in (opaque.form or {}).items() if key != "tool_choice"}
+    return replace(request, opaque=replace(opaque, form=form))
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:

@@ -88,7 +88,8 @@ def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], A
     if choice.mode == "none":
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
         return "none"
-    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
+    takes = ledger.quirks.custom_tools
+    custom = {tool.name for tool in request.tools if takes and isinstance(tool, Tool) and tool.custom}
     entries = [entry("custom" if name in custom else "function", name) for name in choice.names]
     if len(entries) == 1 and choice.mode == "required":
         return entries[0]

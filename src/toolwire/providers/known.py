@@ -38,7 +38,8 @@ _VERSIONS = {"anthropic": ("anthropic-version", "2026-10-21")}
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a server can do; each can be said otherwise for a client or a request.
 
-    With `named_choice` it can be told which tools may be called, with `clearing` to clear old results itself.
+    With `named_choice` it can be told which tools may be called, with `custom_tools` it takes tools of free text, with
+    `clearing` it can be told to clear old results itself.
     """
 
     native_tool_calls: bool = True
@@ -46,6 +47,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tool_choice: bool = True
     named_choice: bool = True
     developer_role: bool = True
+    custom_tools: bool = False
     structured_output: bool = True
     structured_output_with_tools: bool = False
     streaming: bool = True
@@ -136,13 +138,17 @@ class Provider(Struct, frozen=True, kw_only=True):
                 raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
             if name in options:
                 options[name] = {**getattr(self, name), **options[name]}
-        if "capabilities" in options:
-            options["capabilities"] = self._capable(options["capabilities"])
+        able = self._able_at(options.get("base_url", self.base_url))
+        options["capabilities"] = self._capable(able, options.get("capabilities", {}))
         if not isinstance(options.get("api_key"), str | None):
             raise InvalidField("api_key", "must be a string", path=self.name)
         return replace(self, **options)
 
-    def _capable(self, said: Any) -> Capabilities:
+    def _able_at(self, url: Any) -> Capabilities:
+        """Say what a server at this address can do: of another one, nobody knows that it takes custom tools."""
+        return self.capabilities if url == self.base_url else replace(self.capabilities, custom_tools=False)
+
+    def _capable(self, able: Capabilities, said: Any) -> Capabilities:
         """Give what the server can do, with what is said otherwise."""
         if isinstance(said, Capabilities):
             return said
@@ -152,7 +158,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         if unknown := next((name for name in said if name not in known), None):
             hint = meant(unknown, known)
             raise InvalidField(unknown, f"is no capability; there are: {', '.join(known)}{hint}", path=self.name)
-        return replace(self.capabilities, **said)
+        return replace(able, **said)
 
     @property
     def key(self) -> str | None:
@@ -177,7 +183,8 @@ class Provider(Struct, frozen=True, kw_only=True):
             url = f"{own.scheme}://{url if ':' in url or own.port is None else f'{url}:{own.port}'}"
         _check_base_url(url, str(self.base_url_env))
         path = urlsplit(url).path.rstrip("/")
-        return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
+        url = url.rstrip("/") + ("" if path else own.path)
+        return replace(self, base_url=url, capabilities=self._able_at(url))
 
     @property
     def version_header(self) -> dict[str, str]:
@@ -191,8 +198,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     def speaks(self) -> Dialect:
         """Give the dialect, tuned to this server."""
         quirks = dict(self.quirks)
-        if not self.capabilities.developer_role:
-            quirks.setdefault("developer_role", False)
+        for able in ("developer_role", "custom_tools"):
+            if not getattr(self.capabilities, able):
+                quirks.setdefault(able, False)
         return dialect(self.dialect, **quirks)
 
 

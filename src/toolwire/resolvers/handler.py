@@ -56,7 +56,7 @@ class Handler:
         if not call.runs:
             return [call.error or "they were cut off"]
         if call.custom or self.tool.custom:
-            mixed = call.custom != self.tool.custom
+            mixed = not self.tool.custom or not _has_text(call)
             return ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if mixed else []
         return self.validator.problems(call.arguments) if self.validator is not None else []
 
@@ -83,6 +83,11 @@ class Handler:
 
 RunnableTool = Handler | DeclaredTool | Callable[..., object]
 """A tool that can be run: a function, a `@tool`, a class or an object that declares itself."""
+
+
+def _has_text(call: ToolCall) -> bool:
+    """Whether a call has free text, or the object that it stands in on wires without such calls."""
+    return call.custom or (call.arguments.keys() == {"input"} and type(call.arguments["input"]) is str)
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:

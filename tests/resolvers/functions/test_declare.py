@@ -218,7 +218,9 @@ def test_a_custom_tool_takes_the_text_as_it_is() -> None:
     resolver = AgentResolver([patch])
     assert (patch.definition().custom, patch.definition().parameters) == (True, None)
     assert resolver.resolve(ToolCall("c", "patch", raw="*** begin", custom=True)).content == "*** BEGIN"
-    assert "the tool takes text" in str(resolver.resolve(ToolCall("c", "patch", {"text": "x"})).content)
+    assert resolver.resolve(ToolCall("c", "patch", {"input": "*** begin"})).content == "*** BEGIN"
+    for arguments in ({"text": "x"}, {"input": 5}, {"input": "x", "more": "y"}, {}):
+        assert "the tool takes text" in str(resolver.resolve(ToolCall("c", "patch", arguments)).content)
 
 
 def test_what_cannot_be_declared_is_an_error_at_once() -> None:

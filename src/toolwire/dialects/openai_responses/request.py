@@ -9,13 +9,20 @@ Rules of this file:
   form brings back where nothing is stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolwire.dialects.openai_responses.calls import Items
+from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import decode_choice, decode_tool, encode_choice, encode_tool
+from toolwire.dialects.openai_responses.tools import (
+    Declared,
+    Shelf,
+    decode_choice,
+    encode_choice,
+    encode_tool,
+    gather,
+)
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle, tier
@@ -44,19 +51,21 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     rest, form = open_body(body, "request", path, PATH)
     given = rest.get("input")
     messages: list[Message] = []
+    declared = Declared(take_entries(rest, "tools"))
     if type(given) is list:
-        messages = decode_messages(given)
+        messages = decode_messages(given, declared)
         del rest["input"]
     elif type(given) is str:
         messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, _STRING_INPUT))]
     else:
         form["no_input"] = True
     system = take(rest, "instructions", str)
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = _SETTINGS.decode(rest)
+    if left := declared.left():
+        rest["input" if declared.items else "tools"] = left
     state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
-    context = Context(system, messages, tools, state)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+    context = Context(system, messages, declared.tools, state)
+    return Request(context=context, opaque=WIRE.own(rest, form | spelled | declared.form()), **fields)
 
 
 def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
@@ -75,7 +84,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     messages = context.messages
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(context.tools, ledger, encode_tool)
+    items = Items(ledger)
+    tools, held = _encode_tools(context, form, items)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
@@ -85,12 +95,15 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["include"] = [*body.get("include", ()), _ENCRYPTED]
     if not mine and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
-    items = Items(ledger)
     first = _encode_system(request, messages, body, items)
     if context.provider_state:
         _encode_state(context.provider_state, body, ledger)
         if not mine and "previous_response_id" in body:
             first = _skip_stored(messages, first, items)
+    for place, item in held:
+        encode_messages(messages, items, first, place)
+        first = max(first, place)
+        items.add(item)
     encoded = encode_messages(messages, items, first)
     if not mine:
         say_json(request.output, encoded, ledger)
@@ -98,6 +111,22 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+def _encode_tools(context: Context, form: Mapping[str, Any], items: Items) -> tuple[list[Any], list[tuple[int, Any]]]:
+    """Write the declarations: those of `tools`, and the items that hold others, each with where it stood."""
+    ledger = items.ledger
+    if "layout" not in form:
+        tools = encode_tools(context.tools, ledger, encode_tool)
+        spaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
+        return gather(tools) if spaces else tools, []
+    items.shelf = shelf = Shelf(context.tools, ledger)
+    tools = shelf.put(form["layout"])
+    held = [(place, {**rest, "tools": shelf.put(layout)}) for place, rest, layout in form["items"]]
+    for message in context.messages:
+        for part in message.parts if message.role == "tool" else ():
+            shelf.put(form_of(part.opaque, DIALECT).get("layout", []))  # type: ignore[union-attr]
+    return tools + gather(shelf.rest()), held
 
 
 def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
@@ -128,7 +157,7 @@ def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
     for place in range(len(messages) - 1, first - 1, -1):
         if messages[place].role == "assistant":
             parts = [part for message in messages[: place + 1] for part in message.parts]
-            items.custom = {part.id for part in parts if type(part) is ToolCall and part.custom}
+            items.answers = {part.id: kind for part in parts if type(part) is ToolCall and (kind := answer_of(part))}
             return place + 1
     return first
 
