@@ -20,6 +20,7 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.streams.accumulation import Accumulator
+from toolwire.translation.declared import returning
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.types import (
@@ -157,7 +158,8 @@ class Exchange:
         if not self._foreign:
             return self.source.encode_response(response)
         told = self._learn(response.message.parts)
-        encoded = self.source.encode_response(_shown_response(response, self._shows))
+        response, back = _shown_response(response, self._shows), returning(self.request)
+        encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
     def stream(self) -> "ExchangedStream":
@@ -200,6 +202,7 @@ class ExchangedStream:
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
+        self._back = returning(exchange.request) if foreign else None
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
@@ -221,7 +224,8 @@ class ExchangedStream:
                 said.append(write(event))
                 continue
             self._heard.feed(event)
-            said += [write(one) for one in self._way(event)]
+            for shown in self._way(event):
+                said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
         return b"".join(said)
 
     def close(self, error: Error | None = None) -> bytes:
