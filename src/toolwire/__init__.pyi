@@ -76,6 +76,7 @@ from toolwire.wire.partial_json import (
     Preview as Preview, partial_json as partial_json,
 )
 
+__version__: str
 __all__ = [
     "Accumulator", "AgentResolver", "Audio", "Cache", "CallDelta", "CallEnd", "CallStart", "Cancel",
     "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing", "Client", "CodeTools",

@@ -48,10 +48,16 @@ def at(model: Any, folder: Path, provider: str = "openai") -> list[str]:
 
 
 class Said(NamedTuple):
-    """What a command wrote, to both outputs, and its exit code."""
+    """What a command wrote, to standard output and to standard error, and its exit code."""
 
     code: int
-    text: str
+    out: str
+    told: str
+
+    @property
+    def text(self) -> str:
+        """All that it wrote."""
+        return self.out + self.told
 
 
 def say(
@@ -68,7 +74,7 @@ def say(
     capfd.readouterr()
     code = main(arguments)
     out, told = capfd.readouterr()
-    return Said(code, out + told)
+    return Said(code, out, told)
 
 
 class Terminal:

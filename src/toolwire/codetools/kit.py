@@ -39,7 +39,7 @@ _FUNCTIONS = {
 _ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
 
 
-OPTIONS = frozenset({"sandbox", "network", "environment", "readable", "allow_private", "allow_hosts", "ripgrep"})
+OPTIONS = frozenset("sandbox network environment on_output readable allow_private allow_hosts ripgrep".split())
 
 
 class CodeTools(Resolver):
@@ -48,7 +48,8 @@ class CodeTools(Resolver):
     `roots` are more folders that may be used, by absolute paths. `covered` are files, by absolute paths, that no
     tool reads, writes, finds or moves, as those of a store of traces. Further options are those of the tools:
     `sandbox` ("auto", "bubblewrap" or "none") and `network` of bash, `environment` (variables that commands
-    get), `readable` (folders that commands in the sandbox may read too), `allow_private` and `allow_hosts`
+    get), `on_output` (given the bytes that a command writes, as they come, in its thread), `readable` (folders
+    that commands in the sandbox may read too), `allow_private` and `allow_hosts`
     of http_get, `ripgrep` (its absolute path, or False).
     """
 
