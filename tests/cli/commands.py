@@ -1,14 +1,16 @@
 """`toolwire run` and `toolwire chat` as one who uses them: in this process, or on a terminal of their own."""
 
 import contextlib
+import fcntl
 import io
 import os
 import pty
 import re
 import select
-import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,14 +79,25 @@ def say(
     return Said(code, out, told)
 
 
+# A session of its own, whose terminal sends it what Ctrl-C means.
+OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
 class Terminal:
     """A command on a terminal of its own: what it wrote so far, and a way to type."""
 
-    def __init__(self, folder: Path, *arguments: str, **more: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, columns: int = 0, **more: str) -> None:
         self.fd, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
+        self.looks = termios.tcgetattr(inner)
+        self.inner = os.dup(inner)
         self.said = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolwire", *arguments],
+            [sys.executable, "-c", OWN_TERMINAL, "-m", "toolwire", *arguments],
             stdin=inner,
             stdout=inner,
             stderr=inner,
@@ -121,9 +134,19 @@ class Terminal:
         """Type."""
         os.write(self.fd, text.encode())
 
+    def prompted(self) -> None:
+        """Read until a chat waits for a prompt, and forget what was before."""
+        self.until("you> ")
+        time.sleep(0.3)
+        self.said = ""
+
     def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        self.process.send_signal(signal.SIGINT)
+        """Press Ctrl-C: the terminal sends it to all that runs on it."""
+        self.type("\x03")
+
+    def is_as_it_was(self) -> bool:
+        """Whether the terminal has the settings that it had before."""
+        return termios.tcgetattr(self.inner) == self.looks
 
     def end(self) -> int:
         """Read to the end, and give the exit code."""
@@ -135,19 +158,20 @@ class Terminal:
     @property
     def plain(self) -> str:
         """What it wrote, without the looks that it has itself."""
-        return re.sub(r"\x1b\[[0-9;?]*[a-z]", "", self.said)
+        return re.sub(r"\x1b\[[0-9;?]*[a-z]", "", re.sub(r"[^\n]*\r\x1b\[K", "", self.said))
 
 
 @contextlib.contextmanager
-def terminal(folder: Path, *arguments: str, **more: str) -> Iterator[Terminal]:
+def terminal(folder: Path, *arguments: str, columns: int = 0, **more: str) -> Iterator[Terminal]:
     """Run a command on a terminal; nothing of it is left afterwards."""
-    made = Terminal(folder, *arguments, **more)
+    made = Terminal(folder, *arguments, columns=columns, **more)
     try:
         yield made
     finally:
         if made.process.poll() is None:
             made.process.kill()
         made.process.wait(PATIENCE)
+        os.close(made.inner)
         os.close(made.fd)
 
 

@@ -280,11 +280,11 @@ class Agent:
         self.write_end(done, code)
         return code
 
-    def tell_how_to_go_on(self, command: str, more: str = "") -> None:
+    def tell_how_to_go_on(self, command: str, more: str = "", look: str = "error") -> None:
         """Name the command that goes on with what was kept."""
         if command and self.kept:
             which = self.place.path.stem if self.place.own else f"--session {self.place.path}"
-            self.screen.line(f"[to go on: {command} --continue {which}{more}]", "error")
+            self.screen.line(f"[to go on: {command} --continue {which}{more}]", look)
 
     def write_end(self, done: Done, code: int) -> None:
         """Write the end, where it is for another program."""
@@ -363,7 +363,6 @@ def _asked_for_more(agent: Agent) -> str:
     if not (screen.terminal and sys.stdin.isatty()):
         raise UserError("it has its answer already: say what is to be done next, after --continue", path="run")
     screen.write("It has its answer. What is to be done next? ", "question")
-    screen.settle()
     words = sys.stdin.readline().strip()
     if not words:
         raise UserError("nothing is to be done", path="run")

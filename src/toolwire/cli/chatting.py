@@ -37,7 +37,7 @@ def chat(options: argparse.Namespace) -> int:
         prompts = Prompts(screen, [*_COMMANDS, "/quit"])
         while (prompt := prompts.next()) is not None and _go_on(agent, prompt.strip()):
             continue
-        agent.tell_how_to_go_on("toolwire chat")
+        agent.tell_how_to_go_on("toolwire chat", look="note")
     return 0
 
 

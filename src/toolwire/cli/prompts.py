@@ -22,7 +22,8 @@ _PROMPT, _MORE = "you> ", "...> "
 _PATIENCE, _AT_ONCE = 2.0, 0.05
 _HISTORY = 1000
 _END = "\x04"
-_SETTINGS = ("set enable-bracketed-paste on", r'"\e\C-m": "\C-v\C-j"', "tab: complete")
+_SETTINGS = (r'"\e\C-m": "\C-v\C-j"', "tab: complete")
+_MARKED = "set enable-bracketed-paste on"
 
 
 def task_of(task: str | None) -> str | None:
@@ -69,7 +70,7 @@ class Prompts:
         """Let lines be edited, and completed, with those of earlier chats at hand."""
         import readline  # noqa: PLC0415 - it is not everywhere, and edits once it is there
 
-        for setting in _SETTINGS:
+        for setting in _SETTINGS if os.environ.get("TERM") == "dumb" else (*_SETTINGS, _MARKED):
             readline.parse_and_bind(setting)
         readline.set_completer_delims("")
         readline.set_completer(lambda text, n: [*(one for one in commands if one.startswith(text)), None][n])
@@ -93,7 +94,7 @@ class Prompts:
         except KeyboardInterrupt:
             self.screen.line("\n[/quit or Ctrl-D ends the chat]", "note")
             return ""
-        self._remember()
+        self._remember(text)
         return text
 
     def _line(self, prompt: str) -> str:
@@ -110,10 +111,12 @@ class Prompts:
             self.screen.fresh()
         return f"{line}\n{more}".rstrip("\n")
 
-    def _remember(self) -> None:
+    def _remember(self, text: str) -> None:
         if self._history is not None:
             import readline  # noqa: PLC0415 - it is there, as there is a history
 
+            if "\n" in text:
+                readline.replace_history_item(readline.get_current_history_length() - 1, text)
             with contextlib.suppress(OSError):
                 readline.write_history_file(self._history)
 

@@ -55,10 +55,10 @@ class Screen:
         self._console = _console(self.stream) if self.terminal else None
         self.coloured = self._console is not None and _has_colours()
         self.wipes = self.terminal and not quiet and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
-        self._column, self._gap, self._word, self._look = 0, "", "", ""
+        self._column, self._gap, self._word, self._ready, self._look = 0, "", "", "", ""
         self._changed = time.monotonic()
         self._waiting: tuple[float, _Words] | None = None
-        self._drawn = False
+        self._drawn = ""
         self._ticking = False
         self._lock = threading.RLock()
         if isinstance(self.stream, io.TextIOWrapper):
@@ -74,17 +74,20 @@ class Screen:
                 self._column = 0 if text.endswith("\n") else 1
                 return
             if look != self._look:
-                self._settle()
+                self.settle()
             self._look, self._changed = look, time.monotonic()
             self._tick_from_now_on()
             for piece in _PIECES.findall(safe(text)):
                 self._take(piece)
+            if look == "question":  # it waits for an answer in its line
+                self._settle()
+            self._pour()
 
     def _take(self, piece: str) -> None:
         """Take a word, a gap or an end of a line; a word is written when it has ended."""
         if piece == "\n":
             self._settle()
-            self._put("\n", "")
+            self._ready += "\n"
             self._column = 0
         elif piece.isspace():
             self._settle()
@@ -95,7 +98,7 @@ class Screen:
             self._word += piece
 
     def _settle(self) -> None:
-        """Write the word that waits, on the next line if this one has no room for it."""
+        """Place the word that waits, on the next line if this one has no room for it."""
         gap, word, width = self._gap, self._word, _width()
         self._gap = self._word = ""
         if not (gap or word):
@@ -103,8 +106,14 @@ class Screen:
         needed = cells(gap, self._column) + cells(word)
         if word and width and self._column and self._column + needed > width:
             gap, needed, self._column = "\n", cells(word), 0
-        self._put(gap + word, self._look)
+        self._ready += gap + word
         self._column += needed
+
+    def _pour(self) -> None:
+        """Write what has its place."""
+        ready, self._ready = self._ready, ""
+        if ready:
+            self._put(ready, self._look)
 
     def line(self, text: str = "", look: str = "") -> None:
         """Show words on a line of their own."""
@@ -126,7 +135,7 @@ class Screen:
     def fresh(self) -> None:
         """Begin a new line, if there are words on this one."""
         with self._lock:
-            self._settle()
+            self.settle()
             if self._column:
                 self._put("\n", "")
             self._column = 0
@@ -134,13 +143,14 @@ class Screen:
     def entered(self) -> None:
         """Note that a person has ended the line."""
         with self._lock:
-            self._settle()
+            self.settle()
             self._column = 0
 
     def settle(self) -> None:
         """Show all that was written so far."""
         with self._lock:
             self._settle()
+            self._pour()
 
     def wait(self, words: _Words | None) -> None:
         """Say what is waited for, given the seconds; None where nothing is."""
@@ -161,7 +171,7 @@ class Screen:
             with self._lock:
                 now = time.monotonic()
                 if (self._word or self._gap) and now - self._changed > _TICK:
-                    self._settle()
+                    self.settle()
                 if now - self._changed < _SOON:
                     continue
                 if self._waiting is None:
@@ -178,13 +188,13 @@ class Screen:
         room = max(10, (_width() or 80) - 1)
         while cells(words) > room:
             words = words[: room - cells(words)]
-        self._wipe()
-        self._put(words, "note")
-        self._drawn = True
+        if words != self._drawn:
+            self._put(words, "note")
+            self._drawn = words
 
     def _wipe(self) -> None:
         if self._drawn:
-            self._drawn = False
+            self._drawn = ""
             self._put("\r\x1b[K", "")
 
     def _put(self, text: str, look: str) -> None:

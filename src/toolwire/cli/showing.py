@@ -10,6 +10,7 @@ Rules of this file:
 
 import json
 from collections.abc import Callable, Iterable
+from math import ceil
 from typing import Any, Protocol
 
 import msgspec
@@ -151,7 +152,7 @@ class Showing:
     def _say_what_is_waited_for(self, event: Any) -> None:
         match event:
             case AskModel():
-                self.screen.wait(lambda seconds: f"waiting for the model, {seconds:.0f} s")
+                self.screen.wait(_for_the_model)
             case CallStart(name=name):
                 self.give_up()
                 self.screen.fresh()
@@ -186,9 +187,9 @@ class Showing:
     def _retry(self, event: Retrying) -> None:
         why = " ".join(event.error.message.split())
         if self.screen.wipes:
-            self.screen.wait(lambda seconds: f"retry in {max(0.0, event.seconds - seconds):.0f} s: {why}")
+            self.screen.wait(lambda seconds: _until_again(event.seconds - seconds, why))
         else:
-            self.screen.line(f"[retry in {event.seconds:.0f} s: {why}]", "note")
+            self.screen.line(f"[{_until_again(event.seconds, why)}]", "note")
 
     def _call(self, call: ToolCall) -> None:
         self.give_up()
@@ -250,6 +251,14 @@ class JsonLines:
                 self.put("result", **names, content=words_of(event), is_error=event.is_error)
             case Retrying():
                 self.put("retry", seconds=event.seconds, error=event.error.message)
+
+
+def _for_the_model(seconds: float) -> str:
+    return f"waiting for the model, {seconds:.0f} s"
+
+
+def _until_again(seconds: float, why: str) -> str:
+    return f"retry in {ceil(seconds)} s: {why}" if seconds > 0 else _for_the_model(-seconds)
 
 
 def show_losses(screen: Screen, losses: Iterable[Loss], provider: str) -> None:

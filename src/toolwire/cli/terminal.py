@@ -75,7 +75,6 @@ class Approving:
         with contextlib.suppress(ImportError, OSError):
             _forget_what_was_typed()
         screen.write(_QUESTION.format(tool=call.name), "question")
-        screen.settle()
         answer = typed(self.cancel)
         if answer is None:
             screen.fresh()
