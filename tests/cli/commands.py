@@ -162,7 +162,7 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(folder: Path, *arguments: str, columns: int = 0, **more: str) -> Iterator[Terminal]:
+def terminal(folder: Path, *arguments: str, columns: int = 0, **more: Any) -> Iterator[Terminal]:
     """Run a command on a terminal; nothing of it is left afterwards."""
     made = Terminal(folder, *arguments, columns=columns, **more)
     try:

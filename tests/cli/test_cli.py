@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,48 @@ def test_a_path_that_says_the_model(run: Any) -> None:
     assert (ran.code, ran.body["model"]) == (0, "gemini-3")
 
 
+PATHS = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/m:generateContent",
+    "ollama": "/api/chat",
+}
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_the_path_of_a_request_is_said(run: Any, target: str) -> None:
+    ran = run("translate", "--from", "openai", "--to", target, given=REQUEST)
+    assert ran.told.startswith(f"path: {PATHS[target]}\n")
+    other = run("translate", "--from", "openai", "--to", target, "--model", "other", given=REQUEST)
+    assert other.told.startswith(f"path: {PATHS[target].replace('/m:', '/other:')}\n")
+    assert other.body.get("model") == (None if target == "gemini" else "other")
+    whole = run("translate", "--from", "openai", "--to", target, "--json", given=REQUEST)
+    assert (whole.told, whole.body["path"], whole.body["body"]) == ("", PATHS[target], ran.body)
+    assert len(whole.body["losses"]) == ran.told.count("\n") - 1
+
+
+CHAT = {"model": "m", "messages": [], "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}
+OTHERS: list[tuple[tuple[str, ...], Any, str]] = [
+    (("--from", "anthropic"), CHAT, "body: this looks like openai-chat or ollama, not anthropic"),
+    (("--from", "gemini"), CHAT, "body: this looks like openai-chat or ollama, not gemini"),
+    (("--from", "openai"), {"contents": []}, "body: this looks like gemini, not openai-chat"),
+    (("--from", "openai"), {"messages": "oops"}, "messages: must be an array, not a string"),
+    (("--from", "openai"), {"choices": []}, "body: this looks like a response of openai-chat, not a request"),
+    (("--from", "openai", "--kind", "response"), CHAT, "body: this looks like a request of openai-chat or ollama,"),
+    (("--from", "openai", "--kind", "stream"), CHAT, "body: this is one JSON object, not a stream"),
+    (("--from", "ollama", "--kind", "stream"), CHAT, "body: this looks like a request of openai-chat or ollama,"),
+    (("--from", "gemini", "--kind", "stream"), b'data: {"choices":[]}\n\n', "body: this looks like openai-chat, not"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "given", "words"), OTHERS)
+def test_a_body_of_another_wire_is_refused_by_name(run: Any, arguments: Any, given: Any, words: str) -> None:
+    ran = run("translate", *arguments, "--to", "anthropic", given=given)
+    assert (ran.code, ran.out) == (2, b"")
+    assert ran.told.startswith(f"toolwire: {words}")
+
+
 @pytest.mark.parametrize("source", [*NAMES, *ALIASES])
 @pytest.mark.parametrize("target", [*NAMES, *ALIASES])
 def test_every_pair_of_names(run: Any, source: str, target: str) -> None:
@@ -214,6 +257,40 @@ def test_arguments_that_cannot_be_used(arguments: tuple[str, ...], capsys: pytes
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("usage: toolwire")
+
+
+MEANT: list[tuple[tuple[str, ...], str]] = [
+    (("run", "--modle", "x", "hi"), "toolwire run: error: unknown option --modle; did you mean --model?"),
+    (("run", "fix", "the", "test"), 'a task of several words needs quotes: toolwire run "fix the test"'),
+    (("run", "x", "--max-steps", "0"), "--max-steps: must be a whole number from 1 on, not '0'"),
+    (("run", "x", "--base-url", "127.0.0.1:8401"), "needs http:// or https:// before it: http://127.0.0.1:8401"),
+    (("run", "x", "--base-url", "ftp://host"), "must be like https://host/path, not 'ftp://host'"),
+    (("conversatoins",), "did you mean conversations?"),
+    (("traces", "lst"), "did you mean list?"),
+    (("dialects", "all"), "toolwire dialects: error: unexpected: all"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), MEANT)
+def test_an_error_says_what_may_have_been_meant(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_a_command_may_be_asked_first(run: Any) -> None:
+    ran = run()
+    assert (ran.code, ran.out.decode().count("  toolwire translate --from")) == (0, 1)
+    assert ran.out.decode().partition("examples:\n")[2].partition("\n\n")[0].count("\n") == 2, "three examples"
+    pinned = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    assert toolwire.__version__ == pinned
+    for arguments in (("--version",), ("-V",), ("version",)):
+        with pytest.raises(SystemExit) as ended:
+            run(*arguments)
+        assert ended.value.code == 0
 
 
 def test_help_says_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,7 +374,7 @@ def test_a_tool_is_called(run: Any, tmp_path: Path) -> None:
     [
         (("call", "rm", "{}"), "unknown tool 'rm'. Available: read_file"),
         (("call", "read_file", "{}"), "missing required field: path"),
-        (("call", "read_file", "{"), "JSON"),
+        (("call", "grep", "notjson"), """write them as toolwire call grep '{"pattern": "..."}'"""),
         (("call", "read_file", "[]"), "must be a JSON object"),
         (("call", "read_file", '{"path":"a","path":"b"}'), "twice"),
         (("call", "read_file", "{}", "--cwd", "/nothing/here"), "must be a folder"),

@@ -73,7 +73,7 @@ LOOKS = r"\x1b\[[0-9;]*m"
     ("more", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"HIDE": "1"}, False)],
 )
-def test_the_looks_are_on_a_terminal_that_has_them(tmp_path: Path, more: dict[str, str], coloured: bool) -> None:
+def test_the_looks_are_on_a_terminal_that_has_them(tmp_path: Path, more: dict[str, Any], coloured: bool) -> None:
     """With rich and without it (here hidden) the words are the same."""
     if "HIDE" in more:
         (tmp_path / "rich.py").write_text("raise ImportError('it is not here')")
@@ -165,8 +165,8 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
 
 def test_ctrl_c_while_the_command_is_loaded_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "difflib.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
-    more = {"PYTHONPATH": f"{tmp_path}:{SOURCE}"}
-    with terminal(tmp_path, "run", "do it", "--model", "ollama/m", **more) as shown:
+    place = f"{tmp_path}:{SOURCE}"
+    with terminal(tmp_path, "run", "do it", "--model", "ollama/m", PYTHONPATH=place) as shown:
         shown.until("loading")
         shown.interrupt()
         assert (shown.end(), "Traceback" in shown.said) == (130, False)
@@ -204,7 +204,7 @@ def test_it_is_said_what_is_waited_for_and_taken_away_afterwards(tmp_path: Path)
 
 
 @pytest.mark.parametrize("more", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
-def test_a_terminal_without_means_gets_words_alone(tmp_path: Path, more: dict[str, str]) -> None:
+def test_a_terminal_without_means_gets_words_alone(tmp_path: Path, more: dict[str, Any]) -> None:
     turns: list[Any] = [[Fail(Error("rate_limit", "Too many.", 429), 1.2)], [Thinking(text="Hm."), "Done."]]
     with simulate(turns) as model, terminal(tmp_path, "run", "x", *at(model, tmp_path), columns=60, **more) as shown:
         assert shown.end() == 0

@@ -22,23 +22,23 @@ _MARKS: dict[Kind, dict[str, tuple[str, ...]]] = {
         "messages": (_CHAT, _ANTHROPIC, _OLLAMA),
         "contents": (_GEMINI,),
         "input": (_RESPONSES,),
-        "tools.*.function": _TOLD,
-        "tools.*.input_schema": (_ANTHROPIC,),
-        "tools.*.functionDeclarations": (_GEMINI,),
-        "tools.*.function_declarations": (_GEMINI,),
-        "messages.*.tool_calls": _TOLD,
-        "messages.*.role=tool": _TOLD,
-        "messages.*.role=developer": (_CHAT,),
-        "messages.*.images": (_OLLAMA,),
-        "messages.*.content.*.type=image_url": (_CHAT,),
-        "messages.*.content.*.type=tool_use": (_ANTHROPIC,),
-        "messages.*.content.*.type=tool_result": (_ANTHROPIC,),
+        "tools/*/function": _TOLD,
+        "tools/*/input_schema": (_ANTHROPIC,),
+        "tools/*/functionDeclarations": (_GEMINI,),
+        "tools/*/function_declarations": (_GEMINI,),
+        "messages/*/tool_calls": _TOLD,
+        "messages/*/role=tool": _TOLD,
+        "messages/*/role=developer": (_CHAT,),
+        "messages/*/images": (_OLLAMA,),
+        "messages/*/content/*/type=image_url": (_CHAT,),
+        "messages/*/content/*/type=tool_use": (_ANTHROPIC,),
+        "messages/*/content/*/type=tool_result": (_ANTHROPIC,),
     },
     "response": {
         "choices": (_CHAT,),
         "output": (_RESPONSES,),
         "stop_reason": (_ANTHROPIC,),
-        "content.*.type": (_ANTHROPIC,),
+        "content/*/type": (_ANTHROPIC,),
         "candidates": (_GEMINI,),
         "message": (_OLLAMA,),
         "done": (_OLLAMA,),
@@ -65,7 +65,7 @@ _WORDS: dict[type, str] = {list: "an array", dict: "an object", str: "a string"}
 
 def looks_like(body: Any, kind: Kind = "request") -> tuple[str, ...]:
     """Name the dialects that a body may be of, () where nothing tells."""
-    found = [set(names) for path, names in _MARKS[kind].items() if any(_at(body, path.split(".")))]
+    found = [set(names) for path, names in _MARKS[kind].items() if any(_at(body, path.split("/")))]
     return tuple(name for name in NAMES if found and all(name in names for names in found))
 
 
