@@ -73,15 +73,15 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def folder_of_all() -> Path:
+def _folder_of_all() -> Path:
     """Give the folder in which conversations are kept."""
     return state_folder("--session FILE") / "conversations"
 
 
-def newest_first() -> list[Path]:
+def _newest_first() -> list[Path]:
     """List the files of conversations."""
     with contextlib.suppress(OSError):
-        return sorted(folder_of_all().glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        return sorted(_folder_of_all().glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     return []
 
 
@@ -89,12 +89,12 @@ def found(part: str, cwd: str) -> Path:
     """Find a conversation by its id, or the last one of a folder."""
     if not part:
         folder = os.path.realpath(cwd)
-        for path in newest_first():
+        for path in _newest_first():
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 if msgspec.json.decode(path.read_bytes(), type=_Beginning).folder == folder:
                     return path
         raise UserError(f"there is no conversation to go on with in this folder, {folder}; {_LISTS}")
-    paths = [path for path in newest_first() if path.stem.startswith(part) or path.stem.endswith(part)]
+    paths = [path for path in _newest_first() if path.stem.startswith(part) or path.stem.endswith(part)]
     if len(paths) != 1:
         known = f"{len(paths)} conversations begin or end with" if paths else "there is no conversation"
         raise UserError(f"{known} {part}; {_LISTS}", path="--continue")
@@ -114,7 +114,7 @@ class Place:
 
     def __init__(self, path: Path | None = None) -> None:
         self.own = path is None
-        self.path = path if path is not None else folder_of_all() / f"{new_id()}.json"
+        self.path = path if path is not None else _folder_of_all() / f"{new_id()}.json"
         self._seen = _mark(self.path)
 
     def keep(self, kept: Kept) -> bool:
@@ -163,7 +163,7 @@ def add(commands: Any) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     wanted = None if options.cwd is None else os.path.realpath(options.cwd)
-    for path, kept in _readable(newest_first()):
+    for path, kept in _readable(_newest_first()):
         if wanted in (None, kept.folder):
             row = _row(path, kept)
             print(msgspec.json.encode(row).decode() if options.json else safe(_line(row)))

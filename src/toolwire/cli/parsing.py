@@ -27,7 +27,7 @@ _SAME = {"help": "--help", "version": "--version"}
 _CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
 
 
-class Parser(argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
     """Reads the arguments of a command; `parser` in what it read is the parser of the command itself."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what cannot be used, and what may have been meant."""
         if (found := _CHOICE.search(message)) is not None:
-            message += did_you_mean(found["word"], re.findall(r"[^', ]+", found["known"]))
+            message += _did_you_mean(found["word"], re.findall(r"[^', ]+", found["known"]))
         super().error(message)
 
     def refuse(self, more: list[str], options: argparse.Namespace) -> NoReturn:
@@ -46,13 +46,13 @@ class Parser(argparse.ArgumentParser):
         task = getattr(options, "task", None)
         if unknown is not None:
             name = unknown.partition("=")[0]
-            self.error(f"unknown option {name}{did_you_mean(name, self._option_string_actions)}")
+            self.error(f"unknown option {name}{_did_you_mean(name, self._option_string_actions)}")
         if task is not None:
             self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
         self.error(f"unexpected: {' '.join(more)}")
 
 
-def did_you_mean(word: str, known: Any) -> str:
+def _did_you_mean(word: str, known: Any) -> str:
     """Name the nearest word that is known."""
     near = get_close_matches(word, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
@@ -63,7 +63,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     from toolwire.cli import agents, auditing, conversations, serving, simulating, tools, translation  # noqa: PLC0415
 
     promise = str(toolwire.__doc__).partition("\n")[0]
-    parser = Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)
+    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     parser.set_defaults(run=_help)
     commands = parser.add_subparsers(metavar="COMMAND")

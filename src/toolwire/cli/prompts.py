@@ -52,7 +52,9 @@ def _piped() -> str:
         if not select.select([fd], [], [], _PATIENCE)[0]:
             print("toolwire: reading standard input; `< /dev/null` where there is none", file=sys.stderr)
         return sys.stdin.buffer.read().decode(errors="replace")
-    return sys.stdin.read()
+    with contextlib.suppress(OSError):  # a stand-in for standard input, which may not be there to be read
+        return sys.stdin.read()
+    return ""
 
 
 class Prompts:

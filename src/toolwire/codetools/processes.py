@@ -42,7 +42,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 MEMORY = os.sysconf("SC_PHYS_PAGES") * _PAGE // 2
 _SOONEST_KILLED = "800"
 LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: FILE_SIZE}
-Hear = Callable[[bytes], object]
+_Hear = Callable[[bytes], object]
 _CHILD = re.compile(rb'"child-pid": *(\d+)')
 
 
@@ -95,7 +95,7 @@ class CommandStop:
         self.close()
 
 
-def run(launch: Launch, timeout: float, stop: CommandStop | None = None, hear: Hear | None = None) -> Ended:
+def run(launch: Launch, timeout: float, stop: CommandStop | None = None, hear: _Hear | None = None) -> Ended:
     """Run a command to its end, or for so many seconds; `hear` is given what it writes, as it comes."""
     sweep_orphans(os.getpid())
     with contextlib.ExitStack() as opened:
@@ -117,7 +117,7 @@ class _Command:
         self.launch = launch
         self.stdout, self.stderr = Captured(), Captured()
         self.told = False
-        self.hear: Hear | None = None
+        self.hear: _Hear | None = None
         self.poll = select.poll()
         self.process, self.held = _start(launch), set[int]()
         opened.callback(self._leave_nothing)
