@@ -142,7 +142,7 @@ class Agent:
         self.client: Client = client or self._client()
         self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
         self.conversation = (self.before and self.before.conversation) or self.place.path.stem
-        self.kept = False
+        self.kept = self.before is not None
         self._unkept = ""
         self._losses: set[Any] = set()
         if self.before is not None:

@@ -15,6 +15,7 @@ from toolwire.cli.terminal import Interrupts
 from toolwire.cli.tools import summary_of
 from toolwire.client.failures import ProviderError
 from toolwire.errors import ToolwireError, UserError
+from toolwire.loop import Done
 from toolwire.providers import named
 from toolwire.resolvers import tools_of
 
@@ -55,6 +56,7 @@ def _go_on(agent: Agent, prompt: str) -> bool:
             agent.tell_end(agent.answer(prompt))
     except ProviderError as problem:
         agent.screen.line(agent.explained(problem), "error")
+        agent.write_end(Done("error", [], reason=str(problem)), 1)
     except (ToolwireError, OSError) as problem:
         if agent.unread is not None:
             raise
@@ -64,12 +66,12 @@ def _go_on(agent: Agent, prompt: str) -> bool:
 
 def _help(agent: Agent, _rest: str) -> None:
     for command, words in _HELP:
-        agent.screen.line(f"{command:<14} {words}")
+        agent.screen.line(f"{command:<14} {words}", "words")
 
 
 def _tools(agent: Agent, _rest: str) -> None:
     for tool in tools_of(agent.resolver):
-        agent.screen.line(f"{tool.name:<16} {summary_of(tool)}")
+        agent.screen.line(f"{tool.name:<16} {summary_of(tool)}", "words")
 
 
 def _model(agent: Agent, rest: str) -> None:

@@ -32,9 +32,12 @@ LOOKS = {
     "removed": "red",
     "note": "dim",
     "question": "bold yellow",
+    "words": "",
 }
 # What is shown even where only the answer is wanted.
 _ALWAYS = frozenset({"error", "question"})
+# What consists of words: no word of it is cut. Code, changes and results have lines of their own.
+_OURS = frozenset({"call", "error", "note", "words"})
 # A word of narrow characters; each wide one stands for itself, for a line may end after it.
 _PIECES = re.compile(r"\n|[^\S\n]+|[!-\u10ff]+|.", re.DOTALL)
 _SOON, _TICK = 1.0, 0.2
@@ -122,7 +125,7 @@ class Screen:
         with self._lock:
             self.fresh()
             self._changed = time.monotonic()
-            if self.terminal and look in ("error", "note"):
+            if self.terminal and look in _OURS:
                 self.write(f"{text}\n", look)
             else:
                 self._put(f"{safe(text)}\n", look)
