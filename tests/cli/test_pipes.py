@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,18 @@ def test_in_a_real_pipe_the_answer_is_alone(tmp_path: Path) -> None:
         assert b"\r" not in done.stderr
     assert model.requests[0].request is not None
     assert "bytes \ufffd" in model.requests[0].request.messages[-1].text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_what_is_closed_is_in_nobodys_way(tmp_path: Path, closed: str) -> None:
+    with simulate([["Fine."]]) as model:
+        command = shlex.join([sys.executable, "-m", "toolwire", "run", "Explain.", *at(model, tmp_path)])
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{command} {closed}"], env=environment(tmp_path), capture_output=True, check=False
+        )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert done.stdout == (b"" if closed == ">&-" else b"Fine.\n")
 
 
 TURNS = [[Thinking(text="Hm."), "I look.", LISTED], ["Fine."]]

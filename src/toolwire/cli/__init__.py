@@ -2,11 +2,13 @@
 
 Rules of this file:
 - Ctrl-C ends a command with 130 at any moment, also while its modules are loaded: so they are loaded inside of `main`.
-- What a reader of standard output no longer wants is no error to tell about.
+- What a reader of standard output no longer wants is no error to tell about. An output that is closed is nobody's.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 _ERROR, _USAGE, _INTERRUPTED = 1, 2, 130
 
@@ -26,6 +28,7 @@ def _run(arguments: Sequence[str]) -> int:
     from toolwire.errors import ToolwireError  # noqa: PLC0415 - the same
     from toolwire.work.results import safe  # noqa: PLC0415 - the same
 
+    sys.stdout, sys.stderr = (stream or _nobody() for stream in (sys.stdout, sys.stderr))
     options = parse(arguments)
     try:
         return int(options.run(options))
@@ -34,3 +37,7 @@ def _run(arguments: Sequence[str]) -> int:
     except (ToolwireError, OSError) as problem:
         print(f"toolwire: {safe(str(problem))}", file=sys.stderr)
         return _USAGE
+
+
+def _nobody() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - it is open for as long as the program runs

@@ -76,6 +76,8 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
     try:
         server, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
+        if provider is None and model is not None and named(model) is not None:
+            raise UserError(f"{model} serves many models: say --model {model}/NAME") from None
         if provider is None:
             raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
         raise
@@ -141,7 +143,7 @@ class Agent:
         self.context = Context(_SYSTEM)
         self.client: Client = client or self._client()
         self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
-        self.conversation = (self.before and self.before.conversation) or self.place.path.stem
+        self.conversation = (self.before and self.before.conversation) or self.place.new_conversation
         self.kept = self.before is not None
         self._unkept = ""
         self._losses: set[Any] = set()

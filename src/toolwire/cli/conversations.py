@@ -63,7 +63,7 @@ class _Beginning(msgspec.Struct):
     folder: str = ""
 
 
-def new_id() -> str:
+def _new_id() -> str:
     """Make an id that sorts by time."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # noqa: DTZ005 - the user's own clock
 
@@ -114,8 +114,13 @@ class Place:
 
     def __init__(self, path: Path | None = None) -> None:
         self.own = path is None
-        self.path = path if path is not None else _folder_of_all() / f"{new_id()}.json"
+        self.path = path if path is not None else _folder_of_all() / f"{_new_id()}.json"
         self._seen = _mark(self.path)
+
+    @property
+    def new_conversation(self) -> str:
+        """The id in traces of a conversation that begins here: that of its file, where the file has one."""
+        return self.path.stem if self.own else _new_id()
 
     def keep(self, kept: Kept) -> bool:
         """Write the conversation; whether that was where it was before."""
@@ -123,7 +128,7 @@ class Place:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         stays = _mark(self.path) == self._seen
         if not stays:
-            self.path = self.path.with_name(f"{new_id()}.json")
+            self.path = self.path.with_name(f"{_new_id()}.json")
         write(self.path, kept)
         self._seen = _mark(self.path)
         return stays
