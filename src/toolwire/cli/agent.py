@@ -23,8 +23,8 @@ from toolwire.cli import conversations
 from toolwire.cli.conversations import Kept
 from toolwire.cli.keeping import usual_store
 from toolwire.cli.prompts import task_of
-from toolwire.cli.screen import Screen
-from toolwire.cli.showing import JsonLines, Showing, Shows, counted, shortened, show_losses
+from toolwire.cli.screen import Screen, shortened
+from toolwire.cli.showing import JsonLines, Showing, Shows, counted, show_losses
 from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
 from toolwire.cli.tools import code_tools
 from toolwire.client.failures import AuthenticationFailed, ProviderError, exception_of

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from toolwire.cli.keeping import state_folder
-from toolwire.cli.showing import shortened
+from toolwire.cli.screen import shortened
 from toolwire.client.saving import Saved, load_as, written
 from toolwire.errors import ToolwireError, UserError
 from toolwire.work.results import safe

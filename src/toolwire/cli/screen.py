@@ -215,6 +215,11 @@ class Screen:
             _give_up(self.stream)
 
 
+def shortened(text: str, limit: int) -> str:
+    """Cut a text to one short line."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 def cells(text: str, column: int = 0) -> int:
     """Count the columns that a text takes on a terminal."""
     if text.isascii() and "\t" not in text:

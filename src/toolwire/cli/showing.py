@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from toolwire.cli.screen import Screen
+from toolwire.cli.screen import Screen, shortened
 from toolwire.client.exchange import Retrying
 from toolwire.loop import AskModel, RunTools
 from toolwire.providers.catalogue import cost
@@ -40,11 +40,6 @@ from toolwire.types.answer import is_count
 _VALUE, _CALL, _AGAIN = 60, 200, 60
 _LINES, _CHARACTERS = 12, 2000
 _CHANGES = {"+": "added", "-": "removed"}
-
-
-def shortened(text: str, limit: int) -> str:
-    """Cut a text to one short line."""
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def head_of(call: ToolCall) -> str:
