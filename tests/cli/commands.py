@@ -90,22 +90,24 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 class Terminal:
     """A command on a terminal of its own: what it wrote so far, and a way to type."""
 
-    def __init__(self, folder: Path, *arguments: str, columns: int = 0, **more: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, columns: int = 0, out: Path | None = None, **more: str) -> None:
         self.fd, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
         self.looks = termios.tcgetattr(inner)
         self.inner = os.dup(inner)
         self.said = ""
+        taken = os.dup(inner) if out is None else os.open(out, os.O_WRONLY | os.O_CREAT)
         self.process = subprocess.Popen(
             [sys.executable, "-c", OWN_TERMINAL, "-m", "toolwire", *arguments],
             stdin=inner,
-            stdout=inner,
+            stdout=taken,
             stderr=inner,
             env=environment(folder, **more),
             cwd=folder,
             start_new_session=True,
         )
         os.close(inner)
+        os.close(taken)
 
     def until(self, words: str) -> str:
         """Read until it has written something; give all of it."""

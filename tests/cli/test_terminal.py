@@ -228,6 +228,19 @@ def test_words_are_not_cut_at_the_edge(tmp_path: Path) -> None:
             assert any(word in line for line in lines), word
 
 
+def test_the_answer_in_a_pipe_leaves_the_terminal_to_the_steps(tmp_path: Path) -> None:
+    """The person sees the steps and what is waited for, in their own width; the file gets the answer."""
+    turns: list[Any] = [[Wait(1.5), ToolCall(None, "list_directory", {})], ["Done."]]
+    with simulate(turns) as model:
+        place = at(model, tmp_path)
+        with terminal(tmp_path, "run", "do it", *place, columns=20, out=tmp_path / "out.txt") as shown:
+            shown.until("waiting for the mod\x1b[0m\r\x1b[K")
+            assert shown.end() == 0
+    assert (tmp_path / "out.txt").read_text() == "Done.\n"
+    assert "> list_directory()" in shown.plain
+    assert "Done." not in shown.said
+
+
 PASTED = {
     "marked": ["\x1b[200~one\ntwo\n  three\x1b[201~", "\r"],
     "unmarked": ["one\ntwo\n  three\n"],

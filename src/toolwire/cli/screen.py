@@ -14,7 +14,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -102,7 +101,7 @@ class Screen:
 
     def _settle(self) -> None:
         """Place the word that waits, on the next line if this one has no room for it."""
-        gap, word, width = self._gap, self._word, _width()
+        gap, word, width = self._gap, self._word, self._width()
         self._gap = self._word = ""
         if not (gap or word):
             return
@@ -184,11 +183,17 @@ class Screen:
                 if not self._column and now - since >= _SOON:
                     self._draw(words(now - since))
 
+    def _width(self) -> int:
+        """Give the columns of the terminal; 0 where nobody knows."""
+        with contextlib.suppress(OSError, ValueError):
+            return os.get_terminal_size(self.stream.fileno()).columns
+        return 0
+
     def _draw(self, words: str) -> None:
         if not self.wipes:
             return
         words = " ".join(safe(words).split())
-        room = max(10, (_width() or 80) - 1)
+        room = max(10, (self._width() or 80) - 1)
         while cells(words) > room:
             words = words[: room - cells(words)]
         if words != self._drawn:
@@ -231,11 +236,6 @@ def cells(text: str, column: int = 0) -> int:
 
 def _is_wide(text: str) -> bool:
     return len(text) == 1 and east_asian_width(text) in "WF"
-
-
-def _width() -> int:
-    """Give the columns of the terminal; 0 where nobody knows."""
-    return shutil.get_terminal_size((0, 0)).columns
 
 
 def _has_colours() -> bool:
