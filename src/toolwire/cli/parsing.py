@@ -16,9 +16,11 @@ import toolwire
 
 _EPILOG = """\
 examples:
-  toolwire run "Find the failing test, and fix it." --model anthropic/claude-sonnet-5-5
-  git diff | toolwire run "Review this." --model ollama/qwen3 --quiet
+  toolwire run "Find the failing test, and fix it." --model anthropic/NAME
+  git diff | toolwire run "Review this." --model ollama/NAME --quiet
   toolwire translate --from openai-chat --to gemini request.json
+
+models: `toolwire models` lists their names, as PROVIDER/NAME
 
 exit codes: 0 an answer, or done; 1 an error, or a strict translation that would lose something; 2 the input or the
 arguments cannot be used; 3 a limit was reached; 130 interrupted by Ctrl-C
