@@ -125,7 +125,7 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
     (["do it"], "say which model: --model PROVIDER/NAME"),
-    (["do it", "--model", "openai"], "openai serves many models: say --model openai/NAME"),
+    (["do it", "--model", "openai"], "model 'openai' is a provider: write openai/MODEL"),
     ([], "say what is to be done, as in toolwire run"),
     ([""], "say what is to be done, as in toolwire run"),
     (["do it", "--model", "groq/m"], "groq: there is no key: set GROQ_API_KEY"),

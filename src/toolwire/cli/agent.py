@@ -76,8 +76,6 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
     try:
         server, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
-        if provider is None and model is not None and named(model) is not None:
-            raise UserError(f"{model} serves many models: say --model {model}/NAME") from None
         if provider is None:
             raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
         raise
