@@ -24,7 +24,7 @@ from toolwire.cli.conversations import Kept
 from toolwire.cli.keeping import usual_store
 from toolwire.cli.prompts import task_of
 from toolwire.cli.screen import Screen, shortened
-from toolwire.cli.showing import JsonLines, Showing, Shows, counted, show_losses
+from toolwire.cli.showing import JsonShowing, Showing, Shows, counted, show_losses
 from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
 from toolwire.cli.tools import code_tools
 from toolwire.client.failures import AuthenticationFailed, ProviderError, exception_of
@@ -132,7 +132,7 @@ class Agent:
         kit: Any = None,
     ) -> None:
         self.options, self.screen, self.out, self.interrupts = options, screen, out or screen, interrupts
-        self.json = JsonLines(self.out) if options.json else None
+        self.json = JsonShowing(self.out) if options.json else None
         self.before, self.place = _place_of(options)
         options.cwd = _folder_of(options, self.before)
         self.approving = Approving(screen, all_of_it=options.yes)

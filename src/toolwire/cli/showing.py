@@ -218,7 +218,7 @@ def show_running(screen: Screen, name: str, last: Callable[[], str] = str) -> No
     screen.wait(lambda seconds: f"{name} running, {seconds:.0f} s {last()}")
 
 
-class JsonLines:
+class JsonShowing:
     """Writes the events of a conversation as JSON, one to a line; `put` writes any other thing."""
 
     def __init__(self, screen: Screen) -> None:
