@@ -7,6 +7,7 @@ once, everything else when it is first used. Type checkers read `__init__.pyi`, 
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+__version__ = "0.1.0"
 _HOMES = {
     "types": (
         "AnyMessage Audio Cache CallDelta CallEnd CallStart Choice ChoiceEnd Citation CitationDelta Context Document "

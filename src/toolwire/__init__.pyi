@@ -95,6 +95,7 @@ from toolwire.work.results import (
     Ran as Ran,
 )
 
+__version__: str
 __all__ = [
     "Accumulator", "AgentResolver", "AnyChoice", "AnyMessage", "AnyProvider", "AnyResolver", "AnyTool",
     "Approve", "Audio", "Bounds", "Cache", "CallDelta", "CallEnd", "CallStart", "Cancel",

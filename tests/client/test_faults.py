@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead, legal
 from toolwire import Error, TextDelta, ToolCall
-from toolwire.client.exchange import Retries
+from toolwire.client.exchange import Retries, Retrying
 from toolwire.client.failures import (
     AuthenticationFailed,
     ContextTooLong,
@@ -102,6 +102,17 @@ def test_a_client_waits_as_long_as_it_is_told(face: str) -> None:
         led = lead(face, "openai", model.url, "?", options={"retries": Retries(base=30)})
         assert led.done.content == "Here."
         assert 0.2 <= time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_pause_is_told_and_not_shown(face: str, name: str, shown: bool) -> None:
+    with simulate([[Fail(Error("rate_limit", "Slow down."), retry_after=0.05)], ["Here."]]) as model:
+        led = lead(face, name, model.url, "?", shown=shown)
+    [told] = [event for event in led.told if isinstance(event, Retrying)]
+    assert (told.error.message, told.seconds) == ("Slow down.", 0.05)
+    assert told not in led.items
 
 
 @contextmanager

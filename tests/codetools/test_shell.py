@@ -83,6 +83,21 @@ def test_what_is_no_command_is_refused(tmp_path: Path, command: str, reason: str
 
 
 @pytest.mark.parametrize("level", LEVELS)
+def test_what_a_command_writes_is_heard_as_it_comes(tmp_path: Path, level: str) -> None:
+    """Who hears it has no say: what a listener raises changes nothing."""
+    heard: list[bytes] = []
+
+    def hear(data: bytes) -> None:
+        heard.append(data)
+        raise ValueError
+
+    words = said(tools_at(tmp_path, level, on_output=hear), "echo one; sleep 0.2; echo two >&2; exit 0")
+    assert words == "one\n[stderr]\ntwo"
+    assert b"".join(heard).strip() == b"one\ntwo"
+    assert len([data for data in heard if data.strip()]) == 2
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.row("C1")
 def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> None:
     begun = time.monotonic()

@@ -18,7 +18,7 @@ from toolwire.gateway import Gateway, serving
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Routes
-from toolwire.gateway.upstream import Upstream
+from toolwire.gateway.upstream import Uplink
 from toolwire.gateway.way import Tools
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator
@@ -74,7 +74,7 @@ def standing(
     """Serve a gateway before the servers at an address."""
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
     seen: list[dict[str, Any]] = []
-    made = Tools(Routes(read_settings(settings), known), Upstream(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
+    made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
     config = uvicorn.Config(

@@ -16,7 +16,7 @@ import pytest
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import KEY, NAMES, WIRES, post, standing
 from toolwire.dialects import dialect
-from toolwire.gateway import Limits
+from toolwire.gateway import BodyLimits
 from toolwire.testing import Scenario, simulate
 from toolwire.types import Context, Message, Request
 
@@ -186,7 +186,7 @@ def test_slow_senders_are_given_up_and_others_are_served() -> None:
 
 async def _send_slowly() -> None:
     with simulate(Scenario([], complete=False)) as model, standing(model.url) as stood:
-        stood.gateway.limits = Limits(seconds=3)
+        stood.gateway.limits = BodyLimits(seconds=3)
         path, body = question("openai-chat", "openai/m")
         held = []
         for number in range(SENDERS):
@@ -221,7 +221,7 @@ def test_a_model_that_thinks_long_is_waited_for_with_a_sign_of_life(wire: str) -
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(lenient_model: Playing) -> None:
     with lenient_model(Scenario([], complete=False)) as stood:
-        limits, stood.gateway.limits = stood.gateway.limits, Limits(body=1000)
+        limits, stood.gateway.limits = stood.gateway.limits, BodyLimits(body=1000)
         try:
             assert post(stood.url, "/v1/messages", b"x" * 2000).status == 413
             assert stood.requests == []

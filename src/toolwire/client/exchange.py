@@ -82,6 +82,13 @@ class Retries(Struct, frozen=True):
     longest: float = _LONGEST_WAIT
 
 
+class Retrying(Struct, frozen=True):
+    """A request failed with this error, and is sent again in so many seconds: told to `on_event`."""
+
+    error: Error
+    seconds: float
+
+
 class Upstream(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
@@ -150,6 +157,7 @@ def exchanging(
         seconds = _pause(upstream, sent.attempts, pause)
         if deadline is not None and upstream.now() + seconds >= deadline:
             return outcome
+        yield Emit(Retrying(outcome, seconds))
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome

@@ -48,6 +48,8 @@ class CodeToolOptions(TypedDict, total=False):
     """Whether the commands of bash in the sandbox have the network."""
     environment: Mapping[str, str] | None
     """The variables that commands get."""
+    on_output: Callable[[bytes], object] | None
+    """Given the bytes that a command of bash writes, as they come, in its thread."""
     readable: Iterable[str | os.PathLike[str]]
     """Folders that commands in the sandbox may read too."""
     allow_private: bool

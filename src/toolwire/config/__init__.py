@@ -2,26 +2,26 @@
 
 from toolwire.config.settings import (
     MODEL_NAME,
+    GatewaySettings,
     MemorySettings,
-    Price,
+    PriceSettings,
     ProviderSettings,
     RouteSettings,
     ServerSettings,
-    Settings,
-    Target,
+    TargetSettings,
     read_settings,
     seconds_of,
 )
 
 __all__ = [
     "MODEL_NAME",
+    "GatewaySettings",
     "MemorySettings",
-    "Price",
+    "PriceSettings",
     "ProviderSettings",
     "RouteSettings",
     "ServerSettings",
-    "Settings",
-    "Target",
+    "TargetSettings",
     "read_settings",
     "seconds_of",
 ]

@@ -52,7 +52,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     capabilities: dict[str, bool] = {}
 
 
-class Target(Struct, frozen=True, forbid_unknown_fields=True):
+class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """A model at a provider, and its share where targets share a route."""
 
     model: str
@@ -62,7 +62,7 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
 class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What clients ask for by one name, and the providers that serve it, in order."""
 
-    to: list[str | Target]
+    to: list[str | TargetSettings]
     strict: bool = False
     format: str = ""
     on_context: str = ""
@@ -76,7 +76,7 @@ class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
     expires: str = "24h"
 
 
-class Price(Struct, frozen=True, forbid_unknown_fields=True):
+class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens."""
 
     input: float
@@ -85,14 +85,14 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     cache_write: float | None = None
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A file of settings."""
 
     server: ServerSettings = ServerSettings()
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
     memory: MemorySettings = MemorySettings()
-    prices: dict[str, Price] = {}
+    prices: dict[str, PriceSettings] = {}
 
 
 _KINDS: dict[str, Any] = {
@@ -100,11 +100,11 @@ _KINDS: dict[str, Any] = {
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
     "memory": MemorySettings,
-    "prices": dict[str, Price],
+    "prices": dict[str, PriceSettings],
 }
 
 
-def read_settings(text: str, where: str = "toolwire.toml") -> Settings:
+def read_settings(text: str, where: str = "toolwire.toml") -> GatewaySettings:
     """Read a file of settings, or refuse it with all that is wrong."""
     try:
         tables = tomllib.loads(text)
@@ -117,7 +117,7 @@ def read_settings(text: str, where: str = "toolwire.toml") -> Settings:
             sections[name] = msgspec.convert(tables.get(name, {}), kind)
         except msgspec.ValidationError as problem:
             problems.append(_told(name, str(problem), kind))
-    settings = None if problems else Settings(**sections)
+    settings = None if problems else GatewaySettings(**sections)
     problems += [] if settings is None else _problems(settings)
     if problems or settings is None:
         raise InvalidSettings(where, sorted(problems))
@@ -142,7 +142,7 @@ def _told(section: str, problem: str, kind: Any) -> str:
     return f"{place}: {text}"
 
 
-def _problems(settings: Settings) -> Iterator[str]:
+def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Give what single values do not show."""
     try:
         seconds_of(settings.memory.expires)

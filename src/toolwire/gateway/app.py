@@ -21,7 +21,7 @@ from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.listing import list_models, show_model
 from toolwire.gateway.passing import members_of
-from toolwire.gateway.way import JSON, Client, Incoming, Served, Tools, lead
+from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
 from toolwire.wire.bodies import read_body
@@ -35,7 +35,7 @@ _LOSSES = "/toolwire/requests/"
 VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
 
 
-class Limits(Struct, frozen=True):
+class BodyLimits(Struct, frozen=True):
     """How much a request may be: bytes of its body, and seconds for all of it to come."""
 
     body: int = 64 * 1024 * 1024
@@ -51,7 +51,7 @@ class Gateway:
     def __init__(
         self,
         tools: Tools,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
         *,
         loopback: bool = True,
         seen: Callable[[dict[str, Any]], None] | None = None,
@@ -194,7 +194,7 @@ class _Request:
         task = asyncio.current_task()
         watch = asyncio.ensure_future(self._watch(task))
         try:
-            await lead(self.gateway.tools, incoming, Client(self._begin, self._send), self.served)
+            await lead(self.gateway.tools, incoming, Answering(self._begin, self._send), self.served)
         except asyncio.CancelledError:
             if not watch.done() or watch.cancelled() or not watch.result():
                 raise

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from toolwire.config import MODEL_NAME, RouteSettings, Settings, Target
+from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings, TargetSettings
 from toolwire.errors import InvalidField
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.catalogue import models
@@ -32,7 +32,7 @@ class Goal(Struct, frozen=True):
         return f"{self.provider.name}/{self.model}"
 
 
-class Way(Struct, frozen=True):
+class Found(Struct, frozen=True):
     """Where a client's model name leads."""
 
     name: str
@@ -43,14 +43,14 @@ class Way(Struct, frozen=True):
 class Routes:
     """The table of model names; `everything` is where a name goes that nothing else knows."""
 
-    def __init__(self, settings: Settings, providers: Mapping[str, Provider], everything: str = "") -> None:
+    def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
         self.providers = providers
         self._everything = everything
-        self._ways = {name: Way(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()}
+        self._ways = {name: Found(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()}
         dialects = Counter(provider.dialect for provider in providers.values())
         self.shared = frozenset(name for name, count in dialects.items() if count > 1)
 
-    def _goals(self, targets: list[str | Target]) -> Iterator[Goal]:
+    def _goals(self, targets: list[str | TargetSettings]) -> Iterator[Goal]:
         for target in targets:
             name = target if isinstance(target, str) else target.model
             goal = self._goal(name)
@@ -64,7 +64,7 @@ class Routes:
         known = self.providers.get(provider)
         return Goal(known, model) if slash and model and known is not None else None
 
-    def find(self, name: str) -> Way | None:
+    def find(self, name: str) -> Found | None:
         """Say where a client's model name leads; None where it leads nowhere."""
         if name in self._ways:
             return self._ways[name]
@@ -73,7 +73,7 @@ class Routes:
         goal = self._goal(name)
         if goal is None and self._everything:
             goal = Goal(self.providers[self._everything], name)
-        return None if goal is None else Way(name, (goal,))
+        return None if goal is None else Found(name, (goal,))
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""
@@ -81,7 +81,7 @@ class Routes:
         return [*self._ways, *known]
 
 
-def providers_of(settings: Settings, environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, Provider]:
+def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, Provider]:
     """Make the providers: those of the settings, and each known one whose key is in the environment.
 
     `keys` are those that were read from files, by provider.

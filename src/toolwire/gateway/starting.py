@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolwire.config import Settings, read_settings, seconds_of
+from toolwire.config import GatewaySettings, read_settings, seconds_of
 from toolwire.config.settings import InvalidSettings
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra
@@ -32,10 +32,10 @@ _SIMULATED = {
 }
 
 
-def settings_from(path: str | None) -> Settings:
+def settings_from(path: str | None) -> GatewaySettings:
     """Read a file of settings; without one, nothing is said otherwise."""
     if path is None:
-        return Settings()
+        return GatewaySettings()
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -43,7 +43,7 @@ def settings_from(path: str | None) -> Settings:
     return read_settings(text, path)
 
 
-def _keys_from(settings: Settings, path: str | None) -> dict[str, str]:
+def _keys_from(settings: GatewaySettings, path: str | None) -> dict[str, str]:
     """Read the keys that stand in files of their own, found from where the settings are."""
     near = Path(path).parent if path is not None else Path()
     return {
@@ -53,12 +53,12 @@ def _keys_from(settings: Settings, path: str | None) -> dict[str, str]:
     }
 
 
-def routes_of(settings: Settings, path: str | None, environ: Mapping[str, str] = os.environ) -> Routes:
+def routes_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Routes:
     """Make the table of model names."""
     return Routes(settings, providers_of(settings, environ, _keys_from(settings, path)))
 
 
-def check_listening(settings: Settings, address: str) -> None:
+def check_listening(settings: GatewaySettings, address: str) -> None:
     """Refuse to be open to a network without keys."""
     host = address.rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK and settings.server.auth != "keys":
@@ -67,7 +67,7 @@ def check_listening(settings: Settings, address: str) -> None:
         )
 
 
-def _memory_of(settings: Settings, path: str | None) -> Memory:
+def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
     """Make the memory: in the process, or in the database that is named."""
     size, seconds = settings.memory.bytes, seconds_of(settings.memory.expires)
     if not settings.server.database:
@@ -83,13 +83,13 @@ def url_of_database(url: str, path: str | None) -> str:
     return f"postgresql+psycopg{mark}{rest}" if scheme in ("postgresql", "postgres") else url
 
 
-def gateway_of(routes: Routes, settings: Settings, path: str | None = None, *, loopback: bool = True) -> Gateway:
+def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = None, *, loopback: bool = True) -> Gateway:
     """Make a gateway."""
     try:
-        from toolwire.gateway.upstream import Upstream  # noqa: PLC0415 - an extra
+        from toolwire.gateway.upstream import Uplink  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra("aiohttp", "serve the gateway", "serve") from problem
-    tools = Tools(routes, Upstream(), _memory_of(settings, path), Reports())
+    tools = Tools(routes, Uplink(), _memory_of(settings, path), Reports())
     return Gateway(tools, loopback=loopback, seen=_log)
 
 

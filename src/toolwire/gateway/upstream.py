@@ -65,7 +65,7 @@ class _UpstreamAnswer:
     close = finish
 
 
-class Upstream:
+class Uplink:
     """Connections to providers, kept for the next request."""
 
     def __init__(self) -> None:

@@ -81,14 +81,14 @@ class Served(Struct):
     losses: tuple[Loss, ...] = ()
 
 
-class Client(Struct):
+class Answering(Struct):
     """How the client is answered: a head once, then pieces, then an end."""
 
     begin: Callable[[int, dict[str, str]], Awaitable[None]]
     send: Callable[[bytes, bool], Awaitable[None]]
 
 
-async def lead(tools: Tools, incoming: Incoming, client: Client, served: Served) -> None:
+async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Served) -> None:
     """Lead a request to its end."""
     members = members_of(incoming.body)
     name = incoming.asked.subject or _text(members.get("model"))
@@ -128,7 +128,7 @@ class _Failure(Struct):
     headers: dict[str, str]
     may_pass: bool
 
-    async def tell(self, client: Client, served: Served) -> None:
+    async def tell(self, client: Answering, served: Served) -> None:
         """Answer with it."""
         served.status, served.ending = self.status, "error"
         length = {"content-type": JSON, "content-length": str(len(self.body))}
@@ -245,7 +245,7 @@ class _Attempt:
             reply = translate.error(status, body, self.wire, self.wire, answer.headers)
         return _Failure(reply.status, reply.json, reply.headers, may_pass)
 
-    async def answer(self, answer: HttpResponse, client: Client, served: Served) -> None:
+    async def answer(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         """Give an answer to the client."""
         streams = self.exchange.streams if self.exchange is not None else self._wants_stream()
         served.status = 200
@@ -274,7 +274,7 @@ class _Attempt:
         counted = header_of(new)
         return {"x-toolwire-model": self.goal.name, **({"x-toolwire-losses": counted} if counted else {})}
 
-    async def _answer_whole(self, answer: HttpResponse, client: Client, served: Served) -> None:
+    async def _answer_whole(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         data = bytearray()
         try:
             while piece := await answer.aread():
@@ -330,7 +330,7 @@ class _Attempt:
             if pairs:
                 await self.tools.memory.keep(self.incoming.owner, pairs)
 
-    async def _answer_stream(self, answer: HttpResponse, client: Client, served: Served) -> None:
+    async def _answer_stream(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         shown = self.exchange
         stream: ExchangedStream | PassedStream = PassedStream(self.wire) if shown is None else shown.stream()
         kind = answer.headers.get("content-type") if shown is None else None
@@ -365,7 +365,7 @@ class _Attempt:
 class _Pulse:
     """Says that the connection lives while a model thinks; between two pieces, never within one."""
 
-    def __init__(self, seconds: float, client: Client, words: bytes | None) -> None:
+    def __init__(self, seconds: float, client: Answering, words: bytes | None) -> None:
         self._seconds, self._client, self._words = seconds, client, words
         self._last = time.monotonic()
         self._loop = asyncio.get_running_loop()

@@ -168,7 +168,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     def lacks_key(self) -> bool:
         """Whether the server wants a key, and there is none; `api_key=""` says that it wants none."""
-        if self.key or self.api_key is not None or self.local or self.auth is None or not self.env:
+        if (self.key or "").strip() or self.api_key is not None or self.local or self.auth is None or not self.env:
             return False
         logins = {self.auth.lower(), "authorization", "x-api-key", "api-key", "key"}
         return not logins & {name.lower() for name in (*self.headers, *self.query)}

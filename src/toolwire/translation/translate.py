@@ -23,11 +23,21 @@ _FIRST_ERROR = 400
 
 
 def request(
-    body: Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
+    body: Body,
+    source: str | Dialect,
+    target: str | Dialect,
+    path: str = "",
+    *,
+    model: str | None = None,
+    strict: bool = False,
 ) -> Encoded:
-    """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming)."""
+    """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming).
+
+    `model` is asked in the place of the one that the request names.
+    """
     source_body, here = read_body(body), dialect(source)
-    encoded = dialect(target).encode_request(here.decode_request(source_body, path))
+    asked = here.decode_request(source_body, path)
+    encoded = dialect(target).encode_request(asked if model is None else replace(asked, model=model))
     if encoded.losses:
         losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
         encoded = Encoded(encoded.path, encoded.body, losses)
