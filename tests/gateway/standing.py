@@ -78,7 +78,13 @@ def standing(
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
     config = uvicorn.Config(
-        gateway, http=serving.Patient, lifespan="on", access_log=False, log_level="critical", server_header=False
+        gateway,
+        http=serving.Patient,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="critical",
+        server_header=False,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)

@@ -141,6 +141,8 @@ class _Request:
             await self._answer_ours()
             return
         self.wire = asked.dialect
+        if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
+            raise Refused("not_found", "there is no WebSocket here")
         if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
             raise Refused("invalid_request", f"{self.method} is not possible on {self.path}", 405)
         if asked.method == "GET":
