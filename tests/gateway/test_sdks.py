@@ -183,6 +183,8 @@ WRONG = {
     "500": Wrong([Fail(Error("server", "It broke.", 500))], 500, "It broke."),
     "overloaded": Wrong([WORDS, Error("overloaded", "Too busy.")], None, "Too busy.", modes=(True,)),
     "cut": Wrong([WORDS, Cut()], None),
+    "cut-within": Wrong([WORDS, Cut(bytes=133)], None),
+    "reset": Wrong([WORDS, Cut(reset=True)], None),
 }
 APIS = (openai.APIError, anthropic.APIError, google.genai.errors.APIError, ollama.ResponseError, Told)
 LOST = (*APIS, httpx2.TransportError, httpx.TransportError)

@@ -236,12 +236,8 @@ class _Request:
 
     async def _refuse(self, error: Error) -> None:
         """Tell an error: as a response, where nothing was said yet."""
-        self.served.ending = "error"
+        self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
         if self.begun:
-            return
-        if error.status == 405:
-            reply = reply_of(error, self.wire)
-            await self._reply(405, reply.json)
             return
         reply = reply_of(error, self.wire)
         await self._reply(error.status or reply.status, reply.json)

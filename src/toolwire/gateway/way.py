@@ -332,9 +332,11 @@ class _Attempt:
 
     async def _answer_stream(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         shown = self.exchange
-        stream: ExchangedStream | PassedStream = PassedStream(self.wire) if shown is None else shown.stream()
+        array = _is_array(self.wire, self.incoming.query)
+        stream: ExchangedStream | PassedStream
+        stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
         kind = answer.headers.get("content-type") if shown is None else None
-        kind = kind or (JSON if _is_array(self.wire, self.incoming.query) else _STREAMS.get(self.wire.DIALECT, _EVENTS))
+        kind = kind or (JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
         await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
         pulse = _Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
@@ -352,6 +354,8 @@ class _Attempt:
         last = stream.close(error)
         served.usage, served.ending = stream.usage, "broke off" if error is not None else "answer"
         served.losses = (*served.losses, *stream.losses)
+        if last is None:
+            raise Refused("server", "the provider's answer broke off where no word can follow")
         await send(last, False)
         if isinstance(stream, PassedStream):
             await self._note_maker(Message("assistant", stream.parts))

@@ -36,6 +36,7 @@ from toolwire.types import (
     Loss,
     Message,
     MessageEnd,
+    MessageStart,
     Opaque,
     OpaqueDelta,
     Part,
@@ -199,6 +200,7 @@ class ExchangedStream:
         self._told: tuple[Loss, ...] = ()
         self._reason: FinishReason | None = None
         self._failed = False
+        self._begun = False
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
@@ -220,6 +222,10 @@ class ExchangedStream:
                     self._reason = event.choice.finish_reason
                 case ErrorEnd():
                     self._failed = True
+                    if not self._begun and self._way is not None:
+                        said.append(write(MessageStart(Response())))  # OpenAI's SDK takes no error of no response
+                case MessageStart():
+                    self._begun = True
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
