@@ -45,12 +45,16 @@ class Stood(NamedTuple):
 
 
 class Before(NamedTuple):
-    """A gateway that stands before a model that plays a scenario; `requests` are those that the model got."""
+    """A gateway that stands before a model that plays a scenario.
+
+    `requests` are those that the model got, and `model` is where it is for who asks it without the gateway.
+    """
 
     url: str
     gateway: Gateway
     seen: list[dict[str, Any]]
     requests: list[Received]
+    model: str = ""
 
 
 class Answered(NamedTuple):

@@ -42,6 +42,19 @@ def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     return body[:start] + msgspec.json.encode(model) + body[end:]
 
 
+def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:
+    """Give a body of Gemini's that names its model within, as those of several requests at once do, with another."""
+    inner = [name for name in ("requests", "generateContentRequest") if name in members]
+    if not inner:
+        return body
+    read = msgspec.json.decode(body)
+    for name in inner:
+        for request in read[name] if type(read[name]) is list else [read[name]]:
+            if type(request) is dict and "model" in request:
+                request["model"] = model
+    return msgspec.json.encode(read)
+
+
 def _place(body: bytes, members: dict[str, Any], wanted: str) -> tuple[int, int]:
     """Say where the value of a member stands: members stand in order, and the length of each value is known."""
     at, place = body.index(b"{"), (0, 0)
