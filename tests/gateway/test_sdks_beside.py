@@ -189,6 +189,25 @@ def test_beta_headers_go_to_their_own_vendor_alone(lenient_model: Playing, clien
             assert stood.requests[-1].headers.get("anthropic-beta") == told
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_conversation_that_no_server_holds_is_refused_as_its_vendor_does(
+    wire: str, lenient_model: Playing, clients: Clients
+) -> None:
+    name = f"{NAMES[wire]}/m"
+    with lenient_model(Scenario([], complete=False)) as stood:
+        messages = clients.at(stood.url, "anthropic", "sync").beta.messages
+        with pytest.raises(anthropic.BadRequestError) as thread:
+            messages.create(model=name, max_tokens=9, messages=ASKED, thread={"type": "create"})
+        problem: Any = thread.value
+        assert problem.body["error"]["details"]["error_code"] == "thread_unsupported_request"
+        if wire != "openai-responses":  # there the vendor itself knows its answers
+            responses = clients.at(stood.url, "openai-responses", "sync").responses
+            with pytest.raises(openai.BadRequestError) as answer:
+                responses.create(model=name, input=ASKED, previous_response_id="resp_abc")
+            assert (answer.value.code, answer.value.param) == ("previous_response_not_found", "previous_response_id")
+            assert stood.requests[wire == "anthropic" :] == []
+
+
 VECTORS: dict[str, Any] = {
     "/v1/embeddings": {
         "object": "list",

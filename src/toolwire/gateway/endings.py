@@ -29,7 +29,7 @@ _STATUSES: dict[ErrorKind, int] = {
 
 
 # The field by which a client counts on what its server holds of a conversation, and the vendor's words for "I hold
-# nothing": its SDK then sends all of it (anthropic 2.11.0, lib/threads; OpenAI's words as its users report them, 2026-11).
+# nothing": its SDK then sends all of it (anthropic 2.11.0, lib/threads; OpenAI's words as users report them, 2026-11).
 FORGOTTEN: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": (
         "thread",

@@ -56,6 +56,9 @@ from toolwire.wire.bodies import read_body
 FOREIGN = "toolwire:foreign"
 # Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
 _REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
+# Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
+# own (google-genai 3.4.0, automatic function calling).
+_IN_PIECES = frozenset({"gemini", "anthropic"})
 # Ids that we make for wires without any: they are the same in conversations that begin alike.
 _MADE_IDS = ("gemini_", "ollama_")
 _SHOWN = Opaque("anthropic", {})
@@ -80,7 +83,8 @@ class Exchange:
     def __init__(
         self, request: Request, body: Any, source: Dialect, target: Dialect | Provider, path: str = "", **how: Any
     ) -> None:
-        self.request = request
+        self._foreign = (target.dialect if isinstance(target, Provider) else target.DIALECT) != source.DIALECT
+        self.request = _joined(request) if self._foreign and source.DIALECT in _IN_PIECES else request
         self.source = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
@@ -92,7 +96,6 @@ class Exchange:
         self._body, self._path = body, path
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
-        self._foreign = source.DIALECT != self.target.DIALECT
         self._encoded: Encoded | None = None
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
 
@@ -283,6 +286,19 @@ def exchange(
     if strict:
         refuse(made.encoded.losses)
     return made
+
+
+def _joined(request: Request) -> Request:
+    """Give a request whose turns are whole: what the model said in a row is one message."""
+    messages, joined = request.context.messages, list[Message]()
+    for message in messages:
+        if joined and message.role == joined[-1].role == "assistant":
+            joined[-1] = replace(joined[-1], content=[*joined[-1].parts, *message.parts])
+        else:
+            joined.append(message)
+    if len(joined) == len(messages):
+        return request
+    return replace(request, context=replace(request.context, messages=joined))
 
 
 def _key(dialect: str, before: Sequence[Message], place: int, message: Message) -> str:
