@@ -415,6 +415,7 @@ class _Pulse:
         if silent >= self._seconds and self._words is not None:
             self._last, silent = time.monotonic(), 0.0
             self._task = asyncio.ensure_future(self._client.send(self._words, True))
+            self._task.add_done_callback(_pass_over)
         self._timer = self._loop.call_later(self._seconds - silent, self._look)
 
     def stop(self) -> None:
@@ -423,6 +424,12 @@ class _Pulse:
             self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+
+
+def _pass_over(task: "asyncio.Future[None]") -> None:
+    """Leave a failure to whoever sends next: it meets the same one."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _check_size(size: int, most: int) -> None:
