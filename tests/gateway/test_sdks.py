@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -297,6 +298,29 @@ def test_an_sdk_raises_what_went_wrong_at_the_model(
         assert getattr(problem, "status_code", getattr(problem, "code", None)) == wrong.status
         assert type(problem) is RAISED[sdk][wrong.status]
     tally["conversations of the vendors' SDKs through the gateway"] += 1
+
+
+# How each server says it (recorded bodies and what users report, to 2026-11).
+TOO_LONG = dict.fromkeys(WIRES, "This model's maximum context length is 10 tokens.") | {
+    "gemini": "The input token count (20) exceeds the maximum number of tokens allowed (10)."
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_prompt_that_was_too_long_is_known_as_such(
+    wire: str, face: Face, lenient_model: Playing, clients: Clients
+) -> None:
+    for sdk, stream in itertools.product(TALKERS, (False, True)):
+        with lenient_model(Scenario([[Error("context_length", TOO_LONG[wire], 400)]])) as stood:
+            talker = TALKERS[sdk](clients.at(stood.url, sdk, face), f"{NAMES[wire]}/m", Wish(), stream=stream)
+            with pytest.raises(RAISED[sdk][400], match=re.escape(TOO_LONG[wire])) as raised:
+                clients.run(face, converse(talker, 1))
+        if sdk.startswith("openai"):
+            assert getattr(raised.value, "code", None) == "context_length_exceeded"
+        if sdk == "anthropic":
+            assert "prompt is too long" in str(raised.value)
 
 
 @pytest.mark.slow

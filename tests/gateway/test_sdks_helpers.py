@@ -128,6 +128,13 @@ def _run_gemini(client: genai.Client, model: str, *, stream: bool) -> str:
     return client.models.generate_content(**asked).text or ""
 
 
+def _run_chat(client: genai.Client, model: str, *, stream: bool) -> str:
+    chat = client.chats.create(model=model, config=genai.types.GenerateContentConfig(tools=[get_weather, now]))
+    if stream:
+        return "".join(chunk.text or "" for chunk in chat.send_message_stream("Where?"))
+    return chat.send_message("Where?").text or ""
+
+
 def _run_ollama(client: Any, model: str, *, stream: bool) -> str:
     messages: list[Any] = list(ASKED)
     for _ in range(3):
@@ -144,7 +151,12 @@ def _run_ollama(client: Any, model: str, *, stream: bool) -> str:
     raise AssertionError
 
 
-RUNNERS: dict[str, Callable[..., str]] = {"anthropic": _run_messages, "gemini": _run_gemini, "ollama": _run_ollama}
+RUNNERS: dict[str, tuple[str, Callable[..., str]]] = {
+    "tool_runner": ("anthropic", _run_messages),
+    "generate_content": ("gemini", _run_gemini),
+    "chats": ("gemini", _run_chat),
+    "chat": ("ollama", _run_ollama),
+}
 
 
 def _thoughts(request: Request) -> str:
@@ -153,9 +165,9 @@ def _thoughts(request: Request) -> str:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("sdk", RUNNERS)
+@pytest.mark.parametrize("how", RUNNERS)
 def test_an_sdk_runs_the_tools_by_itself(
-    sdk: str, wire: str, stream: bool, strict_model: Playing, clients: Clients
+    how: str, wire: str, stream: bool, strict_model: Playing, clients: Clients
 ) -> None:
     calls = [ToolCall(None, "get_weather", {"city": "K\u00f6ln", "days": [1, 2]}), ToolCall(None, "now", {})]
     results = {"get_weather": "K\u00f6ln [1, 2]: sunny", "now": "noon"}
@@ -163,4 +175,5 @@ def test_an_sdk_runs_the_tools_by_itself(
     turns = [[Expect(tools=list(results)), Thinking("Both."), *calls], [back, "Done."]]
     with strict_model(Scenario(turns)) as stood:
         model = f"{NAMES[wire]}/{MODELS[wire]}"
-        assert RUNNERS[sdk](clients.at(stood.url, sdk, "sync"), model, stream=stream) == "Done."
+        sdk, run = RUNNERS[how]
+        assert run(clients.at(stood.url, sdk, "sync"), model, stream=stream) == "Done."
