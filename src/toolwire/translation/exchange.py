@@ -293,7 +293,8 @@ def _joined(request: Request) -> Request:
     messages, joined = request.context.messages, list[Message]()
     for message in messages:
         if joined and message.role == joined[-1].role == "assistant":
-            joined[-1] = replace(joined[-1], content=[*joined[-1].parts, *message.parts])
+            more = [part for part in message.parts if not isinstance(part, Text) or part.text]
+            joined[-1] = replace(joined[-1], content=[*joined[-1].parts, *more])
         else:
             joined.append(message)
     if len(joined) == len(messages):
