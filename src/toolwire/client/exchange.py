@@ -28,9 +28,12 @@ from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
+from toolwire.streams.settling import Settling, call_ids
 from toolwire.text_tagged import calls_in_text, over, texts_given
 from toolwire.types import (
     CallDelta,
+    CallEnd,
+    CallStart,
     ChoiceEnd,
     Encoded,
     Error,
@@ -178,8 +181,8 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
     if native and not (upstream.fallback and tools):
         return upstream
-    reading = over(upstream.dialect, tools, readers=upstream.readers, native=native, given=texts_given(request))
-    return replace(upstream, dialect=reading)
+    said: Any = {"given": texts_given(request), "earlier": call_ids(request)}
+    return replace(upstream, dialect=over(upstream.dialect, tools, readers=upstream.readers, native=native, **said))
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:
@@ -254,11 +257,11 @@ def _read_answer(
         if not _OK <= answer.status < _FIRST_ELSE:
             return (yield from _read_error(upstream, answer, sent))
         if request.stream:
-            return (yield from _read_stream(upstream, answer, sent, deadline))
+            return (yield from _read_stream(upstream, request, answer, sent, deadline))
         data = yield from _read(upstream, answer, upstream.bounds.bytes, deadline)
         if sent.digest is not None:
             sent.digest.update(data)
-        return upstream.dialect.decode_response(read_body(data)), None
+        return Settling(request).response(upstream.dialect.decode_response(read_body(data))), None
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
@@ -355,8 +358,9 @@ class _Reading:
     before it can still be tried again.
     """
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, request: Request) -> None:
         self.upstream = upstream
+        self.settling = Settling(request)
         self.accumulator = Accumulator()
         self.held: list[Any] = []
         self.begun = False
@@ -394,6 +398,8 @@ class _Reading:
                 self.complete = event.complete
             elif kind is UsageDelta:
                 self.counts = True
+            elif kind is CallStart or kind is CallEnd:
+                event = self.settling.event(event)  # noqa: PLW2901 - as the conversation takes it
             elif kind in _WORDS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1
@@ -419,9 +425,11 @@ class _Reading:
         return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
-def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[_Once]:
+def _read_stream(
+    upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
+) -> Work[_Once]:
     """Read a stream, and emit its events as they come."""
-    decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream)
+    decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream, request)
     sent.heard = reading.accumulator
     try:
         piece = b"-"

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.protocol import fields_of, resolving
 from toolwire.resolvers.recipes import dispatching
+from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
@@ -121,7 +122,7 @@ def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolR
     metadata = tool.metadata if tool is not None else {}
     timeout, output = metadata.get("timeout"), metadata.get("output_limit")
     return _Job(
-        call,
+        without_nulls(call, tool),
         metadata.get("parallel") is True,
         limits.timeout if _is_no_amount(timeout) else timeout,
         limits.output if output is None or _is_no_amount(output) else int(output),

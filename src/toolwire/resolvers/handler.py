@@ -15,6 +15,7 @@ from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
 from toolwire.resolvers.protocol import Resolver
 from toolwire.schema.validator import Validator
+from toolwire.streams.settling import without_nulls
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
@@ -62,6 +63,7 @@ class Handler:
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run the call, and give its result."""
+        call = without_nulls(call, self.tool)
         bound: tuple[Sequence[Any], dict[str, Any]] = ((), {})
         problems = self.problems(call)
         if not problems:
