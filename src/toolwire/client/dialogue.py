@@ -18,8 +18,8 @@ from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import RunSecrets, approved, cover_files
-from toolwire.resolvers.execution import Limits
+from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools
+from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
     CallEnd,
     Error,
@@ -136,10 +136,13 @@ class Dialogue:
         leads = _taken(settings, _RUNNING)
         options = _taken(settings, _AROUND if _is_form(settings.get("output")) else _AROUND[:-1])
         upstream = self._upstream(settings)
+        given = None if options.get("resolver") is None else runner_of(options["resolver"], "resolver")
+        if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
+            settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
         request, own = self._request(prompt, settings)
         leads["limits"] = leads.get("limits") or LoopLimits()
         leads["running"] = leads.get("running") or Limits()
-        resolver = options.get("resolver") or own
+        resolver = own if given is None else given
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:
             setup = _formed(setup, upstream, options["output"])

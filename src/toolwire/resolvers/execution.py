@@ -11,6 +11,7 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import threading
 from collections import Counter
@@ -21,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import fields_of, resolving
+from toolwire.resolvers.protocol import fields_of, resolver_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
@@ -211,15 +212,25 @@ def execute(
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
 
-    `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), or a function of a call. What
-    else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
+    `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), be it a class or a pair with its
+    folder, or a function of a call. What else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
     """
     limits = _limits_of(limits, options)
+    resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
     if plain:
         return [run(_working(job, resolve, context, record)) for [job] in groups]
     return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
+
+
+def runner_of(given: Any, path: str) -> Any:
+    """Give what is asked to run the calls; what nobody can ask is refused."""
+    if inspect.isclass(given) or type(given) is tuple:
+        return resolver_of(given, path)
+    if callable(given) or hasattr(given, "resolve") or hasattr(given, "resolving"):
+        return given
+    raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {given!r}", path=path)
 
 
 def _limits_of(limits: Limits | None, options: dict[str, Any]) -> Limits:
@@ -245,6 +256,7 @@ async def aexecute(
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
     limits = _limits_of(limits, options)
+    resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody)))
 

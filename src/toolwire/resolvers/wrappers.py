@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import (
     Resolver,
-    check_resolver,
     cover_files,
     fields_of,
     recipe_of,
+    resolver_of,
     resolving,
     tools_of,
 )
@@ -37,7 +37,7 @@ class _Renamed(Resolver):
     """A resolver whose tools go by other names; a name that gives None is left out."""
 
     def __init__(self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]) -> None:
-        self.resolver = check_resolver(resolver, "resolver")
+        self.resolver = resolver_of(resolver, "resolver")
         self._outer = outer
         self._inner = inner
 
@@ -93,7 +93,8 @@ def prefixed(resolver: Any, prefix: str) -> _Renamed:
 
 def renamed(resolver: Any, names: Mapping[str, str]) -> _Renamed:
     """Give some tools other names: old to new; the others keep theirs, and no two may have the same."""
-    there = [tool.name for tool in tools_of(check_resolver(resolver, "resolver"))]
+    resolver = resolver_of(resolver, "renamed")
+    there = [tool.name for tool in tools_of(resolver)]
     missing = [name for name in names if name not in there]
     if missing:
         raise InvalidField("names", f"has {missing[0]!r}, which the resolver does not have", path="renamed")
@@ -109,7 +110,7 @@ def renamed(resolver: Any, names: Mapping[str, str]) -> _Renamed:
 
 def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> _Renamed:
     """Keep the tools of these names, or those for which this says yes; the others are not there."""
-    check_resolver(resolver, "resolver")
+    resolver = resolver_of(resolver, "filtered")
     if isinstance(keep, str):
         raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
     names = frozenset(() if callable(keep) else keep)
