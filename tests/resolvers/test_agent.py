@@ -105,8 +105,8 @@ def test_the_context_is_forwarded_as_it_is() -> None:  # row R002-55
     assert seen[0] is context
 
 
-def test_without_a_context_there_is_none() -> None:  # row R002-56
-    assert AgentResolver([Search]).resolve(call("search", query="x")).content == "x for None"
+def test_without_a_context_there_is_an_empty_map() -> None:  # row R002-56
+    assert AgentResolver([Search]).resolve(call("search", query="x")).content == "x for {}"
 
 
 def test_a_result_is_linked_to_its_call() -> None:  # row R002-51

@@ -103,7 +103,7 @@ def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     for index, tool in enumerate(tools or ()):
         match tool:
             case dict() | Mapping() | Tool() | ServerTool():
-                declared += Context(tools=[tool]).tools
+                declared += Context(tools=[tool]).tools  # type: ignore[list-item]
             case _ if offers_tools(tool):
                 resolvers.append(resolver_of(tool, f"tools[{index}]"))
             case _:

@@ -21,9 +21,9 @@ from toolwire.declarations.imports import ImportPath, Misnamed, import_object
 from toolwire.declarations.nodes import Node, Problems, below, shown, suggestion
 from toolwire.errors import InvalidField, InvalidSchema, ToolwireError
 from toolwire.resolvers import filtered, prefixed, renamed
-from toolwire.resolvers.protocol import resolver_of
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.handler import Handler, handlers_of
+from toolwire.resolvers.protocol import resolver_of
 from toolwire.types import Tool
 
 # Beside these a schema may have properties that its own `properties` does not name.

@@ -213,7 +213,8 @@ def execute(
     """Run calls, and give a result for each, in order.
 
     `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), be it a class or a pair with its
-    folder, or a function of a call. What else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
+    folder, or a function of a call. What else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record`
+    keeps what became of each.
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")

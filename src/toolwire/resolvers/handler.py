@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A call that came broken, or whose arguments do not fit, is not run: its result says what to mend.
-- What runs gets a copy of the arguments, and the context as it was given.
+- What runs gets a copy of the arguments, and the context as it was given; an `execute` without one gets an empty map.
 - Whatever a tool raises becomes its result and is logged, scrubbed; what stops the program goes through.
 """
 
@@ -13,10 +13,11 @@ from typing import Any
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
-from toolwire.resolvers.protocol import Resolver
+from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.types.conversation import SCHEMA_KEYS
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
@@ -91,7 +92,7 @@ def _bind_whole(function: Callable[..., Any]) -> _Bind:
     """Call with all arguments as one map, and with the context if it is taken."""
     if places_of(function) == 1:
         return lambda arguments, _context: ((copied(arguments),), {})
-    return lambda arguments, context: ((copied(arguments), context), {})
+    return lambda arguments, context: ((copied(arguments), {} if context is None else context), {})
 
 
 def handlers_of(source: Any) -> list[Handler]:
@@ -100,7 +101,7 @@ def handlers_of(source: Any) -> list[Handler]:
         return [source]
     if isinstance(source, FunctionTool):
         return [_of_function(source)]
-    if getattr(source, "execute", None) is not None and getattr(source, "definition", None) is not None:
+    if getattr(source, "execute", None) is not None and _declares(source):
         return [_of_object(source() if inspect.isclass(source) else source)]
     several = _tools_inside(source)
     if several:
@@ -140,8 +141,22 @@ def _of_function(source: FunctionTool) -> Handler:
     return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
 
 
+def _declares(source: Any) -> bool:
+    """Whether something says which tool it is: in its `definition`, or in a name and a schema of its own."""
+    named = getattr(source, "name", None) is not None
+    schema = any(getattr(source, key, None) is not None for key in SCHEMA_KEYS)
+    return (named and schema) or getattr(source, "definition", None) is not None
+
+
+def _said(source: Any, name: str) -> Any:
+    value = getattr(source, name, None)
+    return value() if callable(value) else value
+
+
 def _of_object(source: Any) -> Handler:
-    declared = source.definition() if callable(source.definition) else source.definition
+    declared = _said(source, "definition")
+    if declared is None:
+        declared = {name: _said(source, name) for name in ("name", "description", "strict", *SCHEMA_KEYS)}
     tool_of = declared if isinstance(declared, Tool) else Tool.from_map(declared)
     sensitive = getattr(source, "sensitive_fields", ())
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
@@ -153,19 +168,28 @@ def _of_object(source: Any) -> Handler:
 
 
 class AgentResolver(Resolver):
-    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`."""
+    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`.
+
+    A subclass may say its `tools`, and its class may be asked like an object: `MyTools.resolve(call, context)`.
+    """
+
+    tools: Iterable[Any] = ()
 
     def __init__(
-        self, tools: Iterable[Any] = (), *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
+        self, tools: Iterable[Any] | None = None, *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
     ) -> None:
         self._handlers: dict[str, Handler] = {}
-        for declared in tools:
+        for declared in type(self).tools if tools is None else tools:
             for handler in handlers_of(declared):
                 if handler.tool.name in self._handlers:
                     raise InvalidField("tools", f"has {handler.tool.name!r} twice", path="AgentResolver")
                 self._handlers[handler.tool.name] = handler
         self._recipes = dict(recipes or {})
 
+    resolve = on_the_class(Resolver.resolve)
+    aresolve = on_the_class(Resolver.aresolve)
+
+    @on_the_class
     def available_tools(self) -> list[Tool]:
         """List the tools, in the order in which they were given."""
         return [handler.tool for handler in self._handlers.values()]

@@ -182,4 +182,7 @@ def _names(text: str, name: str) -> bool:
     words, _, rest = text.partition(": ")
     if words != _UNKNOWN:
         return False
-    return rest in ("", name) or (rest.startswith(name) and not (rest[len(name)].isalnum() or rest[len(name)] in "_-./:"))
+    if rest in ("", name):
+        return True
+    after = rest.removeprefix(name)[:1]
+    return rest.startswith(name) and not (after.isalnum() or after in "_-./:")
