@@ -108,14 +108,14 @@ def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
 def resolver_of(given: Any, path: str) -> Any:
     """Give what can be asked: an instance as it is, a class made, a pair `(resolver, cwd)` bound to its folder."""
     pair = type(given) is tuple and len(given) == 2
-    resolver = bound_to(*given) if pair else bound_to(given)
+    resolver = _bound_to(*given) if pair else _bound_to(given)
     for name in ("resolve", "available_tools"):
         if not callable(getattr(resolver, name, None)):
             raise InvalidField("resolver", f"must have `{name}`: {given!r} has not", path=path)
     return resolver
 
 
-def bound_to(resolver: Any, cwd: Any = HERE) -> Any:
+def _bound_to(resolver: Any, cwd: Any = HERE) -> Any:
     """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
     if inspect.isclass(resolver):
         if "cwd" in inspect.signature(resolver).parameters:

@@ -12,14 +12,21 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.parts import Cache, Image, Opaque, Part, Text, ToolCall, ToolResult, build
-from toolwire.wire.arguments import parse_arguments
+from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
+from toolwire.types.reading import (
+    CLAUDE,
+    OPENAI,
+    RESPONSES,
+    are_parts,
+    read_beside_tool,
+    read_call,
+    read_content,
+    read_parts,
+)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-_CALL_KEYS = frozenset({"id", "type", "function"})
-_FUNCTION_KEYS = frozenset({"name", "arguments"})
 MAPS = (dict, Mapping)  # a dict is found at once
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
@@ -38,11 +45,20 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
     opaque: Opaque | None = None
 
     REQUIRED: ClassVar = ("name", "description", "parameters")
+    Call: ClassVar = ToolCall
+    Result: ClassVar = ToolResult
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
         """Make a tool from a map or from keywords, naming each missing or invalid field."""
         kinds = {"name": str, "description": str, "parameters": dict, "metadata": dict, "strict": bool}
+        if isinstance(attrs, MAPS) or attrs is None:
+            fields = {**(attrs or {}), **fields}
+            schema = next((fields[key] for key in SCHEMA_KEYS if fields.get(key) is not None), None)
+            fields = {**fields, "parameters": schema}
+            if fields.get("run") is not None:
+                raise InvalidField("run", "has no place in a tool, which is data: declare what runs with `@tool`")
+            attrs = None
         return build(cls, attrs, fields, cls.REQUIRED, kinds)
 
     @classmethod
@@ -58,8 +74,10 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
             raise InvalidField("parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several")
         if schemas:
             fields["parameters"] = schemas[0]
-        if fields.get("description") is None and (wrapped or "inputSchema" in attrs):
-            # OpenAI's declarations and MCP's listings may leave the description out.
+        if attrs.get("input_schema") is not None:
+            fields["opaque"], fields["cache"] = read_beside_tool(attrs, {*cls.__struct_fields__, "type", *SCHEMA_KEYS})
+        if fields.get("description") is None and (wrapped or not {"inputSchema", "input_schema"}.isdisjoint(attrs)):
+            # OpenAI's and Claude's declarations and MCP's listings may leave the description out.
             return replace(cls.new(fields, description=""), description=None)
         return cls.new(fields)
 
@@ -122,8 +140,10 @@ class Message(Struct, frozen=True, gc=False):
         if self.content is UNSET:
             force_setattr(self, "content", self.role)
             force_setattr(self, "role", "user")
-        elif self.role == "tool":
-            self._hold_result(self.content)
+        if self.opaque is None and type(self.content) is not str and not are_parts(self.content):
+            force_setattr(self, "content", read_content(self.content))
+        if self.role == "tool":
+            self._hold_result(self.content)  # type: ignore[arg-type]
         elif self.role not in ROLES:
             raise InvalidField("role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message")
 
@@ -151,9 +171,14 @@ class Message(Struct, frozen=True, gc=False):
         name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
         if not isinstance(calls, list):
             raise InvalidField("tool_calls", "must be a list", path="Message")
+        if content is None and not calls and rest and role != "assistant":
+            raise InvalidField("content", f"must be there, not {', '.join(map(str, rest))} alone", path="Message")
         if calls or not isinstance(content, str):
-            content = [*_read_content(content), *(_read_call(call, index) for index, call in enumerate(calls))]
-        return cls(role, content, name, call_id, Opaque("openai-chat", rest) if rest else None)
+            if content is not None and not isinstance(content, str | list):
+                raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
+            words = [content] if isinstance(content, str) else content or []
+            content = [*read_parts(words), *(read_call(call, index) for index, call in enumerate(calls))]
+        return cls(role, content, name, call_id, Opaque(OPENAI, rest) if rest else None)
 
     @classmethod
     def of(cls, value: "Message | str | Mapping[str, Any]") -> "Message":
@@ -191,75 +216,6 @@ class Message(Struct, frozen=True, gc=False):
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
-def _read_content(content: object) -> list[Part]:
-    match content:
-        case None:
-            return []
-        case str():
-            return [Text(content)]
-        case list():
-            return [_read_part(part) for part in content]
-    raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
-
-
-def _read_part(part: Any) -> Part:
-    match part:
-        case {"type": "text", "text": str(text)}:
-            return Text(text, opaque=_left_of(part, {"type", "text"}))
-        case {"type": "image_url", "image_url": {"url": str(url), **inner}}:
-            return _read_image(url, inner, part)
-        case str():
-            return Text(part)
-        case _ if isinstance(part, Part):
-            return part
-    return Opaque("openai-chat", part)
-
-
-def _read_image(url: str, inner: dict[Any, Any], part: dict[str, Any]) -> Image:
-    detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
-    opaque = _left_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
-    media_type, mark, data = url.partition(";base64,")
-    if mark and media_type.startswith("data:") and not {";", ","} & set(media_type):
-        return Image(data=data, media_type=media_type[5:], detail=detail, opaque=opaque)
-    return Image(url, detail=detail, opaque=opaque)
-
-
-def _read_call(call: Any, index: int) -> ToolCall:
-    match call:
-        case {"function": {"name": str(name), "arguments": str(raw)}}:
-            arguments, error = parse_arguments(raw)
-            call_id, opaque = _id_of(call, index), _left_in(call)
-            return ToolCall(call_id, name, arguments, index, raw=raw, error=error, opaque=opaque)
-        case {"function": {"name": str(name), "arguments": dict(arguments)}}:
-            return ToolCall(_id_of(call, index), name, arguments, index, opaque=_left_in(call))
-        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
-            return ToolCall(_id_of(call, index), name, index=index, raw=text, custom=True)
-        case ToolCall():
-            return call
-    raise InvalidField(f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message")
-
-
-def _id_of(call: Any, index: int) -> str | None:
-    call_id = call.get("id")
-    if call_id is not None and not isinstance(call_id, str):
-        raise InvalidField(f"tool_calls[{index}].id", "must be a string or null", path="Message")
-    return call_id
-
-
-def _left_in(call: dict[str, Any]) -> Opaque | None:
-    inner = call["function"]
-    if len(inner) == 2 and call.keys() <= _CALL_KEYS:
-        return None
-    inner = {key: value for key, value in inner.items() if key not in _FUNCTION_KEYS}
-    return _left_of({**call, "function": inner}, _CALL_KEYS - {"function"} if inner else _CALL_KEYS)
-
-
-def _left_of(value: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque | None:
-    """Keep what has no canonical field for the wire whose spelling this is."""
-    rest = {key: inner for key, inner in value.items() if key not in taken}
-    return Opaque("openai-chat", rest) if rest else None
-
-
 class _DeclaredTools(list[Any]):
     """Tools as they are declared, and those of them that can be run as they were given."""
 
@@ -275,11 +231,15 @@ class Context(Struct, frozen=True):
     provider_state: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if self.system is not None and not isinstance(self.system, str) and not are_parts(self.system):
+            force_setattr(self, "system", read_content(self.system, "Context.system"))
         for message in self.messages:
             if type(message) is not Message:
                 force_setattr(self, "messages", [Message.of(message) for message in self.messages])
                 break
         for tool in self.tools:
+            if type(tool) is Tool and tool.opaque is None:
+                _check_tool(tool)
             if type(tool) is not Tool and type(tool) is not ServerTool:
                 declared = _DeclaredTools(_tool_of(tool) for tool in self.tools)
                 declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
@@ -300,8 +260,27 @@ class Context(Struct, frozen=True):
 def _tool_of(value: Any) -> Tool | ServerTool:
     if isinstance(value, Tool | ServerTool):
         return value
+    if isinstance(value, MAPS):
+        return _read_server_tool(value) or Tool.from_map(value)
     declared = getattr(value, "definition", None)
     return declared() if callable(declared) else Tool.from_map(value)
+
+
+def _read_server_tool(attrs: Mapping[str, Any]) -> ServerTool | None:
+    """Read the map of a tool that its provider runs: a type of its own, and neither a function nor a schema."""
+    kind = attrs.get("type")
+    if not isinstance(kind, str) or kind in ("function", "custom") or any(key in attrs for key in SCHEMA_KEYS):
+        return None
+    # Claude's types end with their day: web_search_20250305 (anthropic 2.11.0, 2026-11-20).
+    return ServerTool(kind, CLAUDE if kind[-8:].isdigit() else RESPONSES, dict(attrs))
+
+
+def _check_tool(tool: Tool) -> None:
+    """Refuse a tool that somebody made of what none is made of."""
+    for name, kind, words in (("name", str, "a string"), ("parameters", dict, "a map")):
+        value = getattr(tool, name)
+        if not isinstance(value, kind) and not (value is None and name == "parameters"):
+            raise InvalidField(name, f"must be {words}, not {value!r}", path="Tool")
 
 
 class Request(Struct, frozen=True, kw_only=True):

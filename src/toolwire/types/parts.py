@@ -11,7 +11,7 @@ Rules of this file:
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.wire.arguments import parse_arguments
@@ -139,8 +139,8 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     A custom tool takes free text: `custom` is true and the text is `raw`.
     """
 
-    id: str | None
-    name: str
+    id: str | None = None
+    name: str = UNSET  # type: ignore[assignment]  # it must be given, also where the id is not
     arguments: dict[str, Any] = {}
     index: int = 0
     complete: bool = True
@@ -151,6 +151,8 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     def __post_init__(self) -> None:
         if type(self.arguments) is not dict:
             raise InvalidField("arguments", "must be a map", path="ToolCall")
+        if type(self.name) is not str:
+            raise InvalidField("name", "must be a string", path="ToolCall")
 
     @property
     def runs(self) -> bool:
