@@ -16,10 +16,10 @@ _HOMES = {
         "ToolCall ToolChoice ToolResult Usage UsageDelta"
     ),
     "client.clearing": "Clearing",
-    "client.factory": "LLMFactory LLMResponse",
+    "client.factory": "LLMFactory LLMProvider LLMResponse",
     "client.failures": "ProviderError",
-    "client.sync": "Client generate stream",
-    "codetools": "CodeTools",
+    "client.sync": "Client Stream generate stream",
+    "codetools": "CodeTools resolver resolver_fn",
     "dialects": "dialect",
     "encoding.ledger": "Quirks",
     "errors": "LossyTranslation NoStructuredOutput ToolError ToolwireError UnknownDialect UnknownTool",

@@ -10,16 +10,16 @@ from toolwire.client.clearing import (
     Clearing as Clearing,
 )
 from toolwire.client.factory import (
-    LLMFactory as LLMFactory, LLMResponse as LLMResponse,
+    LLMFactory as LLMFactory, LLMProvider as LLMProvider, LLMResponse as LLMResponse,
 )
 from toolwire.client.failures import (
     ProviderError as ProviderError,
 )
 from toolwire.client.sync import (
-    Client as Client, generate as generate, stream as stream,
+    Client as Client, Stream as Stream, generate as generate, stream as stream,
 )
 from toolwire.codetools import (
-    CodeTools as CodeTools,
+    CodeTools as CodeTools, resolver as resolver, resolver_fn as resolver_fn,
 )
 from toolwire.dialects import (
     dialect as dialect,
@@ -80,15 +80,15 @@ __all__ = [
     "Accumulator", "AgentResolver", "Audio", "Cache", "CallDelta", "CallEnd", "CallStart", "Cancel",
     "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing", "Client", "CodeTools",
     "Composition", "Context", "Document", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event",
-    "Image", "LLMFactory", "LLMResponse", "Limits", "LoopLimits", "Loss", "LossyTranslation", "Message",
-    "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput", "Opaque", "OpaqueDelta",
-    "Output", "PartEnd", "PartStart", "Plan", "Preview", "Provider", "ProviderError", "Quirks",
-    "Refusal", "RefusalDelta", "Request", "Response", "ServerTool", "ServerToolCall",
-    "ServerToolResult", "SignatureDelta", "Step", "Text", "TextDelta", "Thinking", "ThinkingDelta",
-    "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolResolver", "ToolResult", "ToolwireError",
-    "Trace", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio", "approved",
-    "catalogue", "codec", "cost", "declarations", "dialect", "errors", "events_of", "execute",
-    "filtered", "generate", "loop", "mcp", "partial_json", "prefixed", "providers", "renamed", "repair",
-    "resolvers", "schema", "session_tools", "stream", "testing", "text_tagged", "tool", "tool_calls",
-    "tool_loop", "traces", "translate",
+    "Image", "LLMFactory", "LLMProvider", "LLMResponse", "Limits", "LoopLimits", "Loss",
+    "LossyTranslation", "Message", "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput",
+    "Opaque", "OpaqueDelta", "Output", "PartEnd", "PartStart", "Plan", "Preview", "Provider",
+    "ProviderError", "Quirks", "Refusal", "RefusalDelta", "Request", "Response", "ServerTool",
+    "ServerToolCall", "ServerToolResult", "SignatureDelta", "Step", "Stream", "Text", "TextDelta",
+    "Thinking", "ThinkingDelta", "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolResolver",
+    "ToolResult", "ToolwireError", "Trace", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta",
+    "accumulate", "aio", "approved", "catalogue", "codec", "cost", "declarations", "dialect", "errors",
+    "events_of", "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed",
+    "providers", "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema", "session_tools",
+    "stream", "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces", "translate",
 ]

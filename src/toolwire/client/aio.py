@@ -1,6 +1,6 @@
 """The awaited face: the same names as the sync one, for async code."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Self
 
 from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
@@ -61,10 +61,11 @@ class Stream(ConversationStream):
             return [item], self
         return [], None
 
-    async def collect(self) -> Done:
-        """Read the rest, and give the end."""
-        async for _ in self._items:
-            pass
+    async def collect(self, on_chunk: Callable[[Shown], Any] | None = None) -> Done:
+        """Read the rest, show each of it to `on_chunk`, and give the end."""
+        async for item in self._items:
+            if on_chunk is not None:
+                on_chunk(item)
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done

@@ -32,6 +32,10 @@ from toolwire.work.waiting import Ask, Emit, Work, through
 logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 _MODES = frozenset({"auto", "none", "required"})
+RUNNING = ("auto_tools", "limits", "max_iterations", "running", "terminal_tool", "cancel")
+AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
+_TOLD = ("on_event", "on_chunk", "capabilities", "provider_state")
+_SETTINGS = dict.fromkeys(("messages", "system", "tools", *RUNNING, *AROUND, *_TOLD, *Request.__struct_fields__))
 _Tell = Callable[[Any], Any]
 OnEnd = Callable[[Done], None]
 
@@ -82,7 +86,9 @@ def request_of(
     )
     unknown = sorted(settings.keys() - set(Request.__struct_fields__))
     if unknown:
-        raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(Request.__struct_fields__)}")
+        raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(_SETTINGS)}")
+    if isinstance(messages, str | Mapping):
+        raise InvalidField("messages", f"must be a list of messages, not {type(messages).__name__}")
     return Request(context=context, model=model, tool_choice=_choice_of(tool_choice), **settings), resolver
 
 

@@ -6,12 +6,13 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
-from toolwire.client.conversation import OnEnd, RunSetup, conversing, request_of
+from toolwire.client.conversation import AROUND, RUNNING, OnEnd, RunSetup, conversing, request_of
 from toolwire.client.exchange import Retries, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.errors import InvalidField
@@ -37,8 +38,6 @@ from toolwire.work.waiting import Ask, Emit, Work, picking, through
 Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
-_RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
-_AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
 
 
 class Dialogue:
@@ -122,25 +121,30 @@ class Dialogue:
         value: bool = False,
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
+        settings = dict(settings)
+        on_chunk = settings.pop("on_chunk", None)
+        stream = stream or on_chunk is not None
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
             upstream, setup = one._setup(prompt, options, stream=stream)
             done = yield from _led(upstream, setup, on_event, on_end, last=last)
             return setup.form.value(done) if value and setup.form is not None else done
 
-        return (yield from self._first(begin, settings))
+        steps = self._first(begin, settings)
+        return (yield from steps if on_chunk is None else through(steps, partial(_showing, on_chunk)))
 
     def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
-        leads = _taken(settings, _RUNNING)
-        options = _taken(settings, _AROUND if _is_form(settings.get("output")) else _AROUND[:-1])
+        leads = _taken(settings, RUNNING)
+        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
         upstream = self._upstream(settings)
         given = None if options.get("resolver") is None else runner_of(options["resolver"], "resolver")
         if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
             settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
         request, own = self._request(prompt, settings)
-        leads["limits"] = leads.get("limits") or LoopLimits()
+        turns = leads.pop("max_iterations", None)
+        leads["limits"] = leads.get("limits") or (LoopLimits() if turns is None else LoopLimits(turns=turns))
         leads["running"] = leads.get("running") or Limits()
         resolver = own if given is None else given
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
@@ -251,6 +255,14 @@ def _failed(event: Any) -> bool:
     if not isinstance(event, Done) or event.error is None:
         return False
     return not event.messages and not event.message.parts
+
+
+def _showing(on_chunk: Callable[[Any], Any], event: Any) -> Work[None]:
+    """Show what an event shows, and pass it on."""
+    shown = _shown(event)
+    if shown is not None:
+        yield Ask(on_chunk, (shown,))
+    yield Emit(event)
 
 
 def _emit_unless_failed(event: Any) -> Work[None]:

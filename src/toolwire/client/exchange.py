@@ -232,7 +232,7 @@ def _once(
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
     try:
-        answer = yield Ask(upstream.transport.send, (http_request, timeouts, stop), awaited=upstream.transport.asend)
+        answer = yield _asked(upstream.transport, "send", http_request, timeouts, stop)
     except TransportError as problem:
         return _failed(problem)
     sent.status, sent.request_id = answer.status, _request_id(upstream, answer.headers)
@@ -241,13 +241,22 @@ def _once(
     except GeneratorExit:
         raise
     except BaseException:
-        yield Ask(answer.close, awaited=answer.aclose)
+        yield _asked(answer, "close")
         raise
     if type(once[0]) is Response:
-        yield Ask(answer.finish, awaited=answer.afinish)
+        yield _asked(answer, "finish")
     else:
-        yield Ask(answer.close, awaited=answer.aclose)
+        yield _asked(answer, "close")
     return once
+
+
+def _asked(holder: Any, name: str, *arguments: Any) -> Ask:
+    """Ask a transport or its answer; one of sync code alone, or that needs no closing, lacks some of the names."""
+    return Ask(getattr(holder, name, _nothing), arguments, awaited=getattr(holder, f"a{name}", None))
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _read_answer(
@@ -296,7 +305,7 @@ def _key_of(provider: Provider) -> str:
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
     """Read a body to its end."""
     data = bytearray()
-    while piece := (yield Ask(answer.read, awaited=answer.aread)):
+    while piece := (yield _asked(answer, "read")):
         data += piece
         if len(data) > limit:
             raise TransportError("too_long", f"the answer has more than {limit} bytes")
@@ -307,7 +316,7 @@ def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float 
 def _read_beginning(answer: HttpResponse) -> Work[bytes]:
     """Read the body of an error; of a long one, its beginning."""
     data = bytearray()
-    while len(data) < _BODY_OF_ERROR and (piece := (yield Ask(answer.read, awaited=answer.aread))):
+    while len(data) < _BODY_OF_ERROR and (piece := (yield _asked(answer, "read"))):
         data += piece
     return bytes(data[:_BODY_OF_ERROR])
 
@@ -434,7 +443,7 @@ def _read_stream(
     try:
         piece = b"-"
         while piece and not decoder.over:
-            piece = yield Ask(answer.read, awaited=answer.aread)
+            piece = yield _asked(answer, "read")
             if sent.digest is not None:
                 sent.digest.update(piece)
             reading.check(piece)

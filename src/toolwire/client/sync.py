@@ -1,6 +1,6 @@
 """The sync face: `generate`, `stream`, `Client`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
@@ -59,10 +59,11 @@ class Stream(ConversationStream):
             return [item], self
         return [], None
 
-    def collect(self) -> Done:
-        """Read the rest, and give the end."""
-        for _ in self._items:
-            pass
+    def collect(self, on_chunk: Callable[[Shown], Any] | None = None) -> Done:
+        """Read the rest, show each of it to `on_chunk`, and give the end."""
+        for item in self._items:
+            if on_chunk is not None:
+                on_chunk(item)
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done
