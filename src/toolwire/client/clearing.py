@@ -329,5 +329,5 @@ def _size(part: Any) -> int:
 
 def _declared(tool: Any) -> int:
     if isinstance(tool, Tool):
-        return len(tool.name) + len(tool.description or "") + len(str(tool.parameters or ""))
+        return len(tool.name) + len(tool.description or "") + len(str(tool.plain_parameters or ""))
     return len(str(tool.value))

@@ -110,12 +110,12 @@ class CodeTools(Resolver):
         handler = self._handlers.get(call.name)
         if handler is None:
             return None
-        call = replace(call, arguments=_with_own_names(call.arguments))
+        call = replace(call, arguments=_with_own_names(call.plain_arguments))
         problems = handler.problems(call)
         if problems:
             return f"it would be refused: {'; '.join(problems)}"
         module = importlib.import_module("toolwire.codetools.previewing")
-        return module.preview(self.desk, call.name, call.arguments)  # type: ignore[no-any-return]
+        return module.preview(self.desk, call.name, call.plain_arguments)  # type: ignore[no-any-return]
 
     def _handler(self, tool: Tool) -> Handler:
         return Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
@@ -145,7 +145,7 @@ class CodeTools(Resolver):
             raise UnknownTool(call.name, self._handlers)
         if call.name == "bash":
             yield Emit(CallNote(sandbox=self.sandbox))
-        return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.arguments)), context))
+        return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.plain_arguments)), context))
 
 
 def _function_of(name: str) -> Callable[..., Any]:

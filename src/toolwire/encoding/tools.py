@@ -55,7 +55,7 @@ def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:
     """Lose what an application keeps beside a tool, which is for no server."""
-    if tool.metadata:
+    if tool.plain_metadata:
         ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
 
 

@@ -120,7 +120,7 @@ def _refusal(call: ToolCall, index: int, ids: dict[str, int], limits: Limits) ->
 
 
 def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolResult | None) -> _Job:
-    metadata = tool.metadata if tool is not None else {}
+    metadata = tool.plain_metadata if tool is not None else {}
     timeout, output = metadata.get("timeout"), metadata.get("output_limit")
     return _Job(
         without_nulls(call, tool),

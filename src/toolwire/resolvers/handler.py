@@ -48,9 +48,9 @@ class Handler:
         self.sensitive = tuple(sensitive)
         self.preview = preview
         self.read = read
-        takes_text = tool.custom or tool.parameters is None
+        takes_text = tool.custom or tool.plain_parameters is None
         self.validator = (
-            None if takes_text else Validator(tool.parameters, sensitive=frozenset(sensitive), name=tool.name)
+            None if takes_text else Validator(tool.plain_parameters, sensitive=frozenset(sensitive), name=tool.name)
         )
 
     def problems(self, call: ToolCall) -> list[str]:
@@ -60,7 +60,7 @@ class Handler:
         if call.custom or self.tool.custom:
             mixed = call.custom != self.tool.custom
             return ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if mixed else []
-        return self.validator.problems(call.arguments) if self.validator is not None else []
+        return self.validator.problems(call.plain_arguments) if self.validator is not None else []
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run the call, and give its result."""
@@ -85,7 +85,7 @@ class Handler:
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
-    return {"input": call.raw} if call.custom else call.arguments
+    return {"input": call.raw} if call.custom else call.plain_arguments
 
 
 def _bind_whole(function: Callable[..., Any]) -> _Bind:
@@ -218,5 +218,5 @@ class AgentResolver(Resolver):
         handler = self._handlers.get(call.name)
         if handler is None or handler.preview is None:
             return None
-        arguments, keywords = handler.bind(call.arguments, context)
+        arguments, keywords = handler.bind(call.plain_arguments, context)
         return str(handler.preview(*arguments, **keywords))

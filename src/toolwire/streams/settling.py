@@ -80,10 +80,10 @@ def call_ids(request: Request) -> set[str]:
 
 def without_nulls(call: ToolCall, tool: Tool | None) -> ToolCall:
     """Give a call of a strict tool without the nulls that mean "absent"; the same one where there are none."""
-    if tool is None or not tool.strict or tool.parameters is None or not call.arguments:
+    if tool is None or not tool.strict or tool.plain_parameters is None or not call.plain_arguments:
         return call
     try:
-        arguments = prune_nulls(call.arguments, tool.parameters)
+        arguments = prune_nulls(call.plain_arguments, tool.plain_parameters)
     except (InvalidSchema, RecursionError):
         return call  # nobody can say what the schema wants: it was sent as it is
-    return call if arguments is call.arguments else replace(call, arguments=arguments)
+    return call if arguments is call.plain_arguments else replace(call, arguments=arguments)

@@ -147,7 +147,7 @@ class Answer:
 
     def check(self, call: ToolCall) -> ToolCall | CallError:
         """Give a call that was read elsewhere, if it may be one."""
-        place, text = self.count, call.raw if call.raw is not None else format_arguments(call.arguments)
+        place, text = self.count, call.raw if call.raw is not None else format_arguments(call.plain_arguments)
         if call.id is None:
             call = replace(call, id=self.identify(None, f"{call.name}\0{text}"))
         else:
@@ -186,7 +186,7 @@ def _read_arguments(given: Any) -> tuple[dict[str, Any], str | None, str | None]
 
 def _free(call: ToolCall) -> ToolCall:
     """Give the call of a tool that takes free text, which stands in its one argument."""
-    match call.arguments:
+    match call.plain_arguments:
         case {"input": str(text), **rest} if not rest:
             return replace(call, arguments={}, raw=text, custom=True)
     return call

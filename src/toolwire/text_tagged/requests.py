@@ -144,7 +144,7 @@ class Telling:
         if tool.strict is not None:
             severity: Any = "semantic" if tool.strict else "minor"
             ledger.lose("strict", "strict", "nothing holds a call to its schema", severity=severity)
-        if tool.metadata:
+        if tool.plain_metadata:
             ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
         if tool.cache is not None:
             ledger.lose("cache", "cache", "tools have no mark of their own in a prompt", severity="minor")

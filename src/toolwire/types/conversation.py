@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
+from toolwire.types.frozen import shield, thawed
 from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
 from toolwire.types.reading import (
     CLAUDE,
@@ -45,8 +46,25 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
     opaque: Opaque | None = None
 
     REQUIRED: ClassVar = ("name", "description", "parameters")
+    if TYPE_CHECKING:
+        plain_parameters: ClassVar[dict[str, Any] | None]
+        plain_metadata: ClassVar[dict[str, Any]]
+        plain_format: ClassVar[dict[str, Any] | None]
     Call: ClassVar = ToolCall
     Result: ClassVar = ToolResult
+
+    def __post_init__(self) -> None:
+        if self.opaque is None:
+            self._own_maps()
+
+    def _own_maps(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidField("name", f"must be a string, not {self.name!r}", path="Tool")
+        for field, value in (("parameters", self.plain_parameters), ("format", self.plain_format)):
+            if value is not None and not isinstance(value, dict):
+                raise InvalidField(field, f"must be a map, not {value!r}", path="Tool")
+            force_setattr(self, field, thawed(value))
+        force_setattr(self, "metadata", thawed(self.plain_metadata))
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
@@ -85,6 +103,9 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         """Write the tool in the most widely known spelling."""
         fields = ((name, getattr(self, name)) for name in ("name", "description", "parameters", "strict"))
         return {"type": "function", "function": {name: value for name, value in fields if value is not None}}
+
+
+shield(Tool, "parameters", "metadata", "format")
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
@@ -238,8 +259,6 @@ class Context(Struct, frozen=True):
                 force_setattr(self, "messages", [Message.of(message) for message in self.messages])
                 break
         for tool in self.tools:
-            if type(tool) is Tool and tool.opaque is None:
-                _check_tool(tool)
             if type(tool) is not Tool and type(tool) is not ServerTool:
                 declared = _DeclaredTools(_tool_of(tool) for tool in self.tools)
                 declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
@@ -273,14 +292,6 @@ def _read_server_tool(attrs: Mapping[str, Any]) -> ServerTool | None:
         return None
     # Claude's types end with their day: web_search_20250305 (anthropic 2.11.0, 2026-11-20).
     return ServerTool(kind, CLAUDE if kind[-8:].isdigit() else RESPONSES, dict(attrs))
-
-
-def _check_tool(tool: Tool) -> None:
-    """Refuse a tool that somebody made of what none is made of."""
-    for name, kind, words in (("name", str, "a string"), ("parameters", dict, "a map")):
-        value = getattr(tool, name)
-        if not isinstance(value, kind) and not (value is None and name == "parameters"):
-            raise InvalidField(name, f"must be {words}, not {value!r}", path="Tool")
 
 
 class Request(Struct, frozen=True, kw_only=True):

@@ -91,20 +91,20 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def input_of(call: Any) -> dict[str, Any]:
     """Give what a call was made with; text that is no JSON object stays text."""
-    read = call.arguments or (call.runs and not call.custom)
-    return call.arguments if read else {"input": call.raw}
+    read = call.plain_arguments or (call.runs and not call.custom)
+    return call.plain_arguments if read else {"input": call.raw}
 
 
 def argument_text(call: Any) -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
     raw: str | None = call.raw
-    if not call.complete and not call.arguments:
+    if not call.complete and not call.plain_arguments:
         return raw or ""
     if raw is None:
-        return format_arguments(call.arguments)
+        return format_arguments(call.plain_arguments)
     if call.error is None:
         try:
-            same = _decode(raw) == call.arguments
+            same = _decode(raw) == call.plain_arguments
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             same = False
         if same:
@@ -112,6 +112,6 @@ def argument_text(call: Any) -> str:
     arguments, error = parse_arguments(raw)
     return (
         raw
-        if call.arguments == arguments and (error is None) == (call.error is None)
-        else format_arguments(call.arguments)
+        if call.plain_arguments == arguments and (error is None) == (call.error is None)
+        else format_arguments(call.plain_arguments)
     )

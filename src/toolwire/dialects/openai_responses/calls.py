@@ -263,8 +263,8 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         items.custom.add(call.id)
     elif not mine or call.raw is not None:
         body["arguments"] = argument_text(call)
-    elif call.arguments or "no_arguments" not in form:
-        body["arguments"] = call.arguments
+    elif call.plain_arguments or "no_arguments" not in form:
+        body["arguments"] = call.plain_arguments
     if not ("no_id" in form and was_made(call.id)):
         body["call_id"] = call_id
     if not call.complete:
