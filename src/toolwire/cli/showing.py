@@ -43,8 +43,7 @@ def head_of(call: ToolCall) -> str:
     if not call.runs:
         return f"{call.name}(?)"
     arguments = ", ".join(
-        f"{name}={shortened(json.dumps(value, ensure_ascii=False), _VALUE)}"
-        for name, value in call.plain_arguments.items()
+        f"{name}={shortened(json.dumps(value, ensure_ascii=False), _VALUE)}" for name, value in call.arguments.items()
     )
     return shortened(f"{call.name}({arguments})", _CALL)
 

@@ -233,7 +233,7 @@ def _results(messages: Sequence[Message]) -> list[_Result]:
     names: dict[str | None, str] = {}
     results = []
     for number, message in enumerate(messages):
-        for index, part in enumerate(message.content if type(message.content) is list else ()):
+        for index, part in enumerate(() if isinstance(message.content, str) else message.parts):
             if type(part) is ToolCall:
                 names[part.id] = part.name
             elif type(part) is ToolResult:
@@ -284,7 +284,7 @@ def _view(
 
 def _unbound(message: Message, index: int, losses: list[Loss]) -> Message:
     """Leave out the thoughts of a message that are bound to what was before it."""
-    if type(message.content) is not list:
+    if not isinstance(message.content, list):
         return message
     kept = [part for part in message.content if not _is_bound(part)]
     if len(kept) == len(message.content):

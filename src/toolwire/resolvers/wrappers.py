@@ -25,7 +25,7 @@ from toolwire.resolvers.protocol import (
 )
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.types.frozen import thawed
+from toolwire.types.frozen import copied_map
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
@@ -154,7 +154,7 @@ class _Approved(_Renamed):
         refusal = yield from self.asking(call)
         if refusal is not None:
             raise ToolError(str(refusal.content))
-        return (yield Ask(recipe, (thawed(call.plain_arguments),)))
+        return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
 
     def asking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
         """Ask whether a call may be run; its refusal is the result of the call."""

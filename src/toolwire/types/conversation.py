@@ -12,16 +12,15 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.frozen import shield, thawed
+from toolwire.types.frozen import FrozenList, copied_map, shield
 from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
 from toolwire.types.reading import (
     CLAUDE,
     OPENAI,
     RESPONSES,
-    are_parts,
+    frozen_content,
     read_beside_tool,
     read_call,
-    read_content,
     read_parts,
 )
 
@@ -63,8 +62,8 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         for field, value in (("parameters", self.plain_parameters), ("format", self.plain_format)):
             if value is not None and not isinstance(value, dict):
                 raise InvalidField(field, f"must be a map, not {value!r}", path="Tool")
-            force_setattr(self, field, thawed(value))
-        force_setattr(self, "metadata", thawed(self.plain_metadata))
+            force_setattr(self, field, copied_map(value))
+        force_setattr(self, "metadata", copied_map(self.plain_metadata))
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
@@ -161,22 +160,23 @@ class Message(Struct, frozen=True, gc=False):
         if self.content is UNSET:
             force_setattr(self, "content", self.role)
             force_setattr(self, "role", "user")
-        if self.opaque is None and type(self.content) is not str and not are_parts(self.content):
-            force_setattr(self, "content", read_content(self.content))
+        if self.opaque is None and type(self.content) is not str:
+            force_setattr(self, "content", frozen_content(self.content))
         if self.role == "tool":
             self._hold_result(self.content)  # type: ignore[arg-type]
         elif self.role not in ROLES:
             raise InvalidField("role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message")
 
     def _hold_result(self, content: str | list[Part]) -> None:
-        if type(content) is list and content and type(content[0]) is ToolResult:
+        if type(content) is not str and content and type(content[0]) is ToolResult:
             if self.tool_call_id is None and len(content) == 1:
                 force_setattr(self, "tool_call_id", content[0].tool_call_id)
                 force_setattr(self, "name", self.name or content[0].name)
         elif self.tool_call_id is None and content != []:
             raise MissingFields("a tool message", ["tool_call_id"])
         elif content != []:
-            force_setattr(self, "content", [ToolResult(self.tool_call_id, self.name, content)])
+            parts = [ToolResult(self.tool_call_id, self.name, content)]
+            force_setattr(self, "content", parts if self.opaque is not None else FrozenList(parts))
 
     @classmethod
     def new(cls, *args: Any, **fields: Any) -> Self:
@@ -237,7 +237,7 @@ class Message(Struct, frozen=True, gc=False):
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
-class _DeclaredTools(list[Any]):
+class _DeclaredTools(FrozenList):
     """Tools as they are declared, and those of them that can be run as they were given."""
 
     handlers: Sequence[Any] = ()
@@ -252,18 +252,22 @@ class Context(Struct, frozen=True):
     provider_state: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.system is not None and not isinstance(self.system, str) and not are_parts(self.system):
-            force_setattr(self, "system", read_content(self.system, "Context.system"))
+        if self.system is not None and not isinstance(self.system, str):
+            force_setattr(self, "system", frozen_content(self.system, "Context.system"))
         for message in self.messages:
             if type(message) is not Message:
                 force_setattr(self, "messages", [Message.of(message) for message in self.messages])
                 break
+        if type(self.messages) is not FrozenList:
+            force_setattr(self, "messages", FrozenList(self.messages))
         for tool in self.tools:
             if type(tool) is not Tool and type(tool) is not ServerTool:
                 declared = _DeclaredTools(_tool_of(tool) for tool in self.tools)
                 declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
                 force_setattr(self, "tools", declared)
                 break
+        if not isinstance(self.tools, FrozenList):
+            force_setattr(self, "tools", FrozenList(self.tools))
 
     @property
     def handlers(self) -> Sequence[Any]:

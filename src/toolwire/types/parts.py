@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import force_setattr
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.frozen import shield, thawed
+from toolwire.types.frozen import copied_map, shield
 from toolwire.wire.arguments import parse_arguments
 
 Made = TypeVar("Made", bound=Struct)
@@ -162,7 +162,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     def _own_arguments(self) -> None:
         if not isinstance(self.plain_arguments, dict):
             raise InvalidField("arguments", "must be a map", path="ToolCall")
-        force_setattr(self, "arguments", thawed(self.plain_arguments))
+        force_setattr(self, "arguments", copied_map(self.plain_arguments))
 
     @property
     def runs(self) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField
+from toolwire.types.frozen import FrozenList
 from toolwire.types.parts import PARTS, Cache, Document, Image, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from toolwire.wire.arguments import parse_arguments
 
@@ -36,7 +37,7 @@ def read_parts(content: Iterable[Any], path: str = "Message") -> list[Part]:
     for place, given in enumerate(content):
         part = given if type(given) in _PART_TYPES else _read(given, place, path)
         if type(part) is ToolResult and type(part.content) is not str:
-            part = replace(part, content=read_content(part.content, f"{path}.content[{place}]"))
+            part = replace(part, content=_read_content(part.content, f"{path}.content[{place}]"))
         elif type(part) is ToolCall:
             part = part if part is given else replace(part, index=calls)
             calls += 1
@@ -44,7 +45,15 @@ def read_parts(content: Iterable[Any], path: str = "Message") -> list[Part]:
     return parts
 
 
-def are_parts(content: Any) -> bool:
+def frozen_content(content: Any, path: str = "Message") -> Any:
+    """Read a content that somebody gave, and keep it from change."""
+    if type(content) is FrozenList:
+        return content
+    read = content if _are_parts(content) else _read_content(content, path)
+    return FrozenList(read) if type(read) is list else read
+
+
+def _are_parts(content: Any) -> bool:
     """Whether a content is a list of parts as they are, of which nothing has to be read."""
     if type(content) is not list:
         return False
@@ -55,11 +64,11 @@ def are_parts(content: Any) -> bool:
     return True
 
 
-def read_content(content: Any, path: str = "Message") -> str | list[Part]:
+def _read_content(content: Any, path: str = "Message") -> str | list[Part]:
     """Read a content: words, or a list of parts."""
     if isinstance(content, str):
         return content
-    if type(content) is list or (type(content) is tuple and not (content and isinstance(content[0], str))):
+    if isinstance(content, list) or (type(content) is tuple and not (content and isinstance(content[0], str))):
         return read_parts(content, path)
     raise InvalidField("content", f"must be a string or a list of parts, not {_shown(content)}", path=path)
 
@@ -95,7 +104,7 @@ def _read_tagged(tag: str, rest: list[Any], path: str) -> Part | None:
         case ("tool_use", str() | None as call_id, str(name), dict(arguments)):
             return ToolCall(call_id, name, arguments)
         case ("tool_result", str() | None as call_id, str() | None as name, str() | list() as content):
-            return ToolResult(call_id, name, read_content(content, path))
+            return ToolResult(call_id, name, _read_content(content, path))
         case ("tool_result", str() | None as call_id, str() | None as name, dict() as value):
             return ToolResult(call_id, name, msgspec.json.encode(value).decode())
     return None
@@ -157,7 +166,7 @@ def _read_tool_result(block: Mapping[str, Any], path: str) -> Part | None:
     content, failed = block.get("content"), block.get("is_error") or False
     if not isinstance(block.get("tool_use_id"), str) or not isinstance(failed, bool):
         return None
-    read = "" if content is None else read_content(content, path)
+    read = "" if content is None else _read_content(content, path)
     beside = _beside(block, "tool_use_id", "content", "is_error")
     return ToolResult(block["tool_use_id"], None, read, is_error=failed, **beside)
 
