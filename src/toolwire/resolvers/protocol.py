@@ -13,14 +13,14 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, answer_of, failure, rescuing
 from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_T = TypeVar("_T")
 HERE = "."
 _UNKNOWN = "Unknown tool"
 
@@ -36,28 +36,23 @@ class ToolResolver(Protocol):
         """Run a call and give its result."""
 
 
-class _OnTheClass:
+class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
     """A method that can be called on its class as well: then of an instance that is made without arguments."""
 
-    def __init__(self, method: Callable[..., Any]) -> None:
+    def __init__(self, method: Callable[..., _T]) -> None:
         self.method = method
         self.__doc__ = method.__doc__
 
-    def __get__(self, one: Any, owner: type) -> Callable[..., Any]:
+    def __get__(self, one: Any, owner: type) -> Callable[..., _T]:
         if one is not None:
             return MethodType(self.method, one)
 
         @wraps(self.method)
-        def called(*given: Any, **named: Any) -> Any:
+        def called(*given: Any, **named: Any) -> _T:
             made = () if given and isinstance(given[0], owner) else (owner(),)
             return self.method(*made, *given, **named)
 
         return called
-
-
-def on_the_class(method: _Method) -> _Method:
-    """Let a method be called on its class as well, as a module of functions would be."""
-    return cast("_Method", _OnTheClass(method))
 
 
 class Resolver:

@@ -149,7 +149,7 @@ class Message(Struct, frozen=True, gc=False):
         def __init__(
             self,
             role: Role,
-            content: str | list[Part],
+            content: str | Sequence[Part | str | Mapping[str, Any] | tuple[Any, ...]],
             name: str | None = None,
             tool_call_id: str | None = None,
             opaque: Opaque | None = None,
