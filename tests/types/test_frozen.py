@@ -100,3 +100,13 @@ def test_a_value_of_parts_of_another_is_written_as_ever() -> None:
         encoded = dialect(name).encode_request(request)
         history = dialect(name).decode_request(encoded.body, encoded.path).messages
         assert [call.arguments for message in history for call in message.tool_calls] == [again.arguments]
+
+
+def test_a_map_without_an_end_costs_no_more_than_its_depth() -> None:
+    endless: dict[str, Any] = {}
+    endless |= {"a": endless, "b": endless}
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    for arguments in (endless, deep):
+        assert list(ToolCall("c", "f", arguments).arguments) == list(arguments)

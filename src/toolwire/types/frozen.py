@@ -28,13 +28,17 @@ class FrozenList(list[Any]):
 
 
 def copied_map(value: Any) -> Any:
-    """Give a copy of a map or a list, all the way down; any other value as it is."""
+    """Give a copy of a map or a list, all the way down; any other value, and one without an end, as it is."""
     try:
-        if isinstance(value, dict):
-            return {key: copied_map(inner) for key, inner in value.items()}
-        return [copied_map(inner) for inner in value] if isinstance(value, list) else value
+        return _copied(value)
     except RecursionError:
         return value
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 class _CopiedField:
