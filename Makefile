@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check planted bench torture torture-short packages fix docs rooms walks lock clean
+.PHONY: help demo test check planted bench torture torture-short packages fix docs rooms rows walks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,7 @@ planted: .venv/.test ## plant bugs one at a time in a copy, and say which the te
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
 	$(BIN)/python -m bench.traces $(ARGS)
+	$(BIN)/python bench/gateway.py
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
@@ -49,12 +50,16 @@ fix: .venv/.check ## format, and mend what lint can mend
 packages: ## install what the code tools use where it is: ripgrep and bubblewrap (Debian)
 	@scripts/packages
 
-docs: .venv/.test ## write anew what is made from the code: the support matrix, the public names for checkers
+docs: .venv/.test ## write anew what is made from the code: support matrix, names for checkers, reference
 	$(BIN)/python scripts/support_matrix.py
 	$(BIN)/python scripts/stub.py
+	$(BIN)/python scripts/reference.py
 
 rooms: .venv/.test ## print rooms, layers and lines; ARGS="--at REVISION" those of an earlier commit
 	@$(BIN)/python scripts/rooms.py $(ARGS)
+
+rows: .venv/.test ## print what was asked for and the tests that hold it; ARGS="R002", ARGS=--open
+	@$(BIN)/python scripts/rows.py $(ARGS)
 
 walks: .venv/.test ## print how far everyday things go through the package
 	@$(BIN)/python scripts/walks.py

@@ -15,7 +15,7 @@ def stub() -> str:
     homes = {f"toolwire.{home}": names.split() for home, names in toolwire.__dict__["_HOMES"].items()}
     homes["toolwire"] = toolwire.__dict__["_DOORS"].split()
     imports = [f"from {home} import ({_listed(homes[home], ALIASED)})\n" for home in sorted(homes)]
-    return HEAD + "".join(imports) + f"\n__all__ = [{_listed(toolwire.__all__, QUOTED)}]\n"
+    return HEAD + "".join(imports) + f"\n__version__: str\n__all__ = [{_listed(toolwire.__all__, QUOTED)}]\n"
 
 
 def _listed(names: list[str], form: str) -> str:

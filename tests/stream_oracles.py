@@ -162,8 +162,13 @@ def read_chat(data: bytes) -> Told:
     told = [_chat_choice(choice) for choice in completion.choices]
     first, others = (told[0], tuple(told[1:])) if told else (NOTHING, ())
     counts = completion.usage
-    usage = (0, 0) if counts is None else (_sum(counts.prompt_tokens), _sum(counts.completion_tokens))
+    usage = (0, 0) if counts is None else (_sum(counts.prompt_tokens), _made(counts))
     return replace(first, usage=usage, error=error, others=others, body=completion)
+
+
+def _made(counts: Any) -> int:
+    """Count what was made: xAI, DeepInfra and Gemini's OpenAI endpoint say hidden thoughts in the total alone."""
+    return max(_sum(counts.completion_tokens), _sum(counts.total_tokens) - _sum(counts.prompt_tokens))
 
 
 def _chat_choice(choice: Any) -> Told:
@@ -253,7 +258,7 @@ def _told_items(items: Any) -> Told:
     contents = [block for item in items if item.type == "message" for block in item.content]
     thoughts = [item for item in items if item.type == "reasoning"]
     calls: list[Call] = [
-        (item.call_id, item.name, read_value(item.arguments) if item.type == "function_call" else item.input)
+        (item.call_id, _name_of(item), read_value(item.arguments) if item.type == "function_call" else item.input)
         for item in items
         if item.type in {"function_call", "custom_tool_call"}
     ]
@@ -264,6 +269,12 @@ def _told_items(items: Any) -> Told:
         thinking="".join(summaries),
         calls=tuple(calls),
     )
+
+
+def _name_of(call: Any) -> str:
+    """Give the one name of a tool; a deferred function is called in a namespace of its own name."""
+    space = call.namespace
+    return call.name if space in (None, call.name) else f"{space}__{call.name}"
 
 
 def read_gemini(data: bytes) -> Told:

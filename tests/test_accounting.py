@@ -41,8 +41,12 @@ from toolwire.dialects import NAMES
 
 ELSEWHERE = Opaque("elsewhere", {"secret": 1})
 MARKS = {"cache": Cache("1h"), "opaque": ELSEWHERE}
-# Fields that say how a value was spelled or where it stands; the value itself is in another field.
-SPELLINGS: dict[type, set[str]] = {ToolCall: {"index", "raw", "error"}, Choice: {"raw_finish_reason"}}
+# Fields that say how a value was spelled, where it stands or what became of it; the value itself is in another field.
+SPELLINGS: dict[type, set[str]] = {
+    ToolCall: {"index", "raw", "error"},
+    Choice: {"raw_finish_reason"},
+    Response: {"losses"},
+}
 # One value for every other field, different from what stands in the model below.
 OTHERS: dict[type, dict[str, Any]] = {
     Request: {

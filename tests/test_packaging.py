@@ -34,6 +34,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.row("R002-14")
 def test_the_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(wheel)!r}); import toolwire; print(toolwire.__file__)"
     shown = subprocess.check_output([sys.executable, "-I", "-c", code], cwd=tmp_path, text=True)

@@ -1,69 +1,96 @@
-"""Each thing that was asked for is named by a test: the rows of the requirements, and those of reliability.
+"""Each thing that was asked for is held by a test that names its row, or stands in `rows.toml` with its reason."""
 
-Rules of this file:
-- A row is named in the docstring of a test or in a comment beside it: `R003-01`, `rows R001-55 to R001-59`.
-  Lines of the checklists are `4.1.3`: the third line of the first list.
-- A row that nobody shows stands below, with the reason. One that stands there and is shown is an error too.
-"""
-
+import ast
 import re
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent
-ASKED = {
-    "R001-": (1, 62),  # three formats of tools, a table of models, a factory of clients
-    "R003-": (1, 57),  # messages, roles, parts, streams
-    "R004-": (1, 27),  # calls of a wire's own and calls in text
-    "I-": (18, 40),  # what the sources of the others imply
-    "I": (1, 15),  # text that looks like a call
-    "J": (1, 18),  # faults of the loop
-    "4.1.": (1, 7),
-    "4.2.": (1, 8),
-    "4.4.": (1, 10),
-    "4.5.": (1, 6),
+from scripts.rows import TESTS, held, lists, marked, rows_in, rows_of, spelt
+from tests.corpus import found
+
+KNOWN = {*rows_of("rows"), *rows_of("cases")}
+OPEN: dict[str, str] = lists()["less"] | lists()["none"]
+REFERENCES = {
+    "rows": ("requirements.md", r"^\| ((?:R\d{3}|I)-\d+) \|"),
+    "cases": ("reliability.md", r"^\| ([A-LNT]\d+)\u2605? \|"),
 }
-UNSHOWN: dict[str, str] = {}
-NAME = re.compile(r"\b(R00\d-|I-|[IJ]|4\.\d\.)(\d{1,2})\b")
-RANGE = re.compile(r"\b(R00\d-|I-|[IJ]|4\.\d\.)(\d{1,2}) to (?:R00\d-|I-|[IJ]|4\.\d\.)?(\d{1,2})\b")
 
 
-def row(prefix: str, number: int) -> str:
-    """Spell a row."""
-    return f"{prefix}{number:02d}" if prefix.endswith("-") else f"{prefix}{number}"
+@pytest.mark.parametrize("prefix", lists()["rows"])
+def test_each_row_is_held_or_told_why_not(prefix: str) -> None:
+    rows = spelt(prefix, lists()["rows"][prefix])
+    assert [row for row in rows if row not in held() and row not in lists()["none"]] == []
 
 
-def named_in(text: str) -> set[str]:
-    """Find the rows that a text names."""
-    found = {row(prefix, int(number)) for prefix, number in NAME.findall(text)}
-    for prefix, first, last in RANGE.findall(text):
-        found |= {row(prefix, number) for number in range(int(first), int(last) + 1)}
-    return found
+@pytest.mark.parametrize("prefix", lists()["whole"]["cases"])
+def test_each_case_is_held(prefix: str) -> None:
+    assert [row for row in spelt(prefix, lists()["cases"][prefix]) if row not in held()] == []
 
 
-@cache
-def shown() -> dict[str, list[str]]:
-    """Say which files name which rows."""
-    where: dict[str, list[str]] = {}
+def test_what_is_said_to_be_open_is_so() -> None:
+    assert {row for row in lists()["none"] if row in held()} == set()
+    assert {row for row in lists()["less"] if row not in held()} == set()
+    assert {row for row in OPEN if row not in KNOWN} == set()
+
+
+def test_a_row_that_is_partly_held_has_a_test_that_fails_and_no_other_has() -> None:
+    typed = [(row, test) for row, test in marked((TESTS / "test_as_asked.py").read_text())]
+    fails = set(lists()["fails"]["tests"])
+    assert fails - {test for _, test in typed} == set()
+    partly = {row for row, why in lists()["less"].items() if why.startswith("PARTIAL")}
+    assert {row for row, test in typed if test in fails} == partly
+
+
+def test_every_mark_stands_on_a_test_and_names_a_row_that_there_is() -> None:
     for path in sorted(TESTS.rglob("*.py")):
-        if path != Path(__file__).resolve():
-            for name in named_in(path.read_text()):
-                where.setdefault(name, []).append(str(path.relative_to(TESTS)))
-    return where
+        text = path.read_text()
+        if "mark.row(" in text:
+            marks = set(rows_in(ast.parse(text)))
+            assert (path, marks - {row for row, _ in marked(text)}) == (path, set())
+            assert (path, marks - KNOWN) == (path, set())
 
 
-@pytest.mark.parametrize("prefix", ASKED)
-def test_each_row_is_named_by_a_test_or_told_why_not(prefix: str) -> None:
-    first, last = ASKED[prefix]
-    rows = [row(prefix, number) for number in range(first, last + 1)]
-    assert [name for name in rows if name not in shown() and name not in UNSHOWN] == []
-    assert [name for name in rows if name in shown() and name in UNSHOWN] == []
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_the_rows_are_those_of_the_documents_where_they_are_at_hand(kind: str) -> None:
+    name, pattern = REFERENCES[kind]
+    document = found("TOOLWIRE_REFERENCE", "reference") / name
+    there = set(re.findall(pattern, document.read_text(), re.MULTILINE))
+    assert there == {row for row in rows_of(kind) if not row.startswith("4.")}
 
 
-def test_rows_are_found_as_they_are_written() -> None:
-    """A control."""
-    text = "Rows A1, Z-01 to Z-03, and conflict 9; rows R009-1 to R009-3, I9"
-    assert named_in(text) == {"R009-01", "R009-02", "R009-03", "I9"}
-    assert "R009-04" not in shown()
+CODED = re.compile(r"def (test_(?:r00\d_|i_|[a-t])\d+_\w*|test_\w*_rows?_[a-t]\d\w*)\(")
+
+
+def test_a_test_is_named_for_what_it_shows() -> None:
+    assert [name for path in sorted(TESTS.rglob("*.py")) for name in CODED.findall(path.read_text())] == []
+    names = ("test_e13_a_body", "test_r002_18_a_pair", "test_i_05_calls", "test_nothing_is_fetched_row_h1")
+    assert [CODED.findall(f"def {name}(") for name in names] == [[name] for name in names], "a control"
+
+
+EXAMPLE = """
+TABLE = [pytest.param(1, marks=pytest.mark.row("Z2")), 2]
+OTHER = [pytest.param(1, marks=pytest.mark.row("Z5"))]
+
+@pytest.mark.parametrize("n", TABLE)
+@pytest.mark.row("Z1")
+def test_one(n): ...
+
+@pytest.mark.row("Z3")
+class TestMore:
+    @pytest.mark.row("Z4", "Z1")
+    def test_two(self): ...
+
+@pytest.mark.row("Z6")
+def no_test(): ...
+"""
+
+
+def test_marks_are_found_where_they_may_stand() -> None:
+    """A control: what is on no test is not found."""
+    assert sorted(marked(EXAMPLE)) == [
+        ("Z1", "TestMore::test_two"),
+        ("Z1", "test_one"),
+        ("Z2", "test_one"),
+        ("Z3", "TestMore::test_two"),
+        ("Z4", "TestMore::test_two"),
+    ]

@@ -95,6 +95,7 @@ def read_to_end_of_frame(name: str, data: bytes, cut: int) -> list[Event]:
 
 @pytest.mark.parametrize("most", BY_BYTE)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("R003-39", "F1")
 def test_a_cut_at_every_byte(name: str, most: int, tally: Counter[str]) -> None:
     found = []
     for case in cases(name, most):
@@ -116,6 +117,7 @@ def test_a_cut_at_every_byte(name: str, most: int, tally: Counter[str]) -> None:
 
 @pytest.mark.parametrize("most", BY_PLACE)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("R003-39", "F1")
 def test_a_cut_at_every_place(name: str, most: int, tally: Counter[str]) -> None:
     found = []
     chance = random.Random(75)  # noqa: S311 - the same every time

@@ -63,6 +63,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("most", "times"), CUTS)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("R003-38", "F2")
 def test_events_do_not_depend_on_how_the_bytes_were_cut(name: str, most: int, times: int, tally: Counter[str]) -> None:
     chance = random.Random(74)  # noqa: S311 - the same every time
     for case in cases(name, most):

@@ -9,11 +9,21 @@ from toolwire import (
 from toolwire.client.clearing import (
     Clearing as Clearing,
 )
+from toolwire.client.exchange import (
+    Retries as Retries,
+)
 from toolwire.client.factory import (
     LLMFactory as LLMFactory, LLMProvider as LLMProvider, LLMResponse as LLMResponse,
 )
 from toolwire.client.failures import (
     ProviderError as ProviderError,
+)
+from toolwire.client.settings import (
+    AnyChoice as AnyChoice, AnyTool as AnyTool, ChatSettings as ChatSettings,
+    ClientOptions as ClientOptions, ClientSettings as ClientSettings, OnChunk as OnChunk,
+    OnEvent as OnEvent, OnceSettings as OnceSettings, Prompt as Prompt, Providers as Providers,
+    RequestSettings as RequestSettings, RunEvent as RunEvent, RunSettings as RunSettings,
+    StreamItem as StreamItem, Tools as Tools,
 )
 from toolwire.client.sync import (
     Client as Client, Stream as Stream, generate as generate, stream as stream,
@@ -22,10 +32,10 @@ from toolwire.codetools import (
     CodeTools as CodeTools, resolver as resolver, resolver_fn as resolver_fn,
 )
 from toolwire.dialects import (
-    dialect as dialect,
+    Dialect as Dialect, dialect as dialect,
 )
 from toolwire.encoding.ledger import (
-    Quirks as Quirks,
+    QuirkOptions as QuirkOptions, Quirks as Quirks,
 )
 from toolwire.errors import (
     LossyTranslation as LossyTranslation, NoStructuredOutput as NoStructuredOutput,
@@ -33,38 +43,41 @@ from toolwire.errors import (
     UnknownTool as UnknownTool,
 )
 from toolwire.loop import (
-    LoopLimits as LoopLimits, tool_loop as tool_loop,
+    Done as Done, LoopLimits as LoopLimits, tool_loop as tool_loop,
 )
 from toolwire.providers import (
-    Provider as Provider,
+    AnyProvider as AnyProvider, Capabilities as Capabilities, Provider as Provider,
+    ProviderOptions as ProviderOptions,
 )
 from toolwire.providers.catalogue import (
     cost as cost,
 )
 from toolwire.resolvers import (
-    AgentResolver as AgentResolver, Composition as Composition, Plan as Plan, Step as Step,
+    AgentResolver as AgentResolver, AnyResolver as AnyResolver, Approve as Approve,
+    Composition as Composition, Plan as Plan, Resolver as Resolver, Step as Step,
     ToolResolver as ToolResolver, approved as approved, filtered as filtered, prefixed as prefixed,
     renamed as renamed,
 )
 from toolwire.resolvers.execution import (
-    Cancel as Cancel, Limits as Limits, execute as execute,
+    Cancel as Cancel, LimitOptions as LimitOptions, Limits as Limits, execute as execute,
 )
 from toolwire.resolvers.functions import (
-    tool as tool,
+    FunctionTool as FunctionTool, ToolOptions as ToolOptions, tool as tool,
 )
 from toolwire.streams.accumulation import (
     Accumulator as Accumulator, accumulate as accumulate, events_of as events_of,
 )
 from toolwire.traces import (
-    Trace as Trace,
+    Scope as Scope, Store as Store, Trace as Trace,
 )
 from toolwire.types import (
-    Audio as Audio, Cache as Cache, CallDelta as CallDelta, CallEnd as CallEnd, CallStart as CallStart,
-    Choice as Choice, ChoiceEnd as ChoiceEnd, Citation as Citation, CitationDelta as CitationDelta,
-    Context as Context, Document as Document, Encoded as Encoded, Error as Error, ErrorEnd as ErrorEnd,
-    ErrorReply as ErrorReply, Event as Event, Image as Image, Loss as Loss, Message as Message,
-    MessageDelta as MessageDelta, MessageEnd as MessageEnd, MessageStart as MessageStart,
-    Opaque as Opaque, OpaqueDelta as OpaqueDelta, Output as Output, PartEnd as PartEnd,
+    AnyMessage as AnyMessage, Audio as Audio, Cache as Cache, CallDelta as CallDelta,
+    CallEnd as CallEnd, CallStart as CallStart, Choice as Choice, ChoiceEnd as ChoiceEnd,
+    Citation as Citation, CitationDelta as CitationDelta, Context as Context, Document as Document,
+    Encoded as Encoded, Error as Error, ErrorEnd as ErrorEnd, ErrorReply as ErrorReply, Event as Event,
+    Image as Image, Loss as Loss, Message as Message, MessageDelta as MessageDelta,
+    MessageEnd as MessageEnd, MessageStart as MessageStart, Opaque as Opaque,
+    OpaqueDelta as OpaqueDelta, Output as Output, Part as Part, PartEnd as PartEnd,
     PartStart as PartStart, Refusal as Refusal, RefusalDelta as RefusalDelta, Request as Request,
     Response as Response, ServerTool as ServerTool, ServerToolCall as ServerToolCall,
     ServerToolResult as ServerToolResult, SignatureDelta as SignatureDelta, Text as Text,
@@ -75,20 +88,32 @@ from toolwire.types import (
 from toolwire.wire.partial_json import (
     Preview as Preview, partial_json as partial_json,
 )
+from toolwire.wire.transport import (
+    Bounds as Bounds, Timeouts as Timeouts, Transport as Transport,
+)
+from toolwire.work.results import (
+    Ran as Ran,
+)
 
+__version__: str
 __all__ = [
-    "Accumulator", "AgentResolver", "Audio", "Cache", "CallDelta", "CallEnd", "CallStart", "Cancel",
-    "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing", "Client", "CodeTools",
-    "Composition", "Context", "Document", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event",
-    "Image", "LLMFactory", "LLMProvider", "LLMResponse", "Limits", "LoopLimits", "Loss",
+    "Accumulator", "AgentResolver", "AnyChoice", "AnyMessage", "AnyProvider", "AnyResolver", "AnyTool",
+    "Approve", "Audio", "Bounds", "Cache", "CallDelta", "CallEnd", "CallStart", "Cancel",
+    "Capabilities", "ChatSettings", "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing",
+    "Client", "ClientOptions", "ClientSettings", "CodeTools", "Composition", "Context", "Dialect",
+    "Document", "Done", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event", "FunctionTool", "Image",
+    "LLMFactory", "LLMProvider", "LLMResponse", "LimitOptions", "Limits", "LoopLimits", "Loss",
     "LossyTranslation", "Message", "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput",
-    "Opaque", "OpaqueDelta", "Output", "PartEnd", "PartStart", "Plan", "Preview", "Provider",
-    "ProviderError", "Quirks", "Refusal", "RefusalDelta", "Request", "Response", "ServerTool",
-    "ServerToolCall", "ServerToolResult", "SignatureDelta", "Step", "Stream", "Text", "TextDelta",
-    "Thinking", "ThinkingDelta", "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolResolver",
-    "ToolResult", "ToolwireError", "Trace", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta",
-    "accumulate", "aio", "approved", "catalogue", "codec", "cost", "declarations", "dialect", "errors",
-    "events_of", "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed",
-    "providers", "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema", "session_tools",
-    "stream", "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces", "translate",
+    "OnChunk", "OnEvent", "OnceSettings", "Opaque", "OpaqueDelta", "Output", "Part", "PartEnd",
+    "PartStart", "Plan", "Preview", "Prompt", "Provider", "ProviderError", "ProviderOptions",
+    "Providers", "QuirkOptions", "Quirks", "Ran", "Refusal", "RefusalDelta", "Request",
+    "RequestSettings", "Resolver", "Response", "Retries", "RunEvent", "RunSettings", "Scope",
+    "ServerTool", "ServerToolCall", "ServerToolResult", "SignatureDelta", "Step", "Stream",
+    "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta", "Timeouts", "Tool", "ToolCall",
+    "ToolChoice", "ToolError", "ToolOptions", "ToolResolver", "ToolResult", "Tools", "ToolwireError",
+    "Trace", "Transport", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio",
+    "approved", "catalogue", "codec", "cost", "declarations", "dialect", "errors", "events_of",
+    "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed", "providers",
+    "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema", "session_tools", "stream",
+    "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces", "translate",
 ]

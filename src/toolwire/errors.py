@@ -9,7 +9,6 @@
     |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
     |   |   +-- SchemaRecursive
     |   +-- UnknownDialect   lists the known ones
-    |   +-- UnsayableRequest a request that the target is known to refuse whole
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
@@ -27,6 +26,15 @@ Rule: a message says what was wrong, `path` says where, and the message says wha
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+
+def meant(word: object, known: Iterable[str]) -> str:
+    """Say which of the known words may have been meant, as the end of a message; nothing where none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
+    word, known = str(word)[:80], list(known)
+    near = get_close_matches(word, known, n=1) or [name for name in known if word in name.split("_")]
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class ToolwireError(Exception):
@@ -48,7 +56,7 @@ class MissingFields(UserError):
 
     def __init__(self, kind: str, fields: Sequence[str]) -> None:
         super().__init__(f"{kind} needs {', '.join(fields)}")
-        self.fields = list(fields)
+        self.fields: list[str] = list(fields)
 
 
 class InvalidField(UserError):
@@ -88,19 +96,15 @@ class UnknownDialect(UserError, LookupError):
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
-        self.known = tuple(known)
+        self.known: tuple[str, ...] = tuple(known)
         super().__init__(f"unknown dialect {name!r}; known: {', '.join(self.known)}")
-
-
-class UnsayableRequest(UserError):
-    """A request that the target is known to refuse whole, found before anything is sent."""
 
 
 class DeclarationError(UserError):
     """A file that declares tools cannot be used; `problems` are all that was found, each with its place."""
 
     def __init__(self, problems: Sequence[Any]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[Any, ...] = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
         self.path = self.problems[0].field if self.problems else ""
 
@@ -119,7 +123,7 @@ class UnknownTool(UserError, LookupError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
-        self.known = tuple(dict.fromkeys(known))
+        self.known: tuple[str, ...] = tuple(dict.fromkeys(known))
         super().__init__(f"Unknown tool: {name}; available: {', '.join(self.known) or 'none'}")
 
 
@@ -129,7 +133,7 @@ class InvalidTrace(UserError):
     code = "invalid_trace"
 
     def __init__(self, problems: Sequence[UserError]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[UserError, ...] = tuple(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
 
@@ -139,8 +143,8 @@ class UnreadableCalls(UserError):
     code = "unreadable_calls"
 
     def __init__(self, errors: Sequence[Any], calls: Sequence[Any] = ()) -> None:
-        self.errors = list(errors)
-        self.calls = list(calls)
+        self.errors: list[Any] = list(errors)
+        self.calls: list[Any] = list(calls)
         super().__init__("; ".join(map(str, self.errors)))
 
 
@@ -164,7 +168,7 @@ class NoStructuredOutput(ToolwireError):
 
     def __init__(self, kind: str, problems: Sequence[str], text: str = "", response: Any = None) -> None:
         self.kind = kind
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
         self.text = text
         self.response = response
         super().__init__(f"no answer in the wanted form ({kind}): {'; '.join(self.problems)}", path="output")
@@ -174,7 +178,7 @@ class LossyTranslation(ToolwireError):
     """A strict translation would lose something."""
 
     def __init__(self, losses: Sequence[Any]) -> None:
-        self.losses = tuple(losses)
+        self.losses: tuple[Any, ...] = tuple(losses)
         lines = "\n".join(f"  {loss}" for loss in self.losses)
         super().__init__(f"{len(self.losses)} thing(s) cannot be said in the target:\n{lines}")
 
@@ -183,5 +187,5 @@ class ScenarioFailed(ToolwireError, AssertionError):
     """A simulated model was not used as its scenario says."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = list(problems)
+        self.problems: list[str] = list(problems)
         super().__init__("the scenario was not kept to:\n" + "\n".join(f"  {line}" for line in self.problems))

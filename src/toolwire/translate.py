@@ -1,5 +1,17 @@
 """Requests, responses, streams and errors of one dialect as those of another."""
 
+from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
+from toolwire.translation.paths import wire_of
 from toolwire.translation.translate import TranslatedStream, error, request, response, stream
 
-__all__ = ["TranslatedStream", "error", "request", "response", "stream"]
+__all__ = [
+    "Exchange",
+    "ExchangedStream",
+    "TranslatedStream",
+    "error",
+    "exchange",
+    "request",
+    "response",
+    "stream",
+    "wire_of",
+]

@@ -1,14 +1,16 @@
 """`toolwire run` and `toolwire chat` as one who uses them: in this process, or on a terminal of their own."""
 
 import contextlib
+import fcntl
 import io
 import os
 import pty
 import re
 import select
-import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,10 +50,16 @@ def at(model: Any, folder: Path, provider: str = "openai") -> list[str]:
 
 
 class Said(NamedTuple):
-    """What a command wrote, to both outputs, and its exit code."""
+    """What a command wrote, to standard output and to standard error, and its exit code."""
 
     code: int
-    text: str
+    out: str
+    told: str
+
+    @property
+    def text(self) -> str:
+        """All that it wrote."""
+        return self.out + self.told
 
 
 def say(
@@ -68,25 +76,38 @@ def say(
     capfd.readouterr()
     code = main(arguments)
     out, told = capfd.readouterr()
-    return Said(code, out + told)
+    return Said(code, out, told)
+
+
+# A session of its own, whose terminal sends it what Ctrl-C means.
+OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 
 
 class Terminal:
     """A command on a terminal of its own: what it wrote so far, and a way to type."""
 
-    def __init__(self, folder: Path, *arguments: str, **more: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, columns: int = 0, out: Path | None = None, **more: str) -> None:
         self.fd, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
+        self.looks = termios.tcgetattr(inner)
+        self.inner = os.dup(inner)
         self.said = ""
+        taken = os.dup(inner) if out is None else os.open(out, os.O_WRONLY | os.O_CREAT)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolwire", *arguments],
+            [sys.executable, "-c", OWN_TERMINAL, "-m", "toolwire", *arguments],
             stdin=inner,
-            stdout=inner,
+            stdout=taken,
             stderr=inner,
             env=environment(folder, **more),
             cwd=folder,
             start_new_session=True,
         )
         os.close(inner)
+        os.close(taken)
 
     def until(self, words: str) -> str:
         """Read until it has written something; give all of it."""
@@ -115,9 +136,19 @@ class Terminal:
         """Type."""
         os.write(self.fd, text.encode())
 
+    def prompted(self) -> None:
+        """Read until a chat waits for a prompt, and forget what was before."""
+        self.until("you> ")
+        time.sleep(0.3)
+        self.said = ""
+
     def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        self.process.send_signal(signal.SIGINT)
+        """Press Ctrl-C: the terminal sends it to all that runs on it."""
+        self.type("\x03")
+
+    def is_as_it_was(self) -> bool:
+        """Whether the terminal has the settings that it had before."""
+        return termios.tcgetattr(self.inner) == self.looks
 
     def end(self) -> int:
         """Read to the end, and give the exit code."""
@@ -129,19 +160,20 @@ class Terminal:
     @property
     def plain(self) -> str:
         """What it wrote, without the looks that it has itself."""
-        return re.sub(r"\x1b\[[0-9;?]*[a-z]", "", self.said)
+        return re.sub(r"\x1b\[[0-9;?]*[a-z]", "", re.sub(r"[^\n]*\r\x1b\[K", "", self.said))
 
 
 @contextlib.contextmanager
-def terminal(folder: Path, *arguments: str, **more: str) -> Iterator[Terminal]:
+def terminal(folder: Path, *arguments: str, columns: int = 0, **more: Any) -> Iterator[Terminal]:
     """Run a command on a terminal; nothing of it is left afterwards."""
-    made = Terminal(folder, *arguments, **more)
+    made = Terminal(folder, *arguments, columns=columns, **more)
     try:
         yield made
     finally:
         if made.process.poll() is None:
             made.process.kill()
         made.process.wait(PATIENCE)
+        os.close(made.inner)
         os.close(made.fd)
 
 

@@ -1,8 +1,10 @@
 """The command line: what it writes where, and the code with which it ends."""
 
 import io
+import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ REQUEST = {"model": "m", "messages": [{"role": "user", "content": "Grüße"}], "
 LOSSY = REQUEST | {"seed": 1, "n": 1}
 WRITTEN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Grüße"}]}
 TRANSLATE = ("translate", "--from", "openai", "--to", "anthropic")
+PATH = "path: /v1/messages\n"
 SEED_LOSS = "  seed: anthropic has no such setting (dropped)\n"
+EFFORT_LOSS = "  reasoning_effort: the lowest here is low (approximated)\n"
+LOW = {"output_config": {"effort": "low"}}
 N_LOSS = "  n: anthropic has no such setting (dropped)\n"
 
 
@@ -49,7 +54,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 
 def test_from_standard_input_to_standard_output(run: Any) -> None:
     for ran in (run(*TRANSLATE, given=REQUEST), run(*TRANSLATE, "-", given=REQUEST)):
-        assert (ran.code, ran.body, ran.told) == (0, WRITTEN, "")
+        assert (ran.code, ran.body, ran.told) == (0, WRITTEN, PATH)
     assert ran.out.endswith(b"}\n")
     assert "Grüße".encode() in ran.out
     assert b'\n  "model"' in ran.out
@@ -59,13 +64,18 @@ def test_from_a_file(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_bytes(msgspec.json.encode(REQUEST))
     ran = run(*TRANSLATE, str(file))
-    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, "")
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, PATH)
 
 
 def test_losses_go_to_standard_error(run: Any) -> None:
-    ran = run(*TRANSLATE, given=LOSSY)
-    assert (ran.code, ran.body) == (0, WRITTEN)
-    assert ran.told == SEED_LOSS + N_LOSS
+    ran = run(*TRANSLATE, given={"reasoning_effort": "minimal"} | LOSSY)
+    assert (ran.code, ran.body) == (0, WRITTEN | LOW)
+    assert ran.told == PATH + SEED_LOSS + EFFORT_LOSS
+
+
+def test_formal_losses_are_told_on_request(run: Any) -> None:
+    ran = run(*TRANSLATE, "--all-losses", given=LOSSY)
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, PATH + SEED_LOSS + N_LOSS)
 
 
 def test_losses_as_json(run: Any) -> None:
@@ -79,7 +89,7 @@ def test_losses_as_json(run: Any) -> None:
             "detail": "anthropic has no such setting",
             "severity": severity,
         }
-        for field, severity in (("seed", "semantic"), ("n", "minor"))
+        for field, severity in (("seed", "semantic"), ("n", "formal"))
     ]
 
 
@@ -96,8 +106,8 @@ def test_strictness_writes_nothing(run: Any) -> None:
 
 
 def test_strictness_lets_minor_losses_pass(run: Any) -> None:
-    ran = run(*TRANSLATE, "--strict", given=REQUEST | {"n": 1})
-    assert (ran.code, ran.body, ran.told) == (0, WRITTEN, N_LOSS)
+    ran = run(*TRANSLATE, "--strict", given=REQUEST | {"n": 1, "reasoning_effort": "minimal"})
+    assert (ran.code, ran.body, ran.told) == (0, WRITTEN | LOW, PATH + EFFORT_LOSS)
 
 
 RESPONSE = {
@@ -127,6 +137,8 @@ def test_an_error(run: Any) -> None:
     ran = run(*back, "--status", "529", given=given)
     said = {"error": {"message": "m", "type": "server_error", "param": None, "code": None}}
     assert (ran.code, ran.body) == (0, said)
+    assert ran.told == ""
+    ran = run(*back, "--status", "529", "--all-losses", given=given)
     assert ran.told == "  request_id: openai-chat gives it in a header (dropped)\n"
     ran = run(*back, "--strict", given=given | {"extra": 1})
     assert (ran.code, ran.out) == (1, b"")
@@ -142,6 +154,48 @@ def test_a_path_that_says_the_model(run: Any) -> None:
         given=given,
     )
     assert (ran.code, ran.body["model"]) == (0, "gemini-3")
+
+
+PATHS = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/m:generateContent",
+    "ollama": "/api/chat",
+}
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_the_path_of_a_request_is_said(run: Any, target: str) -> None:
+    ran = run("translate", "--from", "openai", "--to", target, given=REQUEST)
+    assert ran.told.startswith(f"path: {PATHS[target]}\n")
+    other = run("translate", "--from", "openai", "--to", target, "--model", "other", given=REQUEST)
+    assert other.told.startswith(f"path: {PATHS[target].replace('/m:', '/other:')}\n")
+    assert other.body.get("model") == (None if target == "gemini" else "other")
+    whole = run("translate", "--from", "openai", "--to", target, "--json", given=REQUEST)
+    assert (whole.told, whole.body["path"], whole.body["body"]) == ("", PATHS[target], ran.body)
+    assert len(whole.body["losses"]) == ran.told.count("\n") - 1
+
+
+CHAT = {"model": "m", "messages": [], "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}
+OTHERS: list[tuple[tuple[str, ...], Any, str]] = [
+    (("--from", "anthropic"), CHAT, "body: this looks like openai-chat or ollama, not anthropic"),
+    (("--from", "gemini"), CHAT, "body: this looks like openai-chat or ollama, not gemini"),
+    (("--from", "openai"), {"contents": []}, "body: this looks like gemini, not openai-chat"),
+    (("--from", "openai"), {"messages": "oops"}, "messages: must be an array, not a string"),
+    (("--from", "openai"), {"choices": []}, "body: this looks like a response of openai-chat, not a request"),
+    (("--from", "openai", "--kind", "response"), CHAT, "body: this looks like a request of openai-chat or ollama,"),
+    (("--from", "openai", "--kind", "stream"), CHAT, "body: this is one JSON object, not a stream"),
+    (("--from", "ollama", "--kind", "stream"), CHAT, "body: this looks like a request of openai-chat or ollama,"),
+    (("--from", "gemini", "--kind", "stream"), b'data: {"choices":[]}\n\n', "body: this looks like openai-chat, not"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "given", "words"), OTHERS)
+def test_a_body_of_another_wire_is_refused_by_name(run: Any, arguments: Any, given: Any, words: str) -> None:
+    ran = run("translate", *arguments, "--to", "anthropic", given=given)
+    assert (ran.code, ran.out) == (2, b"")
+    assert ran.told.startswith(f"toolwire: {words}")
 
 
 @pytest.mark.parametrize("source", [*NAMES, *ALIASES])
@@ -170,11 +224,15 @@ def test_what_cannot_be_read(run: Any, data: bytes, message: str) -> None:
     assert ran.told.count("\n") == 1
 
 
-def test_a_request_that_a_target_refuses_whole(run: Any) -> None:
+def test_what_a_target_does_not_take_is_told_and_refused_by_strict(run: Any) -> None:
     tools = [{"type": "custom", "name": f"t{number}", "input_schema": {}} for number in range(129)]
-    ran = run("translate", "--from", "anthropic", "--to", "openai", given={"messages": [], "tools": tools})
-    assert (ran.code, ran.out) == (2, b"")
-    assert ran.told == "toolwire: tools: openai-chat takes at most 128 tools\n"
+    asked = ("translate", "--from", "anthropic", "--to", "openai")
+    ran = run(*asked, given={"messages": [], "tools": tools})
+    assert (ran.code, len(json.loads(ran.out)["tools"])) == (0, 128)
+    assert "tools[128]: openai-chat takes at most 128 tools" in ran.told
+    ran = run(*asked, "--strict", given={"messages": [], "tools": tools})
+    assert (ran.code, ran.out) == (1, b"")
+    assert "tools[128]" in ran.told
 
 
 def test_a_file_that_is_none(run: Any, tmp_path: Path) -> None:
@@ -186,7 +244,6 @@ def test_a_file_that_is_none(run: Any, tmp_path: Path) -> None:
 
 
 USAGE: list[tuple[str, ...]] = [
-    (),
     ("what",),
     ("translate",),
     ("translate", "--from", "openai"),
@@ -207,12 +264,46 @@ def test_arguments_that_cannot_be_used(arguments: tuple[str, ...], capsys: pytes
     assert captured.err.startswith("usage: toolwire")
 
 
+MEANT: list[tuple[tuple[str, ...], str]] = [
+    (("run", "--modle", "x", "hi"), "toolwire run: error: unknown option --modle; did you mean --model?"),
+    (("run", "fix", "the", "test"), 'a task of several words needs quotes: toolwire run "fix the test"'),
+    (("run", "x", "--max-steps", "0"), "--max-steps: must be a whole number from 1 on, not '0'"),
+    (("run", "x", "--base-url", "127.0.0.1:8401"), "needs http:// or https:// before it: http://127.0.0.1:8401"),
+    (("run", "x", "--base-url", "ftp://host"), "must be like https://host/path, not 'ftp://host'"),
+    (("conversatoins",), "did you mean conversations?"),
+    (("traces", "lst"), "did you mean list?"),
+    (("dialects", "all"), "toolwire dialects: error: unexpected: all"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), MEANT)
+def test_an_error_says_what_may_have_been_meant(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_what_a_command_may_be_asked_first(run: Any) -> None:
+    ran = run()
+    assert (ran.code, ran.out.decode().count("  toolwire translate --from")) == (0, 1)
+    assert ran.out.decode().partition("examples:\n")[2].partition("\n\n")[0].count("\n") == 2, "three examples"
+    pinned = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    assert toolwire.__version__ == pinned
+    for arguments in (("--version",), ("-V",), ("version",)):
+        with pytest.raises(SystemExit) as ended:
+            run(*arguments)
+        assert ended.value.code == 0
+
+
 def test_help_says_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
-    assert "Exit codes: 0 done; 1 a strict translation would lose something, a tool failed" in told
+    assert "exit codes: 0 an answer, or done; 1 an error" in told
     for line in ("translate a body from one dialect", "list the dialects", "list the models"):
         assert line in told
 
@@ -231,10 +322,18 @@ def test_the_dialects(run: Any) -> None:
 
 def test_the_models(run: Any) -> None:
     lines = run("models").out.decode().splitlines()
-    assert len(lines) == len(list(catalogue.models(None)))
+    assert len(lines) == 1 + len(list(catalogue.models(None)))
+    assert lines[0].split() == ["MODEL", "CONTEXT", "IN", "OUT", "AS", "OF"]
+    assert "openai/gpt-6-sol 1,050,000 2 10 2026-11-20" in {" ".join(line.split()) for line in lines}
+    dates = [line.split()[-1] for line in lines[1:]]
+    assert dates == sorted(dates, reverse=True), "the newest first"
+    assert len({len(line.rpartition("  ")[0]) for line in lines}) == 1, "columns"
     ollama = run("models", "--provider", "ollama").out.decode().splitlines()
-    assert 0 < len(ollama) < len(lines)
-    assert set(ollama) < set(lines)
+    assert 1 < len(ollama) < len(lines)
+    assert all(line.startswith("ollama/") for line in ollama[1:])
+    nobody = run("models", "--provider", "nope")
+    assert (nobody.code, nobody.out) == (2, b"")
+    assert nobody.told.startswith("toolwire: unknown provider 'nope'; known: openai, ")
 
 
 def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +343,7 @@ def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PYTHONPATH", str(Path(toolwire.__file__).parents[1]))
     done = subprocess.run([*command, str(file)], capture_output=True, check=False)
     assert (done.returncode, msgspec.json.decode(done.stdout)) == (0, WRITTEN)
-    assert done.stderr.decode() == SEED_LOSS + N_LOSS
+    assert done.stderr.decode() == PATH + SEED_LOSS
     refused = subprocess.run([*command, "--strict"], input=file.read_bytes(), capture_output=True, check=False)
     assert (refused.returncode, refused.stdout) == (1, b"")
     broken = subprocess.run(command, input=b"{", capture_output=True, check=False)
@@ -280,7 +379,7 @@ def test_a_tool_is_called(run: Any, tmp_path: Path) -> None:
     [
         (("call", "rm", "{}"), "unknown tool 'rm'. Available: read_file"),
         (("call", "read_file", "{}"), "missing required field: path"),
-        (("call", "read_file", "{"), "JSON"),
+        (("call", "grep", "notjson"), """write them as toolwire call grep '{"pattern": "..."}'"""),
         (("call", "read_file", "[]"), "must be a JSON object"),
         (("call", "read_file", '{"path":"a","path":"b"}'), "twice"),
         (("call", "read_file", "{}", "--cwd", "/nothing/here"), "must be a folder"),
@@ -296,6 +395,9 @@ def test_a_call_that_cannot_be_is_told(run: Any, arguments: tuple[str, ...], tol
 def test_the_doctor_says_what_holds(run: Any, tmp_path: Path) -> None:
     ran = run("doctor", "--cwd", str(tmp_path))
     lines = ran.out.decode().splitlines()
-    assert all(line.startswith(("ok   ", "NO   ")) for line in lines)
-    assert ran.code == int(any(line.startswith("NO") for line in lines))
+    broken = sum(line.startswith("NO   ") for line in lines)
+    assert all(line.startswith(("ok   ", "NO   ")) for line in lines[:-1])
+    probes = len(lines) - 1
+    assert lines[-1] == (f"NOT fine: {broken} of {probes} do not hold" if broken else f"fine: all {probes} hold")
+    assert ran.code == int(broken > 0)
     assert any("sandbox" in line for line in lines)

@@ -34,7 +34,8 @@ def test_each_step_is_shown_and_the_answer_ends_it(run: Any, tmp_path: Path, pro
     with simulate(turns) as model:
         said = run(model, "do it", "--yes", provider=provider)
     assert said.code == 0
-    lines = [line for line in said.text.splitlines() if line and not line.startswith("[")]
+    assert said.out == "All done.\n"
+    lines = [line for line in said.told.splitlines() if line and not line.startswith("[")]
     assert lines == [
         "I look.",
         "> list_directory()",
@@ -44,7 +45,6 @@ def test_each_step_is_shown_and_the_answer_ends_it(run: Any, tmp_path: Path, pro
         "  + 1 one",
         "  + 2 two",
         "  Wrote 8 bytes to made.txt (a new file).",
-        "All done.",
     ]
     assert (project(tmp_path) / "made.txt").read_text() == "one\ntwo\n"
 
@@ -95,7 +95,7 @@ ENDS: list[tuple[str, list[Any], list[str], int, str]] = [
         "limit",
         [[LISTED]] * 2,
         ["--max-steps", "2"],
-        1,
+        3,
         "no answer within the limit: 2 turns brought no answer",
     ),
     ("refused", [["No.", Finish("content_filter")]], [], 1, "the model refused"),
@@ -125,7 +125,9 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
     (["do it"], "say which model: --model PROVIDER/NAME"),
-    ([], "say what is to be done, or --continue"),
+    (["do it", "--model", "openai"], "model 'openai' is a provider: write openai/MODEL"),
+    ([], "say what is to be done, as in toolwire run"),
+    ([""], "say what is to be done, as in toolwire run"),
     (["do it", "--model", "groq/m"], "groq: there is no key: set GROQ_API_KEY"),
     (["--continue", "--model", "ollama/m"], "there is no conversation to go on with in this folder"),
     (["do it", "--model", "ollama/m", "--tools", "bash,rm"], "rm is not known; there are: "),
@@ -183,7 +185,7 @@ def test_a_conversation_goes_on_with_another_provider(run: Any, tmp_path: Path) 
 def test_what_is_kept_is_the_users_own(run: Any, tmp_path: Path) -> None:
     with simulate([["Done."], ["Again."]]) as model:
         assert run(model, "do it").code == 0
-        [kept] = (tmp_path / "state" / "toolwire").iterdir()
+        [kept] = (tmp_path / "state" / "toolwire" / "conversations").iterdir()
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert [message.role for message in load(kept.read_bytes()).context.messages] == ["user", "assistant"]
         file = tmp_path / "here.json"

@@ -12,7 +12,8 @@ from toolwire.cli.terminal import to_be_asked, verdict
 from toolwire.codetools.definitions import TOOLS
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS
-from toolwire.types import ToolCall, Usage
+from toolwire.providers.addressing import http_request_of
+from toolwire.types import Context, Request, ToolCall, Usage
 from toolwire.work.results import safe
 
 ESCAPED = [
@@ -103,16 +104,17 @@ def test_all_but_what_looks_into_the_folder_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "given", "base"),
+    ("provider", "given", "url"),
     [
-        ("openai", "http://x/v1", "http://x"),
-        ("openai", "http://x/", "http://x"),
-        ("vllm", "http://x/v1", "http://x/v1"),
-        ("ollama", "http://x", "http://x"),
+        ("openai", "http://x/v1", "http://x/v1/chat/completions"),
+        ("openai", "http://x/", "http://x/v1/chat/completions"),
+        ("vllm", "http://x/v1", "http://x/v1/chat/completions"),
+        ("ollama", "http://x/v1", "http://x/api/chat"),
     ],
 )
-def test_a_base_url_may_end_as_other_programs_want_it(provider: str, given: str, base: str) -> None:
-    assert client_of(provider, "m", given).provider.base_url == base
+def test_a_base_url_may_end_as_other_programs_want_it(provider: str, given: str, url: str) -> None:
+    server = client_of(provider, "m", given).provider
+    assert http_request_of(server, server.speaks().encode_request(Request(context=Context(), model="m"))).url == url
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

@@ -1,26 +1,30 @@
 """On a terminal: questions before what writes or runs, Ctrl-C at any point, colours and none."""
 
+import os
 import re
+import stat
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.commands import PROVIDERS, WROTE, Terminal, at, project, running, terminal
+from tests.cli.commands import PROVIDERS, SOURCE, WROTE, Terminal, at, project, running, terminal
+from toolwire import traces
+from toolwire.cli.screen import cells
 from toolwire.client.saving import Saved, load
-from toolwire.testing import Expect, Pace, Wait, simulate
-from toolwire.types import Text, ToolCall, ToolResult
+from toolwire.testing import Expect, Fail, Pace, Wait, simulate
+from toolwire.types import Error, Text, Thinking, ToolCall, ToolResult
 
 pytestmark = pytest.mark.slow
 ASKED = "or say why not: "
-LONG = "sleep 61.25"
+LONG = f"sleep 61.{os.getpid()}"
 SHELL = ToolCall(None, "bash", {"command": f"echo begun > begun.txt; {LONG}"})
 
 
 def kept(folder: Path) -> Saved:
     """Read the conversation that was kept."""
-    [file] = (folder / "state" / "toolwire").iterdir()
+    [file] = (folder / "state" / "toolwire" / "conversations").iterdir()
     return load(file.read_bytes())
 
 
@@ -69,7 +73,7 @@ LOOKS = r"\x1b\[[0-9;]*m"
     ("more", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"HIDE": "1"}, False)],
 )
-def test_the_looks_are_on_a_terminal_that_has_them(tmp_path: Path, more: dict[str, str], coloured: bool) -> None:
+def test_the_looks_are_on_a_terminal_that_has_them(tmp_path: Path, more: dict[str, Any], coloured: bool) -> None:
     """With rich and without it (here hidden) the words are the same."""
     if "HIDE" in more:
         (tmp_path / "rich.py").write_text("raise ImportError('it is not here')")
@@ -86,18 +90,35 @@ def test_the_looks_are_on_a_terminal_that_has_them(tmp_path: Path, more: dict[st
     assert re.findall(r"\x1b(?!\[)|[\x07\x9b]", shown.said) == []
 
 
+SLOWLY = "word " * 400
+# Where Ctrl-C is pressed: what the model does there, and what is seen; nothing where the model has only been asked.
 POINTS: dict[str, tuple[list[Any], str]] = {
     "before the answer": ([Wait(60), "Too late."], ""),
-    "in its words": ([Pace(0.2), "word " * 400], "word"),
-    "in a tool": ([SHELL], "begun"),
+    "while that is said": ([Wait(60), "Too late."], "waiting for the model, 1 s"),
+    "in its words": ([Pace(0.2), SLOWLY], "word"),
+    "in its thoughts": ([Pace(0.2), Thinking(text=SLOWLY)], "word"),
+    "in a call that it writes": (
+        [Pace(0.2), ToolCall(None, "write_file", {"path": "made.txt", "content": SLOWLY})],
+        "the model writes a call of write_file",
+    ),
+    "before a retry": ([Fail(Error("rate_limit", "Too many.", 429), 50)], "retry in 4"),
+    "in a tool": ([SHELL], ""),
+    "in a tool that writes": ([ToolCall(None, "bash", {"command": f"echo begun; {LONG}"})], "1 s begun"),
     "at the question": ([WROTE], ASKED),
+    "at the second question": ([WROTE, ToolCall(None, "bash", {"command": LONG})], f"$ {LONG}"),
 }
+# Where an answer is on its way: the server sees that the client left.
+ON_ITS_WAY = ("before the answer", "while that is said", "in its words", "in its thoughts", "in a call that it writes")
 
 
 def stop_at(shown: Terminal, point: str, model: Any, folder: Path) -> None:
     """Wait for a point of a run, and press Ctrl-C there."""
     if point == "before the answer":
-        shown.when(lambda: model.requests)
+        shown.when(lambda: len(model.requests) > 1)
+    elif point == "at the second question":
+        shown.until(ASKED)
+        shown.type("n\n")
+        shown.until(POINTS[point][1])
     elif point == "in a tool":
         shown.when((project(folder) / "begun.txt").exists)
     else:
@@ -107,32 +128,155 @@ def stop_at(shown: Terminal, point: str, model: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.row("J5", "J14")
 def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, point: str) -> None:
-    """J5, J14: the upstream is closed, tools are stopped, the history is valid for any provider."""
+    """The upstream is closed, tools are stopped, the history is valid for any provider."""
     turns: list[Any] = [[ToolCall(None, "list_directory", {})], POINTS[point][0]]
-    yes = [] if point == "at the question" else ["--yes"]
+    yes = [] if "question" in point else ["--yes"]
+    more = ["--traces", f"sqlite:///{tmp_path / 'traces.db'}"]
     with simulate(turns) as model:
-        with terminal(tmp_path, "run", "do it", *yes, *at(model, tmp_path)) as shown:
+        with terminal(tmp_path, "run", "do it", *yes, *more, *at(model, tmp_path), columns=200) as shown:
             stop_at(shown, point, model, tmp_path)
             pressed = time.monotonic()
             assert (shown.end(), "interrupted" in shown.plain) == (130, True)
             assert time.monotonic() - pressed < 5
+            assert shown.is_as_it_was()
         assert "Traceback" not in shown.plain
+        [file] = (tmp_path / "state" / "toolwire" / "conversations").iterdir()
+        assert f"[to go on: toolwire run --continue {file.stem}]" in shown.plain
+        with traces.open(more[1], create=False) as store:
+            assert (store.verify().count, store.count() > 0) == (0, True)
         assert running(LONG) == []
-        if point in ("before the answer", "in its words"):
+        if point in ON_ITS_WAY:
             assert model.requests[-1].over.wait(5)
             assert model.requests[-1].gone, "the server sees that the client left"
         messages = kept(tmp_path).context.messages
         assert messages[0].text == "do it"
-        calls = [call.id for one in messages for call in one.tool_calls]
+        calls = [part.id for one in messages for part in one.parts if isinstance(part, ToolCall)]
         results = [part.tool_call_id for one in messages for part in one.parts if isinstance(part, ToolResult)]
         assert calls == results
         for provider in PROVIDERS:
             model.play([["Finished."]])
-            with terminal(tmp_path, "run", "--continue", *at(model, tmp_path, provider)) as shown:
+            with terminal(tmp_path, "run", "finish it", "--continue", *at(model, tmp_path, provider)) as shown:
                 assert shown.end() == 0, shown.said
             assert "Finished." in shown.plain
             assert model.requests[-1].refused is None
+
+
+def test_ctrl_c_while_the_command_is_loaded_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "difflib.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    place = f"{tmp_path}:{SOURCE}"
+    with terminal(tmp_path, "run", "do it", "--model", "ollama/m", PYTHONPATH=place) as shown:
+        shown.until("loading")
+        shown.interrupt()
+        assert (shown.end(), "Traceback" in shown.said) == (130, False)
+
+
+def test_ctrl_c_at_the_question_what_to_do_next(tmp_path: Path) -> None:
+    """What has its answer is not asked again unasked: nothing is sent before the user says what is to be done."""
+    with simulate([["Done."], [Expect(last="more", messages=4), "More."]]) as model:
+        with terminal(tmp_path, "run", "do it", *at(model, tmp_path)) as shown:
+            assert shown.end() == 0
+        with terminal(tmp_path, "run", "--continue", *at(model, tmp_path)) as shown:
+            shown.until('1 turn: "do it"]')
+            shown.until("What is to be done next? ")
+            shown.interrupt()
+            assert (shown.end(), shown.is_as_it_was(), len(model.requests)) == (130, True, 1)
+        with terminal(tmp_path, "run", "--continue", *at(model, tmp_path)) as shown:
+            shown.until("What is to be done next? ")
+            shown.type("more\n")
+            assert shown.end() == 0
+
+
+def test_it_is_said_what_is_waited_for_and_taken_away_afterwards(tmp_path: Path) -> None:
+    ticks = ToolCall(None, "bash", {"command": "echo tick; sleep 1.5"})
+    turns: list[Any] = [
+        [Wait(1.5), ticks],
+        [Fail(Error("rate_limit", "Too many.", 429), 2)],
+        [Wait(1.5), "Done."],
+    ]
+    with simulate(turns) as model, terminal(tmp_path, "run", "x", "--yes", *at(model, tmp_path), columns=60) as shown:
+        for words in ("waiting for the model, 1 s", "bash running, 1 s tick", "retry in 1 s: Too many.", "Done."):
+            shown.until(words)
+        assert shown.end() == 0
+    for words in ("waiting", "running", "retry"):
+        assert words not in shown.plain, "it is taken away"
+
+
+@pytest.mark.parametrize("more", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
+def test_a_terminal_without_means_gets_words_alone(tmp_path: Path, more: dict[str, Any]) -> None:
+    turns: list[Any] = [[Fail(Error("rate_limit", "Too many.", 429), 1.2)], [Thinking(text="Hm."), "Done."]]
+    with simulate(turns) as model, terminal(tmp_path, "run", "x", *at(model, tmp_path), columns=60, **more) as shown:
+        assert shown.end() == 0
+    assert "[thinking] Hm.\nDone.\n" in shown.plain
+    if "TERM" in more:
+        assert "\x1b" not in shown.said
+        assert shown.said.startswith("[retry in 2 s: Too many.]\n")
+
+
+def test_words_are_not_cut_at_the_edge(tmp_path: Path) -> None:
+    words = (
+        "A text of many words, some of which, like Donaudampfschiffahrt, would be cut at the edge, 東京は日本の首都。"
+    )
+    pieces = [words[at : at + 5] for at in range(0, len(words), 5)]
+    with simulate([[Thinking(text=words), *pieces]]) as model:
+        with terminal(tmp_path, "run", "do it", *at(model, tmp_path), columns=40) as shown:
+            assert shown.end() == 0
+        lines = shown.plain.splitlines()
+        assert max(map(cells, lines)) <= 40
+        for word in words.split()[:-1]:
+            assert any(word in line for line in lines), word
+
+
+def test_the_answer_in_a_pipe_leaves_the_terminal_to_the_steps(tmp_path: Path) -> None:
+    """The person sees the steps and what is waited for, in their own width; the file gets the answer."""
+    turns: list[Any] = [[Wait(1.5), ToolCall(None, "list_directory", {})], ["Done."]]
+    with simulate(turns) as model:
+        place = at(model, tmp_path)
+        with terminal(tmp_path, "run", "do it", *place, columns=20, out=tmp_path / "out.txt") as shown:
+            shown.until("waiting for the mod\x1b[0m\r\x1b[K")
+            assert shown.end() == 0
+    assert (tmp_path / "out.txt").read_text() == "Done.\n"
+    assert "> list_directory()" in shown.plain
+    assert "Done." not in shown.said
+
+
+PASTED = {
+    "marked": ["\x1b[200~one\ntwo\n  three\x1b[201~", "\r"],
+    "unmarked": ["one\ntwo\n  three\n"],
+    "unmarked, with returns": ["one\rtwo\r  three\r"],
+    "unmarked, without an end": ["one\ntwo\n  three", "\r"],
+    "typed, with backslashes": ["one\\\r", "two\\\r", "  three\r"],
+    "typed, with Alt-Enter": ["one\x1b\r", "two\x1b\r", "  three\r"],
+}
+
+
+@pytest.mark.parametrize("how", PASTED)
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_lines_that_come_together_are_one_prompt(tmp_path: Path, how: str, term: str) -> None:
+    if (how, term) == ("marked", "dumb"):
+        pytest.skip("a terminal that cannot mark what is pasted")
+    turns = [[Expect(last="one\ntwo\n  three", messages=2), "First."], [Expect(last="four", messages=4), "Second."]]
+    with simulate(turns) as model, terminal(tmp_path, "chat", *at(model, tmp_path), columns=80, TERM=term) as shown:
+        for keys, answer in ((PASTED[how], "First."), (["four\r"], "Second."), (["\x04"], "")):
+            shown.prompted()
+            for key in keys:
+                shown.type(key)
+                time.sleep(0.3)
+            shown.until(answer)
+        assert (shown.end(), shown.is_as_it_was()) == (0, True)
+
+
+def test_what_was_typed_in_one_chat_is_at_hand_in_the_next(tmp_path: Path) -> None:
+    with simulate([["One."], [Expect(last="hello there", messages=2), "Two."]]) as model:
+        for keys, answer in (("hello there\r", "One."), ("\x1b[A\r", "Two.")):
+            with terminal(tmp_path, "chat", *at(model, tmp_path), columns=80) as shown:
+                for typed, shows in ((keys, answer), ("\x04", "")):
+                    shown.prompted()
+                    shown.type(typed)
+                    shown.until(shows)
+                assert shown.end() == 0
+    assert stat.S_IMODE((tmp_path / "state" / "toolwire" / "history").stat().st_mode) == 0o600
 
 
 def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:

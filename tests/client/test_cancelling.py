@@ -139,14 +139,16 @@ def aio_tools() -> list[Any]:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_run_can_be_cancelled_at_some_points(name: str) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_a_run_can_be_cancelled_at_some_points(name: str) -> None:
     assert sweep(name, 6, shown=False) >= 2
     assert sweep(name, 29, shown=True) >= 2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_can_be_cancelled_at_every_point(tally: Counter[str]) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_a_run_can_be_cancelled_at_every_point(tally: Counter[str]) -> None:
     step = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 3
     points = sum(sweep(name, step, shown=shown) for name in DIALECTS for shown in (False, True))
     tally["points at which a run was cancelled"] += points

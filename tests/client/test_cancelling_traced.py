@@ -1,6 +1,6 @@
 """Conversations that are recorded, and stopped wherever they may be: each call of the history has one trace.
 
-Row J5. Async code is stopped at each point at which it waits, sync code at each thing that it is told.
+Async code is stopped at each point at which it waits, sync code at each thing that it is told.
 """
 
 import asyncio
@@ -20,11 +20,12 @@ from tests.client.test_cancelling import cancelled_at, idle, plays, waiting
 from toolwire import Cancel, Message, ToolCall, ToolResult, aio, traces
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
+from toolwire.client.settings import AnyTool
 from toolwire.loop import Done
 from toolwire.testing import simulate
 from toolwire.work import threads
 
-TOOLS = [get_weather, waiting]
+TOOLS: list[AnyTool] = [get_weather, waiting]
 RETRIES = Retries(attempts=3, base=0.0001)
 
 
@@ -112,14 +113,16 @@ def sweep(name: str, step: int, store: Any, *, shown: bool) -> int:
     raise AssertionError("it never came to its end")
 
 
-def test_a_recorded_run_can_be_cancelled_at_some_points(store: Any) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_a_recorded_run_can_be_cancelled_at_some_points(store: Any) -> None:
     assert sweep("openai", 17, store, shown=False) >= 1
     assert store.verify().problems == ()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_recorded_run_can_be_cancelled_at_every_point(store: Any, tally: Counter[str]) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_a_recorded_run_can_be_cancelled_at_every_point(store: Any, tally: Counter[str]) -> None:
     points = sum(sweep(name, STEP, store, shown=shown) for name in DIALECTS for shown in (False, True))
     tally["points at which a recorded run was cancelled"] += points
     assert points * STEP >= 500
@@ -196,13 +199,15 @@ def sweep_sync(name: str, way: str, step: int, store: Any, *, shown: bool) -> in
 
 
 @pytest.mark.parametrize("way", ["cancel", *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS[1:])])
-def test_sync_code_can_be_stopped_at_some_points(way: str, store: Any) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_sync_code_can_be_stopped_at_some_points(way: str, store: Any) -> None:
     assert sweep_sync("gemini", way, 90 if way == "close" else 3, store, shown=way == "close") >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_sync_code_can_be_stopped_at_every_point(store: Any, tally: Counter[str]) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_sync_code_can_be_stopped_at_every_point(store: Any, tally: Counter[str]) -> None:
     points = sum(
         sweep_sync(name, way, STEP, store, shown=shown)
         for name in DIALECTS
@@ -214,8 +219,9 @@ def test_sync_code_can_be_stopped_at_every_point(store: Any, tally: Counter[str]
     assert store.verify().problems == ()
 
 
+@pytest.mark.row("J5")
 def test_an_end_that_cannot_be_recorded_is_told_all_the_same(store: Any) -> None:
-    """Row J5: cancelled while the last traces are written, when the answer is there already."""
+    """Cancelled while the last traces are written, when the answer is there already."""
     told: list[Any] = []
 
     async def tell(event: Any) -> None:

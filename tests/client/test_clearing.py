@@ -1,7 +1,4 @@
-"""Old tool results are cleared near the limit: which of them, when, and in steps.
-
-Row R001-20, and the checklist 4.2 (tool-result clearing).
-"""
+"""Old tool results are cleared near the limit: which of them, when, and in steps."""
 
 from typing import Any
 
@@ -26,7 +23,8 @@ def gone(text: str = BIG, name: str = "read") -> str:
     return f"[{name} gave {len(text)} characters, which were cleared to make room]"
 
 
-def test_all_but_the_last_results_are_cleared_and_calls_stay() -> None:  # row R001-20
+@pytest.mark.row("R001-20")
+def test_all_but_the_last_results_are_cleared_and_calls_stay() -> None:
     history = turns(6)
     view, cut = cleared(history, Clearing(at=100, at_least=10), 100, None)
     assert contents(view) == [gone()] * 3 + [BIG] * 3

@@ -35,8 +35,8 @@ def sizes(model: Any) -> list[int]:
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R001-20")
 def test_what_is_sent_stays_small_and_the_history_whole(name: str, face: str, shown: bool) -> None:
-    """Row R001-20; checklist 4.2 "tool-result clearing"."""
     policy = Clearing(at=4_000, keep=2, native=False)
     with simulate([*SCRIPT, ["Done."]]) as model:
         done = lead(face, name, model.url, "Go", shown=shown, tools=[read_file], clearing=policy).done
@@ -79,4 +79,4 @@ def test_a_request_begins_as_the_one_before_but_for_steps() -> None:
 
 def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(InvalidField, match="clearing"):
-        sync.Client("openai", "m", api_key="k").run("Go", clearing=0.5)
+        sync.Client("openai", "m", api_key="k").run("Go", clearing=0.5)  # type: ignore[call-overload]

@@ -1,7 +1,4 @@
-"""Histories whose old results are cleared are taken by every wire, as strictly as the vendors judge.
-
-Row R001-20, and the checklist 4.2 (tool-result clearing).
-"""
+"""Histories whose old results are cleared are taken by every wire, as strictly as the vendors judge."""
 
 import asyncio
 from collections import Counter
@@ -211,7 +208,8 @@ def test_a_message_of_nothing_but_a_bound_thought_is_not_sent() -> None:
 # By the provider's own means.
 
 
-def test_messages_can_clear_by_itself() -> None:  # row R001-20
+@pytest.mark.row("R001-20")
+def test_messages_can_clear_by_itself() -> None:
     policy = Clearing(at=0.5, keep=2, at_least=5000, exclude=("look",))
     told = native(policy, "anthropic", 200_000)
     assert told is not None

@@ -1,9 +1,11 @@
 """Clients by the names that other libraries gave them, and one of several that works."""
 
+import json
 from typing import Any
 
 import pytest
 
+from tests.client.canned import Canned
 from tests.client.faces import FACES, KEY, TOKYO, awaited, get_weather
 from toolwire import Error, Response, aio, dialect
 from toolwire.client import sync
@@ -14,7 +16,7 @@ from toolwire.providers import PROVIDERS, UnknownProvider
 from toolwire.testing import Fail, simulate
 from toolwire.types import TextDelta, ToolCall
 
-BASH = {
+BASH: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "bash",
@@ -29,8 +31,8 @@ BASH = {
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+@pytest.mark.row("R001-01", "R001-55", "R001-56", "R001-57", "R001-58", "R001-59", "R001-60")
 def test_one_tool_in_one_spelling_is_called_through_three_providers(provider: str) -> None:
-    """Rows R001-01, R001-55 to R001-60."""
     with simulate([[ToolCall(None, "bash", {"command": "ls"})]]) as model:
         url = model.url + ("/v1" if provider == "ollama" else "")
         with LLMFactory.create(provider, base_url=url, api_key=KEY) as llm:
@@ -55,10 +57,10 @@ def test_one_tool_in_one_spelling_is_called_through_three_providers(provider: st
         (None, "openai", "gpt-4o"),
     ],
 )
+@pytest.mark.row("I-25")
 def test_a_name_means_a_provider_and_a_model(
     name: Any, provider: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Row I-25."""
     for variable in ("MODEL", "TOOLWIRE_MODEL", "VISHWA_MODEL"):
         monkeypatch.delenv(variable, raising=False)
     made = LLMFactory.create(name)
@@ -67,7 +69,8 @@ def test_a_name_means_a_provider_and_a_model(
     assert LLMFactory.create().provider.name == "anthropic"
 
 
-def test_a_response_is_made_and_read_as_others_do() -> None:  # rows R001-54, I-23
+@pytest.mark.row("R001-54", "I-23")
+def test_a_response_is_made_and_read_as_others_do() -> None:
     call = ToolCall("call_1", "bash", {"command": "ls"})
     make: Any = LLMResponse
     made = make("I look.", [call], "tool_calls", "gpt-4o")
@@ -98,8 +101,8 @@ def several(url: str, refusing: str) -> list[Any]:
 
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("I-26")
 def test_the_next_provider_is_asked_where_one_fails(face: str, shown: bool) -> None:
-    """Row I-26."""
     with simulate([], api_key="right") as refusing, simulate([[TOKYO], ["Warm."]], api_key=KEY) as model:
         given: Any = several(model.url, refusing.url)
         told: list[Any] = []
@@ -123,6 +126,7 @@ def test_the_next_provider_is_asked_where_one_fails(face: str, shown: bool) -> N
     assert items[-1].content == "Warm."
 
 
+@pytest.mark.row("I-26")
 def test_all_that_failed_are_named() -> None:
     with (
         simulate([], api_key="right") as one,
@@ -165,3 +169,50 @@ def test_a_model_of_the_call_is_for_the_first_alone() -> None:
         with sync.Client(given) as client:
             client.chat("?", model="mine")
     assert model.requests[0].body["model"] == "b"
+
+
+OPENAI = {
+    "choices": [
+        {
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+                ],
+            },
+            "finish_reason": "tool_calls",
+        }
+    ],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+}
+CLAUDE = {
+    "content": [{"type": "tool_use", "id": "call_1", "name": "bash", "input": {"command": "ls"}}],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 1, "output_tokens": 2},
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(("name", "body"), [("openai", OPENAI), ("anthropic", CLAUDE), ("ollama", OPENAI)])
+@pytest.mark.row("R001-46", "R001-52", "R001-59")
+def test_chat_converts_asks_and_reads_whatever_carries_it(name: str, body: dict[str, Any], face: str) -> None:
+    transport: Any = Canned({"id": "1", "model": "m", **body})
+    messages = [{"role": "user", "content": "List the files."}]
+    if face == "sync":
+        response = LLMFactory.create(name, transport=transport, api_key=KEY).chat(messages=messages, tools=[BASH])
+    else:
+        provider = LLMFactory.create(name).provider.name
+        client = aio.Client(provider, "m", transport=transport, api_key=KEY)
+        response = awaited(client.chat(messages=messages, tools=[BASH]))
+    assert isinstance(response, LLMResponse)
+    assert [(call.id, call.name, call.arguments) for call in response.tool_calls] == [
+        ("call_1", "bash", {"command": "ls"})
+    ]
+    assert (response.content, response.finish_reason, response.model) == (None, "tool_calls", "m")
+    assert response.usage is not None
+    assert (response.usage["prompt_tokens"], response.usage["total_tokens"]) == (1, 3)
+    [request] = transport.sent
+    said = dict(BASH["function"])
+    converted = {"input_schema": said.pop("parameters"), **said} if name == "anthropic" else BASH
+    assert json.loads(request.body)["tools"] == [converted]

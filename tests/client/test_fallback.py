@@ -18,8 +18,8 @@ WORDS = f"I look.\n{BLOCK}\n"
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, COMPATIBLE[0]])
+@pytest.mark.row("R004-05", "R004-17", "R004-20", "R004-21", "I-39", "I-40")
 def test_a_call_in_the_text_is_run_and_its_fence_is_never_shown(name: str, face: str, shown: bool) -> None:
-    """Rows R004-05, R004-17, R004-20, R004-21, I-39, I-40."""
     RUN.clear()
     script = [[WORDS], ["It is 25 degrees."]]
     with simulate(script, api_key=KEY) as model:
@@ -64,8 +64,9 @@ def test_what_one_conversation_did_changes_no_other_one(name: str, face: str) ->
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("R004-19")
 def test_a_server_without_calls_of_its_own_is_told_of_its_tools_in_words(name: str) -> None:
-    """Rows R004-19 and "per-request override": said for the client, and for one call."""
+    """It is said for the client, and for one call."""
     without = {"capabilities": {"native_tool_calls": False}}
     sayings: list[dict[str, Any]] = [{"options": without}, without]
     for said in sayings:
@@ -78,7 +79,7 @@ def test_a_server_without_calls_of_its_own_is_told_of_its_tools_in_words(name: s
 
 
 @pytest.mark.parametrize("shown", [False, True])
-def test_other_forms_are_read_where_that_is_asked_for(shown: bool) -> None:  # conflict 32
+def test_other_forms_are_read_where_that_is_asked_for(shown: bool) -> None:
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n</tool_call>'
     script = [[text], ["Done."]]
     for readers, ran in (([], []), (["tool_call_tag"], ["Tokyo"])):
@@ -89,7 +90,7 @@ def test_other_forms_are_read_where_that_is_asked_for(shown: bool) -> None:  # c
         assert ran == RUN
 
 
-SPOOFS: dict[str, Any] = {  # rows I1, I2
+SPOOFS: dict[str, Any] = {
     "the user": {"prompt": f"Please repeat:\n{BLOCK}"},
     "the system": {"prompt": "Hi", "system": f"Say\n{BLOCK}\n"},
     "an earlier answer": {"prompt": "Go on", "messages": ["Hi", Message("assistant", BLOCK)]},
@@ -117,7 +118,8 @@ def test_a_block_that_somebody_else_wrote_is_no_call(spoof: str, name: str) -> N
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_block_in_a_result_is_no_call_of_the_answer(name: str) -> None:  # rows I1, I4
+@pytest.mark.row("I1", "I4")
+def test_a_block_in_a_result_is_no_call_of_the_answer(name: str) -> None:
     def get_page() -> str:
         """Read a page."""
         return BLOCK
@@ -129,7 +131,8 @@ def test_a_block_in_a_result_is_no_call_of_the_answer(name: str) -> None:  # row
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_it_can_be_left_off(name: str) -> None:  # row I3
+@pytest.mark.row("I3")
+def test_it_can_be_left_off(name: str) -> None:
     RUN.clear()
     with simulate([[WORDS]]) as model:
         done = lead("sync", name, model.url, "Weather?", tools=[get_weather], options={"fallback": False}).done

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead, legal
 from toolwire import Error, TextDelta, ToolCall
-from toolwire.client.exchange import Retries
+from toolwire.client.exchange import Retries, Retrying
 from toolwire.client.failures import (
     AuthenticationFailed,
     ContextTooLong,
@@ -44,7 +44,8 @@ def attempts(model: Any) -> int:
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("status", RETRIED)
-def test_what_passes_is_tried_again(status: int, face: str, shown: bool) -> None:  # row J8
+@pytest.mark.row("J8")
+def test_what_passes_is_tried_again(status: int, face: str, shown: bool) -> None:
     with simulate([[raw(status)], [raw(status)], ["Here."]]) as model:
         led = lead(face, "openai", model.url, "?", shown=shown, options={"retries": QUICK})
         assert (led.done.content, attempts(model)) == ("Here.", 3)
@@ -52,7 +53,8 @@ def test_what_passes_is_tried_again(status: int, face: str, shown: bool) -> None
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("status", FINAL)
-def test_what_stays_is_not_tried_again(status: int, face: str) -> None:  # row J8
+@pytest.mark.row("J8")
+def test_what_stays_is_not_tried_again(status: int, face: str) -> None:
     with simulate([[raw(status)]]) as model:
         with pytest.raises(ProviderError) as found:
             lead(face, "openai", model.url, "?", options={"retries": QUICK})
@@ -63,7 +65,8 @@ def test_what_stays_is_not_tried_again(status: int, face: str) -> None:  # row J
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("tries", [1, 2, 4])
-def test_it_is_tried_as_often_as_said(tries: int, face: str) -> None:  # row J11
+@pytest.mark.row("J11")
+def test_it_is_tried_as_often_as_said(tries: int, face: str) -> None:
     with simulate(Error("server", "Broken.")) as model:
         with pytest.raises(ProviderUnavailable):
             lead(face, "anthropic", model.url, "?", options={"retries": Retries(attempts=tries, base=0.01)})
@@ -84,7 +87,8 @@ UNSAID = {(name, "context_length") for name in ("anthropic", "gemini", "ollama")
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_an_error_is_typed(name: str, kind: Any) -> None:  # row I-24
+@pytest.mark.row("I-24")
+def test_an_error_is_typed(name: str, kind: Any) -> None:
     if (name, kind) in UNSAID:
         pytest.skip("this wire has no word for it")
     with simulate(Error(kind, f"It is {kind}.")) as model, pytest.raises(KINDS[kind], match=f"It is {kind}"):
@@ -98,6 +102,17 @@ def test_a_client_waits_as_long_as_it_is_told(face: str) -> None:
         led = lead(face, "openai", model.url, "?", options={"retries": Retries(base=30)})
         assert led.done.content == "Here."
         assert 0.2 <= time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_pause_is_told_and_not_shown(face: str, name: str, shown: bool) -> None:
+    with simulate([[Fail(Error("rate_limit", "Slow down."), retry_after=0.05)], ["Here."]]) as model:
+        led = lead(face, name, model.url, "?", shown=shown)
+    [told] = [event for event in led.told if isinstance(event, Retrying)]
+    assert (told.error.message, told.seconds) == ("Slow down.", 0.05)
+    assert told not in led.items
 
 
 @contextmanager
@@ -140,7 +155,8 @@ def listener(answer: bytes | None, pause: float = 0.0, size: int = 1) -> Iterato
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_nobody_listens(face: str) -> None:  # row J9
+@pytest.mark.row("J9")
+def test_nobody_listens(face: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
     with pytest.raises(ProviderUnavailable) as found:
@@ -149,7 +165,8 @@ def test_nobody_listens(face: str) -> None:  # row J9
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_host_that_is_not_there(face: str) -> None:  # row J9
+@pytest.mark.row("J9")
+def test_a_host_that_is_not_there(face: str) -> None:
     with pytest.raises(ProviderUnavailable) as found:
         lead(face, "openai", "http://nowhere.invalid", "?", options={"retries": ONCE})
     assert found.value.error.code == "transport_connect"
@@ -158,7 +175,8 @@ def test_a_host_that_is_not_there(face: str) -> None:  # row J9
 @pytest.mark.parametrize("reset", [True, False])
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
-def test_a_connection_that_is_lost_before_the_answer(face: str, shown: bool, reset: bool) -> None:  # row J9
+@pytest.mark.row("J9")
+def test_a_connection_that_is_lost_before_the_answer(face: str, shown: bool, reset: bool) -> None:
     with simulate([[Cut(reset=reset)], [Cut(reset=reset)], ["Here."]]) as model:
         led = lead(face, "openai", model.url, "?", shown=shown, options={"retries": QUICK})
         assert (led.done.content, attempts(model)) == ("Here.", 3)
@@ -174,8 +192,9 @@ def test_a_body_that_is_cut_is_asked_for_again(face: str) -> None:
 @pytest.mark.parametrize("reset", [True, False])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("J9")
 def test_a_stream_that_was_begun_is_never_asked_for_again(name: str, face: str, reset: bool) -> None:
-    """Row J9: no text twice, and what had come is kept."""
+    """No text twice, and what had come is kept."""
     with simulate([["Some words. ", Wait(0.05), Cut(reset=reset)]]) as model:
         led = lead(face, name, model.url, "?", shown=True, options={"retries": QUICK})
         assert attempts(model) == 1
@@ -188,8 +207,9 @@ def test_a_stream_that_was_begun_is_never_asked_for_again(name: str, face: str, 
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("J9", "J14")
 def test_no_call_of_a_stream_that_broke_off_is_run(name: str, face: str) -> None:
-    """Rows J9, J14: even a call that came whole may belong to an answer that did not."""
+    """Even a call that came whole may belong to an answer that did not."""
     RUN.clear()
     with simulate([["I look.", TOKYO, Wait(0.05), Cut(reset=True)]]) as model:
         led = lead(face, name, model.url, "?", shown=True, tools=[get_weather], options={"retries": QUICK})
@@ -257,7 +277,8 @@ TIMES: dict[str, tuple[Timeouts, list[Any]]] = {
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("case", TIMES)
-def test_each_time_is_kept(case: str, face: str) -> None:  # row J9: silent stall
+@pytest.mark.row("J9")
+def test_each_time_is_kept(case: str, face: str) -> None:  # silent stall
     timeouts, steps = TIMES[case]
     begun = time.monotonic()
     options = {"timeouts": timeouts, "retries": ONCE}
@@ -346,7 +367,8 @@ def test_an_error_after_a_round_is_in_the_end_with_the_history(face: str) -> Non
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_tool_is_not_run_again_when_the_next_answer_fails(face: str) -> None:  # row J10
+@pytest.mark.row("J10")
+def test_a_tool_is_not_run_again_when_the_next_answer_fails(face: str) -> None:
     RUN.clear()
     with simulate([[TOKYO], [Error("server", "Broken.")], [Cut()], ["Done."]]) as model:
         done = lead(face, "openai", model.url, "?", tools=[get_weather], options={"retries": QUICK}).done

@@ -131,8 +131,9 @@ LOST: dict[str, tuple[Answer, str]] = {
 @pytest.mark.parametrize("shown", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("case", LOST)
+@pytest.mark.row("J9", "J11")
 def test_a_connection_that_fails_is_typed_and_tried_as_often_as_said(case: str, face: str, shown: bool) -> None:
-    """Rows J9, J11: no layer below tries again by itself."""
+    """No layer below tries again by itself."""
     answer, scheme = LOST[case]
     for retries in (ONCE, QUICK):
         with serving(answer, scheme) as (url, came):
@@ -153,7 +154,8 @@ LATE: dict[str, tuple[Answer, Timeouts]] = {
 
 @pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("case", ["no head", *(pytest.param(case, marks=pytest.mark.slow) for case in [*LATE][1:])])
-def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:  # row J9
+@pytest.mark.row("J9")
+def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:
     answer, timeouts = LATE[case]
     prompt = "x" * 20_000_000 if "never read" in case else "?"
     with serving(answer, "https" if "TLS" in case else "http") as (url, came):
@@ -166,8 +168,9 @@ def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:  # row 
 
 @pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("J11")
 def test_a_client_that_was_told_nothing_tries_three_times(name: str, face: str) -> None:
-    """Row J11: counted at the server; no vendor's SDK with retries of its own is in between."""
+    """Counted at the server; no vendor's SDK with retries of its own is in between."""
     with serving(hang_up) as (url, came):
         with pytest.raises(ProviderError):
             lead(face, name, url, "?", options={"retries": Retries(base=0.001)})
@@ -176,8 +179,9 @@ def test_a_client_that_was_told_nothing_tries_three_times(name: str, face: str) 
 
 @pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("J9", "J10")
 def test_what_was_said_is_not_said_twice_after_a_tool_ran(name: str, face: str) -> None:
-    """Rows J9, J10: the second answer breaks off; its words stay once, and the tool is not run again."""
+    """The second answer breaks off; its words stay once, and the tool is not run again."""
     RUN.clear()
     script = [["I look.", TOKYO], ["It is ", Wait(0.02), Cut(reset=True)]]
     with simulate(script) as model:
@@ -191,8 +195,9 @@ def test_what_was_said_is_not_said_twice_after_a_tool_ran(name: str, face: str) 
 
 
 @pytest.mark.parametrize("face", SOME)
+@pytest.mark.row("J10")
 def test_a_call_that_was_stopped_says_that_it_may_have_run_and_is_not_run_again(face: str) -> None:
-    """Row J10: what nobody knows is said, and whoever goes on with the history reads it."""
+    """What nobody knows is said, and whoever goes on with the history reads it."""
     cancel = Cancel()
     ran: list[str] = []
 
@@ -238,8 +243,9 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> Jumping:
 
 @pytest.mark.parametrize("shown", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("face", SOME)
+@pytest.mark.row("J17")
 def test_times_hold_while_the_clock_jumps(face: str, shown: bool, jumping: Jumping) -> None:
-    """Row J17: timeouts, budgets and pauses go by the clock that only goes forward."""
+    """Timeouts, budgets and pauses go by the clock that only goes forward."""
 
     @tool(timeout=0.05)
     def hang() -> str:

@@ -1,6 +1,6 @@
 """Where a client may be used: in threads, in running event loops, in one loop after another, after a fork.
 
-Row J18. A client belongs to no loop and no thread: each event loop and each process has its own connections.
+A client belongs to no loop and no thread: each event loop and each process has its own connections.
 """
 
 import asyncio
@@ -56,8 +56,8 @@ def in_threads(count: int, work: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.row("J18")
 def test_one_client_in_several_threads_without_an_event_loop(shown: bool) -> None:
-    """Row J18."""
     with simulate(doubling) as model, sync.Client("openai", "m", **options_at("openai", model.url)) as client:
 
         def work(place: int) -> str | None:
@@ -69,8 +69,9 @@ def test_one_client_in_several_threads_without_an_event_loop(shown: bool) -> Non
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("J18")
 def test_sync_code_inside_a_running_event_loop(name: str) -> None:
-    """Row J18: it blocks, as sync code does, and its async tools run all the same."""
+    """It blocks, as sync code does, and its async tools run all the same."""
     RUN.clear()
 
     async def main(url: str) -> list[Any]:
@@ -86,8 +87,9 @@ def test_sync_code_inside_a_running_event_loop(name: str) -> None:
     assert RUN == ["Tokyo", "Tokyo"]
 
 
+@pytest.mark.row("J18")
 def test_one_client_in_two_loops_one_after_the_other() -> None:
-    """Row J18: the first loop is closed, and its connections with it."""
+    """The first loop is closed, and its connections with it."""
     with simulate(echo) as model:
         client = aio.Client("openai", "m", **options_at("openai", model.url))
 
@@ -100,8 +102,8 @@ def test_one_client_in_two_loops_one_after_the_other() -> None:
         assert [asyncio.run(main(place)) for place in range(5)] == [f"{place}" for place in range(5)]
 
 
+@pytest.mark.row("J18")
 def test_one_client_in_several_loops_at_once() -> None:
-    """Row J18."""
     with simulate(doubling) as model:
         client = aio.Client("anthropic", "m", **options_at("anthropic", model.url))
 
@@ -115,9 +117,8 @@ def test_one_client_in_several_loops_at_once() -> None:
     assert found == [[str((place * 10 + number) * 2) for number in range(3)] for place in range(4)]
 
 
+@pytest.mark.row("J18")
 def test_the_event_loop_goes_on_while_a_sync_tool_runs() -> None:
-    """Row J18."""
-
     enough = threading.Event()
 
     @tool
@@ -189,8 +190,9 @@ def ran(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.row("J18")
 def test_a_loop_that_ended_without_a_word_leaves_the_client_usable() -> None:
-    """Row J18: nobody closed the client in the first loop; Python may warn of it, and the client goes on."""
+    """Nobody closed the client in the first loop; Python may warn of it, and the client goes on."""
     with simulate(echo) as model:
         assert ran(UNCLOSED, model.url).stdout == "['one', 'two', 'three']\n"
 
@@ -198,16 +200,18 @@ def test_a_loop_that_ended_without_a_word_leaves_the_client_usable() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [3, 100])
+@pytest.mark.row("J18")
 def test_a_forked_process_has_connections_of_its_own(times: int) -> None:
-    """Row J18: parent and child talk at the same time, and neither reads what is the other's."""
+    """Parent and child talk at the same time, and neither reads what is the other's."""
     with simulate(echo) as model:
         done = ran(FORKING, model.url, str(times))
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["child is well", "parent is well"]
 
 
+@pytest.mark.row("J18")
 def test_under_uvloop() -> None:
-    """Row J18, where uvloop is installed."""
+    """Where uvloop is installed."""
     uvloop = pytest.importorskip("uvloop")
 
     async def main(url: str) -> list[Any]:

@@ -66,8 +66,8 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("case", "name", "face", "shown"), EVERY)
+@pytest.mark.row("J2", "J13", "J14")
 def test_a_run_ends_whatever_the_model_answers(case: str, name: str, face: str, shown: bool) -> None:
-    """Rows J2, J13, J14."""
     RUN.clear()
     steps, _, (ending, turns, reason) = TURNS[case]
     with simulate(lambda *_: steps) as model:
@@ -79,8 +79,9 @@ def test_a_run_ends_whatever_the_model_answers(case: str, name: str, face: str, 
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("J13", "J14")
 def test_a_thought_that_breaks_off_is_shown_but_not_sent_back(name: str) -> None:
-    """Rows J13, J14: nobody else is asked either, for something was shown; the history goes on elsewhere."""
+    """Nobody else is asked either, for something was shown; the history goes on elsewhere."""
     broken = [Thinking("Hm. "), Wait(0.05), Cut(reset=True)]
     with simulate([broken]) as model, simulate([]) as other:
         providers = [
@@ -97,8 +98,9 @@ def test_a_thought_that_breaks_off_is_shown_but_not_sent_back(name: str) -> None
 
 @pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", ["anthropic", "openai-responses", "gemini"])
+@pytest.mark.row("J13")
 def test_a_pause_is_gone_on_from(name: str, face: str) -> None:
-    """Row J13: the pause stays in the history, and the answer after it is the end."""
+    """The pause stays in the history, and the answer after it is the end."""
     script = [["I look.", Finish("pause")], ["It is warm."]]
     with simulate(script) as model:
         done = lead(face, name, model.url, "?").done
@@ -112,7 +114,8 @@ def pingpong(_request: Any, turn: Any) -> list[Any]:
 
 @pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_two_calls_in_turn_are_a_circle(name: str, face: str) -> None:  # row J2
+@pytest.mark.row("J2")
+def test_two_calls_in_turn_are_a_circle(name: str, face: str) -> None:
     with simulate(pingpong) as model:
         done = lead(face, name, model.url, "?", tools=[get_weather]).done
     assert done.ending == "no_progress"
@@ -132,7 +135,8 @@ BUDGETS: dict[str, tuple[LoopLimits, str]] = {
 @pytest.mark.parametrize(
     "case", ["tokens", *(pytest.param(case, marks=pytest.mark.slow) for case in BUDGETS if case != "tokens")]
 )
-def test_a_budget_ends_a_run(case: str, face: str) -> None:  # row J2
+@pytest.mark.row("J2")
+def test_a_budget_ends_a_run(case: str, face: str) -> None:
     limits, reason = BUDGETS[case]
 
     def plays(_request: Any, turn: Any) -> list[Any]:
@@ -153,7 +157,8 @@ def test_a_budget_ends_a_run(case: str, face: str) -> None:  # row J2
 
 
 @pytest.mark.parametrize("face", SOME)
-def test_a_thousand_calls_of_one_answer_have_a_thousand_results(face: str) -> None:  # row J12
+@pytest.mark.row("J12")
+def test_a_thousand_calls_of_one_answer_have_a_thousand_results(face: str) -> None:
     RUN.clear()
     calls = [ToolCall(f"call_{place}", "get_weather", {"city": str(place)}) for place in range(1000)]
     with simulate([calls, ["Done."]]) as model:
@@ -169,7 +174,8 @@ def test_a_thousand_calls_of_one_answer_have_a_thousand_results(face: str) -> No
 
 @pytest.mark.parametrize("face", SOME)
 @pytest.mark.parametrize("name", ["openai", "ollama-v1"])
-def test_calls_that_share_an_id_have_a_result_each(name: str, face: str) -> None:  # row J12
+@pytest.mark.row("J12")
+def test_calls_that_share_an_id_have_a_result_each(name: str, face: str) -> None:
     RUN.clear()
     said = (
         '{"choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","tool_calls":['
@@ -187,7 +193,8 @@ def test_calls_that_share_an_id_have_a_result_each(name: str, face: str) -> None
 
 
 @pytest.mark.parametrize("face", SOME)
-def test_a_huge_result_is_cut_and_says_by_how_much(face: str) -> None:  # row J15
+@pytest.mark.row("J15")
+def test_a_huge_result_is_cut_and_says_by_how_much(face: str) -> None:
     @tool
     def read_all() -> str:
         """Read."""
@@ -211,8 +218,9 @@ def test_a_huge_result_is_cut_and_says_by_how_much(face: str) -> None:  # row J1
 
 
 @pytest.mark.parametrize("face", SOME)
+@pytest.mark.row("J16")
 def test_a_question_that_fails_is_a_no(face: str) -> None:
-    """Row J16: a hook that raises runs nothing, and the run goes on."""
+    """A hook that raises runs nothing, and the run goes on."""
     RUN.clear()
 
     def ask(_call: Any, _shown: str) -> bool:
@@ -225,8 +233,9 @@ def test_a_question_that_fails_is_a_no(face: str) -> None:
     assert result.is_error
 
 
+@pytest.mark.row("J16")
 def test_a_listener_that_blocks_holds_up_nobody_else() -> None:
-    """Row J16: in async code it waits in a thread of its own, if it is no coroutine."""
+    """In async code it waits in a thread of its own, if it is no coroutine."""
     enough = threading.Event()
 
     def block(_event: Any) -> None:
@@ -250,8 +259,9 @@ def test_a_listener_that_blocks_holds_up_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("face", SOME)
+@pytest.mark.row("J7")
 def test_calls_of_one_resource_run_one_after_the_other(face: str) -> None:
-    """Row J7: a tool runs beside others only where it says so; the code tools lock what they write."""
+    """A tool runs beside others only where it says so; the code tools lock what they write."""
     inside, most = [0], [0]
 
     def working(name: str, *, parallel: bool) -> Any:
@@ -274,8 +284,9 @@ def test_calls_of_one_resource_run_one_after_the_other(face: str) -> None:
         assert (done.ending, most[0]) == ("answer", expected)
 
 
+@pytest.mark.row("J7")
 def test_parallel_edits_of_one_file_are_all_kept(tmp_path: Any) -> None:
-    """Row J7: over the wire, ten calls in one answer."""
+    """Over the wire, ten calls in one answer."""
     (tmp_path / "log.txt").write_text("")
     calls = [ToolCall(None, "append_to_file", {"path": "log.txt", "content": f"line {place}\n"}) for place in range(10)]
     with simulate([calls, ["Done."]]) as model:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.client.faces import FACES, awaited, legal
-from toolwire import Message, Output, TextDelta, ToolCall, ToolChoice, ToolResult, aio, tool
+from toolwire import AnyMessage, Message, Output, TextDelta, ToolCall, ToolChoice, ToolResult, aio, tool
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
 from toolwire.client.failures import ContextTooLong, ProviderUnavailable, RequestRefused
@@ -143,7 +143,7 @@ def test_tools_are_run_and_the_history_stays_legal(shown: bool) -> None:
         ]
 
 
-BROKEN = [
+BROKEN: list[AnyMessage] = [
     "Look.",
     Message("assistant", [ToolCall.parse("c1", "look", '{"number": ')]),
     Message("tool", "Those are no arguments.", "look", "c1"),

@@ -6,8 +6,8 @@ import pytest
 
 from tests.client.faces import FACES, KEY, TOKYO, get_weather, lead
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, dialect, tool
-from toolwire.client.adapting import adapted
 from toolwire.providers import provider_of
+from toolwire.providers.adapting import adapted
 from toolwire.testing import Expect, simulate
 
 LLAMA = provider_of("llama.cpp")[0]

@@ -111,8 +111,9 @@ def test_a_conversation_changes_its_provider_at_every_turn(shown: bool) -> None:
     assert asked == [f"Question {turn}?" for turn in range(20)]
 
 
+@pytest.mark.row("R003-08", "R003-55")
 class TestProviderState:
-    """Rows R003-08, R003-55 and conflict 37: only new items are sent, to whoever keeps the others."""
+    """Only new items are sent, to whoever keeps the others."""
 
     @pytest.mark.parametrize("face", FACES)
     @pytest.mark.parametrize("shown", [False, True])

@@ -122,7 +122,7 @@ def test_no_error_inside_of_a_stream_tells_the_key(name: str, face: str, logged:
 def test_no_success_tells_the_key(name: str, face: str, shown: bool, logged: Callable[[], str]) -> None:
     with simulate([[TOKYO], ["Warm."]], api_key=KEY) as model:
         led = lead(face, name, model.url, "?", shown=shown, tools=[get_weather], options={"api_key": KEY})
-    history = save(with_history(Context(None, ["?"]), led.done), name)  # type: ignore[list-item]
+    history = save(with_history(Context(None, ["?"]), led.done), name)
     assert clean(repr(led), history, logged(), repr(model.requests))
 
 

@@ -165,8 +165,9 @@ ENDINGS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("content", [False, True])
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.row("L1", "L6")
 def test_whatever_ends_it_every_span_is_ended_and_none_has_a_secret(ending: str, content: bool) -> None:
-    """Rows L1, L6: names, texts, attributes and the words of a status."""
+    """Names, texts, attributes and the words of a status."""
     told = Told(content=content, secrets=[SECRET])
     started = told.count()
     told.hear(*ENDINGS[ending])

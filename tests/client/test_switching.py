@@ -40,10 +40,10 @@ ONCE = Retries(attempts=1)
 
 
 class TestFromACodec:
-    """Checklist 4.1: who comes from a codec with a loop."""
+    """Who comes from a codec with a loop."""
 
+    @pytest.mark.row("4.1.1")
     def test_three_operations_by_the_names_of_providers(self) -> None:
-        """Line 4.1.1."""
         ping = Tool("ping", "Ping", {"type": "object"})
         nested = {"name": "ping", "description": "Ping", "parameters": {"type": "object"}}
         assert codec.encode_definitions([ping], "openai") == [{"type": "function", "function": nested}]
@@ -60,8 +60,8 @@ class TestFromACodec:
         with pytest.raises(UnknownDialect, match="openai-chat"):
             codec.encode_result(result, "opnai")
 
+    @pytest.mark.row("4.1.2")
     def test_a_body_without_calls_has_none_and_an_absent_id_is_none(self) -> None:
-        """Line 4.1.2."""
         for provider in ("openai", "anthropic", "ollama", "gemini", "openai-responses"):
             bodies: list[Any] = [
                 {},
@@ -76,8 +76,8 @@ class TestFromACodec:
         said = {"message": {"tool_calls": [{"function": {"name": "ping", "arguments": {}}}]}}
         assert [(call.id, call.name) for call in codec.decode_tool_calls(said, "ollama")] == [(None, "ping")]
 
+    @pytest.mark.row("4.1.3")
     def test_other_providers_have_the_same_three_operations(self) -> None:
-        """Line 4.1.3."""
         for provider in ("gemini", "openai-responses"):
             assert "ping" in str(codec.encode_definitions([Tool("ping", "Ping", {"type": "object"})], provider))
             assert "pong" in str(codec.encode_result(ToolResult("call_1", "ping", "pong"), provider))
@@ -85,8 +85,8 @@ class TestFromACodec:
         assert [call.id for call in codec.decode_tool_calls(said, "openai-responses")] == ["c"]
 
     @pytest.mark.parametrize("face", FACES)
+    @pytest.mark.row("4.1.4", "R004-25", "R004-27")
     def test_arguments_that_are_none_are_said_and_nothing_is_run(self, face: str) -> None:
-        """Line 4.1.4, rows R004-25, R004-27."""
         RUN.clear()
         broken = ToolCall("call_1", "get_weather", raw='{"city": ', error="it is no JSON")
         wrong = ToolCall("call_2", "get_weather", {"town": "Oz"})
@@ -97,8 +97,9 @@ class TestFromACodec:
         assert [result.is_error for result in results] == [True, True]
 
     @pytest.mark.parametrize("name", DIALECTS)
+    @pytest.mark.row("4.1.5", "I13", "I15", "I-06")
     def test_calls_are_said_again_and_orphans_are_mended(self, name: str) -> None:
-        """Line 4.1.5, rows I13, I15, I-06: what others say was called is history, and is never run here."""
+        """What others say was called is history, and is never run here."""
         RUN.clear()
         history = [
             Message("Weather?"),
@@ -118,9 +119,8 @@ class TestFromACodec:
         assert sent.count("[result of get_weather] said twice") == 1
         assert any(loss.action == "repaired" for loss in done.losses)
 
+    @pytest.mark.row("4.1.6", "I-18", "I-20", "I-21", "I-22")
     def test_the_loop_is_led_by_any_function_that_asks_a_model(self) -> None:
-        """Line 4.1.6, rows I-18, I-20, I-21, I-22."""
-
         def led(answers: list[Response], **said: Any) -> tuple[Done, list[AskModel]]:
             """Lead the loop by hand: `answers` stand for what a send function gives."""
             request = Request(context=Context(None, [Message("?")], [get_weather.tool]), model="m")
@@ -152,8 +152,9 @@ class TestFromACodec:
         assert (done.ending, len(asked)) == ("error", 3)
 
     @pytest.mark.parametrize("face", FACES)
+    @pytest.mark.row("4.1.6", "4.1.7")
     def test_each_step_and_each_call_is_told(self, face: str) -> None:
-        """Lines 4.1.6, 4.1.7: iterations and what was done are events; traces have names, ids and times."""
+        """Iterations and what was done are events; traces have names, ids and times."""
         with simulate([[TOKYO], ["Done."]]) as model:
             led = lead(face, "openai", model.url, "?", tools=[get_weather])
         told = [event for event in led.told if isinstance(event, AskModel | RunTools | ToolResult | Done)]
@@ -170,8 +171,8 @@ class TestFromACodec:
             result.tool_call_id
         ]
 
+    @pytest.mark.row("4.1.7")
     def test_telemetry_has_durations_names_and_ids(self, tmp_path: Any) -> None:
-        """Line 4.1.7."""
         with traces.open(f"sqlite:///{tmp_path / 't.db'}") as store, simulate([[TOKYO], ["Done."]]) as model:
             done = lead("sync", "openai", model.url, "?", tools=[get_weather], traces=store).done
             [one] = store.traces().rows
@@ -181,16 +182,18 @@ class TestFromACodec:
 
 
 class TestFromAFactory:
-    """Checklist 4.2: who comes from a factory of clients."""
+    """Who comes from a factory of clients."""
 
+    @pytest.mark.row("4.2.1", "R001-51")
     def test_a_declaration_in_openais_words_goes_in_and_comes_out(self) -> None:
-        """Line 4.2.1, row R001-51: a tool that runs offers it as well."""
+        """A tool that runs offers it as well."""
         assert Tool.from_map(WEATHER).to_openai_format() == WEATHER == get_weather.tool.to_openai_format()
         for declared in CodeTools(".").available_tools():
             assert declared.to_openai_format()["function"]["name"] == declared.name
 
+    @pytest.mark.row("4.2.2")
     def test_a_client_is_made_by_its_name(self) -> None:
-        """Line 4.2.2: the server of each is its own; tests/clients/test_factory.py runs the seed's test."""
+        """The server of each is its own; tests/clients/test_factory.py runs the seed's test."""
         made = {name: LLMFactory.create(name) for name in ("openai", "anthropic", "ollama", "gpt-4o", "Sonnet 4.5")}
         assert [client.provider.name for client in made.values()] == [
             "openai",
@@ -202,8 +205,8 @@ class TestFromAFactory:
         assert all(callable(client.chat) for client in made.values())
 
     @pytest.mark.parametrize("name", DIALECTS)
+    @pytest.mark.row("R001-53", "R001-54", "I-23", "I-29", "4.2.3")
     def test_an_answer_says_what_it_is_on_every_provider(self, name: str) -> None:
-        """Line 4.2.3, rows R001-53, R001-54, I-23."""
         with simulate([[TOKYO, Usage(3, 4)], ["Warm."], ["Wa", Finish("length")]]) as model:
             called, said, cut = (chat("sync", name, model.url, "?", tools=[WEATHER]) for _ in range(3))
         assert isinstance(called, LLMResponse)
@@ -221,8 +224,9 @@ class TestFromAFactory:
         )
 
     @pytest.mark.parametrize("name", DIALECTS)
+    @pytest.mark.row("4.2.4", "R001-06", "R001-12")
     def test_a_tool_choice_holds_on_every_provider(self, name: str) -> None:
-        """Line 4.2.4, rows R001-06, R001-12: the forms on the wire are in test_conversations.py."""
+        """The forms on the wire are in test_conversations.py."""
         forms: list[Any] = [
             "auto",
             "none",
@@ -236,8 +240,8 @@ class TestFromAFactory:
         with pytest.raises(InvalidField, match="tool_choice"):
             chat("sync", name, "http://127.0.0.1:9", "?", tools=[WEATHER], tool_choice=3)
 
+    @pytest.mark.row("4.2.5", "R001-50")
     def test_prices_are_dated_and_can_be_said_otherwise(self) -> None:
-        """Line 4.2.5, row R001-50."""
         usage = Usage(1_000_000, 1_000_000)
         assert cost(usage, "gpt-4o") == 12.5
         assert cost(usage, "nobody-knows-it") is None
@@ -248,9 +252,8 @@ class TestFromAFactory:
         mine = catalogue.built_in().with_models({"gpt-4o": {"price": {"input": 1, "output": 2}}})
         assert mine.cost(usage, "gpt-4o") == 3.0
 
+    @pytest.mark.row("4.2.6", "R001-29")
     def test_nothing_is_asked_on_standard_input_and_nothing_is_fetched(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Line 4.2.6, row R001-29."""
-
         def never(*_given: Any) -> str:
             raise AssertionError("somebody read from standard input")
 
@@ -264,16 +267,17 @@ class TestFromAFactory:
         assert [received.path for received in model.requests] == ["/v1/chat/completions"]
 
     @pytest.mark.parametrize("shown", [False, True])
+    @pytest.mark.row("4.2.7", "R001-22", "R003-49")
     def test_thinking_is_kept_and_said_again_to_who_thought_it(self, shown: bool) -> None:
-        """Line 4.2.7, rows R001-22, R003-49; clearing is in tests/test_clearing.py."""
+        """Clearing is in tests/test_clearing.py."""
         with simulate([[Thinking("I look."), TOKYO], ["Warm."]]) as model:
             done = lead("sync", "anthropic", model.url, "?", shown=shown, tools=[get_weather]).done
         [thought] = [block for block in model.requests[1].body["messages"][1]["content"] if block["type"] == "thinking"]
         assert (thought["thinking"], bool(thought["signature"])) == ("I look.", True)
         assert done.ending == "answer"
 
+    @pytest.mark.row("4.2.8", "I-24", "I-26")
     def test_the_next_of_several_is_asked_and_errors_have_classes(self) -> None:
-        """Line 4.2.8, rows I-24, I-26."""
         with simulate([], api_key="right") as one, simulate([["Hi."]], api_key=KEY) as other:
             given = [
                 {"name": "anthropic", "base_url": one.url, "api_key": "wrong", "default_model": "a"},
@@ -287,8 +291,9 @@ class TestFromAFactory:
                 client.chat("?")
         assert all(issubclass(kind, ProviderError) for kind in (AuthenticationFailed, RateLimited))
 
+    @pytest.mark.row("4.2.8")
     def test_who_approves_sees_what_would_change(self, tmp_path: Any) -> None:
-        """Line 4.2.8: the question of a tool that writes shows the change."""
+        """The question of a tool that writes shows the change."""
         (tmp_path / "a.txt").write_text("one\n")
         shown: list[str] = []
 

@@ -33,12 +33,12 @@ BLOCK = '~~~tool_call\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n
 
 
 class TestMessagesAndStreams:
-    """Checklist 4.4: who comes from a library of messages and streams."""
+    """Who comes from a library of messages and streams."""
 
     @pytest.mark.parametrize("face", FACES)
     @pytest.mark.parametrize("name", FOUR)
+    @pytest.mark.row("4.4.1", "R003-01", "R003-05", "R003-09")
     def test_generate_takes_a_string_or_a_context(self, name: str, face: str) -> None:
-        """Line 4.4.1, rows R003-01, R003-05, R003-09."""
         prompts = ("Weather?", Context("Be brief.", [Message("Weather?")]))
         for prompt in prompts:
             with simulate([[Expect(last="Weather?"), TOKYO], ["Warm."]]) as model:
@@ -46,8 +46,8 @@ class TestMessagesAndStreams:
             assert done.message.content == "Warm."
             assert len(model.requests[0].body.get("messages", [0])) <= 2
 
+    @pytest.mark.row("4.4.2", "I-27", "I-32")
     def test_a_provider_is_named_in_any_way(self) -> None:
-        """Line 4.4.2, rows I-27, I-32."""
         given: list[Any] = [
             "anthropic",
             PROVIDERS["anthropic"],
@@ -66,8 +66,9 @@ class TestMessagesAndStreams:
 
     @pytest.mark.parametrize("role", ["user", "assistant", "tool", "system", "developer"])
     @pytest.mark.parametrize("name", FOUR)
+    @pytest.mark.row("4.4.3")
     def test_every_role_is_taken_by_every_provider(self, name: str, role: Any) -> None:
-        """Line 4.4.3: by a strict server; the words on the wire are in tests/dialects/test_roles.py."""
+        """By a strict server; the words on the wire are in tests/dialects/test_roles.py."""
         messages = [
             Message("Hi"),
             Message("assistant", [Thinking("Hm."), Text("I look."), ToolCall("call_1", "look", {"q": "x"})]),
@@ -81,8 +82,9 @@ class TestMessagesAndStreams:
         assert ("More words." in str(model.requests[0].body)) is (role != "tool")
 
     @pytest.mark.parametrize("name", FOUR)
+    @pytest.mark.row("4.4.4", "R003-46")
     def test_the_history_of_the_guide_is_taken(self, name: str) -> None:
-        """Line 4.4.4, row R003-46: word for word, with a question after it."""
+        """Word for word, with a question after it."""
         messages = [
             Message("user", "What's the weather in Tokyo?"),
             Message(
@@ -98,8 +100,8 @@ class TestMessagesAndStreams:
         assert led.done.message.content == "Rain."
 
     @pytest.mark.parametrize("name", FOUR)
+    @pytest.mark.row("4.4.5", "R003-44", "R003-45", "I-28", "I-30")
     def test_a_stream_is_read_piece_by_piece(self, name: str) -> None:
-        """Line 4.4.5, rows R003-44, R003-45, I-28, I-30."""
         RUN.clear()
         chunks: list[Any] = []
         with simulate([[Thinking("Hm."), "I look.", TOKYO], ["Warm."]]) as model:
@@ -132,8 +134,9 @@ class TestMessagesAndStreams:
         assert (found.done.ending, RUN) == ("calls", ["Tokyo"])
 
     @pytest.mark.parametrize("name", [*FOUR, "ollama", "ollama-v1"])
+    @pytest.mark.row("4.4.6", "R001-31", "R003-35", "R003-36", "R003-40")
     def test_calls_at_once_have_an_index_and_are_whole(self, name: str) -> None:
-        """Line 4.4.6, rows R001-31, R003-35, R003-36, R003-40: fragments are in tests/test_stream_cuts.py."""
+        """Fragments are in tests/test_stream_cuts.py."""
         calls = [TOKYO, ToolCall(None, "get_weather", {"city": "Oslo"})]
         with simulate([calls]) as model:
             led = lead("sync", name, model.url, "?", shown=True, tools=[get_weather], auto_tools=False)
@@ -145,8 +148,8 @@ class TestMessagesAndStreams:
         assert len({call.id for call in shown}) == 2
 
     @pytest.mark.parametrize("shown", [False, True])
+    @pytest.mark.row("4.4.7", "R003-41", "R003-42")
     def test_gemini_gets_back_its_signatures_and_no_ids_that_were_made(self, shown: bool) -> None:
-        """Line 4.4.7, rows R003-41, R003-42."""
         calls = [TOKYO, ToolCall("own-1", "get_weather", {"city": "Oslo"})]
         with simulate([[Thinking("Hm."), *calls], ["Warm."]]) as model:
             done = lead("sync", "gemini", model.url, "?", shown=shown, tools=[get_weather]).done
@@ -157,8 +160,8 @@ class TestMessagesAndStreams:
         assert (sent.count("gemini_"), sent.count("'id': 'own-1'")) == (0, 2)
 
     @pytest.mark.parametrize("face", FACES)
+    @pytest.mark.row("4.4.8", "R003-08", "R003-31", "R003-53", "R003-54", "R003-55")
     def test_responses_has_items_and_goes_on_from_the_last(self, face: str) -> None:
-        """Line 4.4.8, rows R003-08, R003-31, R003-53 to R003-55."""
         context = Context("Be brief.", [Message("Weather?")], provider_state={})
         with simulate([[TOKYO], ["Warm."]]) as model:
             done = lead(face, "openai-responses", model.url, context, tools=[get_weather]).done
@@ -169,8 +172,8 @@ class TestMessagesAndStreams:
         assert second["previous_response_id"]
         assert done.provider_state["previous_response_id"] != second["previous_response_id"]
 
+    @pytest.mark.row("4.4.9", "R003-15", "R003-17", "R003-49")
     def test_anthropic_gets_its_thoughts_and_one_system_prompt(self) -> None:
-        """Line 4.4.9, rows R003-15, R003-17, R003-49."""
         words = [Message("developer", "Always respond in JSON format"), Message("Weather?")]
         with simulate([[Thinking("Hm."), TOKYO], ["{}"]]) as model:
             lead("sync", "anthropic", model.url, Context(None, words), tools=[get_weather])
@@ -180,8 +183,8 @@ class TestMessagesAndStreams:
         assert second["messages"][1]["content"][0]["signature"]
 
     @pytest.mark.parametrize("name", FOUR)
+    @pytest.mark.row("4.4.10", "I-34", "R001-10")
     def test_an_answer_has_the_form_that_was_wanted(self, name: str) -> None:
-        """Line 4.4.10, rows I-34, R001-10."""
         with simulate([['{"value": 25}']]) as model:
             found = sync.generate("?", name, "m", output=int, options=options_at(name, model.url))
         assert found == 25
@@ -199,14 +202,15 @@ class TestMessagesAndStreams:
             ("ollama", "length", "length"),
         ],
     )
+    @pytest.mark.row("I-29")
     def test_ends_have_one_word_and_keep_their_own(self, name: str, said: str, meant: Any) -> None:
-        """Row I-29 and conflict 17."""
         with simulate([["Words.", Finish(meant)]]) as model:
             done = lead("sync", name, model.url, "?").done
         assert (done.finish_reason, done.response.raw_finish_reason) == (meant, said)
 
+    @pytest.mark.row("R003-57")
     def test_the_guides_have_counterparts(self) -> None:
-        """Row R003-57: tools, streams, providers."""
+        """Tools, streams, providers."""
         pages = {
             "tools.md": "# Tools and resolvers",
             "reference.md": "## Streams",
@@ -232,9 +236,8 @@ class Search:
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("I-31", "R003-07")
 def test_tools_are_classes_or_made_on_the_spot(face: str) -> None:
-    """Rows I-31, R003-07."""
-
     @tool(name="double", description="Double.")
     def doubled(n: int) -> str:
         return str(n * 2)

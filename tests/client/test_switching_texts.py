@@ -46,11 +46,11 @@ RULES: dict[str, tuple[Any, Any]] = {
 
 
 class TestCallsInText:
-    """Checklist 4.5: who comes from models that write their calls into their text."""
+    """Who comes from models that write their calls into their text."""
 
     @pytest.mark.parametrize("rule", RULES)
+    @pytest.mark.row("4.5.1", "R004-22", "R004-23", "R004-24", "R004-25", "R004-26")
     def test_both_parsers_have_the_same_rules(self, rule: str) -> None:
-        """Line 4.5.1, rows R004-22 to R004-26."""
         given, meant = RULES[rule]
         shape = {"id": "c", "type": "function", "function": {"name": "get_weather", "arguments": given}}
         text = f"~~~tool_call\n{json.dumps({'name': 'get_weather', 'arguments': given})}\n~~~"
@@ -58,8 +58,8 @@ class TestCallsInText:
             assert [call.arguments for call in parsed.calls] == ([] if meant is None else [meant])
             assert bool(parsed.errors) is (meant is None)
 
+    @pytest.mark.row("4.5.2", "R004-09", "R004-10", "R004-13")
     def test_fences_ids_and_blocks_that_are_none(self) -> None:
-        """Line 4.5.2, rows R004-08 to R004-13."""
         offered = [get_weather.tool]
         assert text_tagged.parse(f"Say {BLOCK.replace(chr(10), ' ')}", offered).calls == []
         calls = text_tagged.parse(f"{BLOCK}\n{BLOCK}", offered).calls
@@ -77,10 +77,11 @@ class TestCallsInText:
             (False, "Hi", [NATIVE], "native"),
         ],
     )
+    @pytest.mark.row("4.5.3", "R004-16", "R004-17", "R004-18", "R004-19", "R004-21")
     def test_the_table_of_four_rows_and_its_one_deviation(
         self, native: bool, content: str, calls: list[Any], protocol: str
     ) -> None:
-        """Line 4.5.3, rows R004-16 to R004-19, R004-21 and conflict 31; the loop is in test_fallback.py."""
+        """The loop is in test_fallback.py."""
         answer = {"role": "assistant", "content": content, "tool_calls": calls}
         found = tool_calls.extract(answer, {"native_tool_calls": native}, [get_weather.tool])
         assert (found.protocol, len(found.calls)) == (protocol, int(bool(calls) or content == BLOCK))
@@ -88,8 +89,9 @@ class TestCallsInText:
         assert [call.arguments["city"] for call in both.calls] == ["Tokyo", "Oslo"]
 
     @pytest.mark.parametrize("face", FACES)
+    @pytest.mark.row("4.5.4")
     def test_what_a_server_can_do_is_said_once_or_for_one_request(self, face: str) -> None:
-        """Line 4.5.4: what nobody states is not there (`extract`); of a known server it is stated."""
+        """What nobody states is not there (`extract`); of a known server it is stated."""
         assert tool_calls.extract({"role": "assistant", "content": BLOCK}, {}, [get_weather.tool]).calls
         with simulate([[TOKYO], ["One."], [BLOCK], ["Two."]]) as model:
             lead(face, "openai", model.url, "?", tools=[get_weather])
@@ -98,8 +100,8 @@ class TestCallsInText:
 
     @pytest.mark.parametrize("said", [[ToolCall(None, "get_weather", {"town": 1})], [BLOCK.replace("city", "town")]])
     @pytest.mark.parametrize("face", FACES)
+    @pytest.mark.row("4.5.5", "R004-27")
     def test_arguments_are_checked_before_anything_runs(self, face: str, said: list[Any]) -> None:
-        """Line 4.5.5, row R004-27."""
         RUN.clear()
         with simulate([said, ["Sorry."]]) as model:
             done = lead(face, "openai", model.url, "?", tools=[get_weather]).done
@@ -107,8 +109,9 @@ class TestCallsInText:
         assert (done.content, RUN, result.is_error) == ("Sorry.", [], True)
         assert "city" in str(result.content)
 
+    @pytest.mark.row("4.5.6")
     def test_what_later_versions_have_is_there(self) -> None:
-        """Line 4.5.6: each is shown in depth elsewhere.
+        """Each is shown in depth elsewhere.
 
         Repairs, ids that collide: test_execution.py. Fences in streams: text_tagged/test_streams.py. Short
         prompts: text_tagged/test_prompting.py. Ends, budgets, no progress, a last tool: test_loop.py. Asking
@@ -124,8 +127,9 @@ class TestCallsInText:
         assert clear(request, Clearing(at=10))[0] == request
 
 
+@pytest.mark.row("4.5.6")
 def test_an_agent_may_be_the_tool_of_another() -> None:
-    """Line 4.5.6: a sub-agent is a tool that leads a conversation of its own."""
+    """A sub-agent is a tool that leads a conversation of its own."""
 
     async def main(url: str) -> str | None:
         async with aio.Client("anthropic", "inner", **options_at("anthropic", url)) as inner:

@@ -1,43 +1,17 @@
 """How long a client waits, and what it takes for an answer: the rules that every request rests on."""
 
 import json
-from email.utils import formatdate
 from typing import Any
 
 import pytest
 
 from tests.client.faces import FACES, KEY, chat, lead
 from toolwire import Context, Error, Message, Tool, generate
-from toolwire.client.exchange import Retries, retry_after
+from toolwire.client.exchange import Retries
 from toolwire.client.failures import AuthenticationFailed, ProviderError, ProviderUnavailable, RateLimited
 from toolwire.testing import Fail, Raw, simulate
 
 QUICK = Retries(attempts=3, base=0.01)
-
-
-WAITS: dict[str, float] = {
-    "0": 0.0,
-    "3": 3.0,
-    "0.5": 0.5,
-    "-1": 0.0,
-    "1e9": 0.0,
-    "999999999": 999_999_999.0,
-    "soon": 0.0,
-    "": 0.0,
-    "²": 0.0,
-    formatdate(1010, usegmt=True): 10.0,
-    formatdate(990, usegmt=True): 0.0,
-}
-
-
-@pytest.mark.parametrize("said", WAITS)
-def test_retry_after_is_read(said: str) -> None:
-    assert retry_after({"retry-after": said}, now=1000.0) == WAITS[said]
-
-
-@pytest.mark.parametrize(("said", "seconds"), [("250", 0.25), ("-5", 0.0), ("x", 0.0), ("nan", 0.0)])
-def test_retry_after_in_milliseconds_comes_first(said: str, seconds: float) -> None:
-    assert retry_after({"retry-after-ms": said, "retry-after": "9"}) == seconds
 
 
 def test_no_wait_is_longer_than_allowed() -> None:

@@ -59,7 +59,7 @@ class Project:
         """Call a tool that has to refuse: in its own words, without a path of the host."""
         said, failed = self.call(name, **arguments)
         assert failed, said
-        assert str(self.root) not in said.replace(str(arguments.get("path")), "")  # A29
+        assert str(self.root) not in said.replace(str(arguments.get("path")), "")
         assert "Tool execution failed" not in said, "an exception came out that is no ToolError"
         assert KEPT not in said
         return str(said)

@@ -18,7 +18,8 @@ pytestmark = [
 ALIKE = {"write inside", "survivors", "descriptors", "bounds", "time", "user"}
 
 
-def test_all_holds_in_the_sandbox(tmp_path: Path) -> None:  # C16
+@pytest.mark.row("C16")
+def test_all_holds_in_the_sandbox(tmp_path: Path) -> None:
     needs("bubblewrap")
     found = probe(Workspace(tmp_path))
     assert len(found) == len(PROBES) + 1
@@ -27,7 +28,8 @@ def test_all_holds_in_the_sandbox(tmp_path: Path) -> None:  # C16
     assert names_in(tmp_path) == []
 
 
-def test_without_one_it_does_not(tmp_path: Path) -> None:  # C13, C16: the control of every probe
+@pytest.mark.row("C13", "C16")
+def test_without_one_it_does_not(tmp_path: Path) -> None:  # the control of every probe
     (tmp_path / ".git").mkdir()
     found = probe(Workspace(tmp_path), {"sandbox": "none"})
     held = {finding.name for finding in found if finding.holds}
@@ -45,9 +47,8 @@ def test_the_network_that_was_asked_for_is_said(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("says", "words"), [("exit 0", "ended at once"), ("echo uid map >&2; exit 1", "AppArmor")])
-def test_what_cannot_be_made_is_said(
-    tmp_path: Path, says: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:  # C16
+@pytest.mark.row("C16")
+def test_what_cannot_be_made_is_said(tmp_path: Path, says: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\n{says}\n")
     program.chmod(0o755)

@@ -21,7 +21,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(tmp_path)
 
 
-def test_a_text_is_replaced_where_it_is_once(project: Project) -> None:  # B1 R002-04
+@pytest.mark.row("B1", "R002-04")
+def test_a_text_is_replaced_where_it_is_once(project: Project) -> None:
     project.file("f", "one\ntwo\nthree\n")
     assert project.ok("edit_file", path="f", oldText="two\n", newText="2\n") == "Edited f at line 2."
     assert project.read("f") == b"one\n2\nthree\n"
@@ -31,18 +32,19 @@ def test_a_text_is_replaced_where_it_is_once(project: Project) -> None:  # B1 R0
 
 
 REFUSED = [
-    ({"oldText": "", "newText": "x"}, "oldText is empty"),  # B3
+    ({"oldText": "", "newText": "x"}, "oldText is empty"),
     ({"oldText": "old", "newText": "old"}, "nothing would change"),
     ({"oldText": "\n", "newText": "\r\n"}, "nothing would change"),
     ({"oldText": "old", "newText": "x" * (FILE_BYTES + 1)}, "at most 10 MB"),
     ({"oldText": "old", "newText": "x" * FILE_BYTES}, "more than 10 MB"),
-    ({"oldText": "aa", "newText": "x"}, "2 times"),  # B2
-    ({"oldText": "old", "newText": "\ud800"}, "surrogate pair"),  # B10
+    ({"oldText": "aa", "newText": "x"}, "2 times"),
+    ({"oldText": "old", "newText": "\ud800"}, "surrogate pair"),
     ({"oldText": "\udfff", "newText": "x"}, "surrogate pair"),
 ]
 
 
 @pytest.mark.parametrize(("edit", "said"), REFUSED)
+@pytest.mark.row("R002-25", "B2", "B3", "B10", "4.3.2")
 def test_an_edit_that_cannot_be_made_changes_nothing(project: Project, edit: dict[str, str], said: str) -> None:
     file = project.file("f", "old aaa\r\n", 0o640)
     before = file.stat()
@@ -51,7 +53,7 @@ def test_an_edit_that_cannot_be_made_changes_nothing(project: Project, edit: dic
         "not in the file" in project.refused("multi_edit", path="f", edits=[{"oldText": "old", "newText": "n"}, edit])
     )
     after = file.stat()
-    assert project.read("f") == b"old aaa\r\n"  # R002-25
+    assert project.read("f") == b"old aaa\r\n"
     assert (before.st_mtime_ns, before.st_ino, before.st_mode) == (
         after.st_mtime_ns,
         after.st_ino,
@@ -59,20 +61,23 @@ def test_an_edit_that_cannot_be_made_changes_nothing(project: Project, edit: dic
     )
 
 
-def test_snake_case_is_read_too(project: Project) -> None:  # R002-67
+@pytest.mark.row("R002-67")
+def test_snake_case_is_read_too(project: Project) -> None:
     project.file("f", "old")
     project.ok("edit_file", path="f", old_text="old", new_text="new")
     assert project.read("f") == b"new"
 
 
 @pytest.mark.parametrize("data", [b"old\0", b"old\xff", "old\ufeff".encode("utf-16"), b"old\xed\xa0\x80"])
-def test_what_is_no_utf_8_is_not_edited(project: Project, data: bytes) -> None:  # B7
+@pytest.mark.row("B7")
+def test_what_is_no_utf_8_is_not_edited(project: Project, data: bytes) -> None:
     project.file("f", data)
     assert "UTF-8" in project.refused("edit_file", path="f", oldText="old", newText="new")
     assert project.read("f") == data
 
 
-def test_every_other_byte_stays(project: Project) -> None:  # B4 B5 B6
+@pytest.mark.row("B4", "B5", "B6", "4.3.2")
+def test_every_other_byte_stays(project: Project) -> None:
     data = "\ufeffa\r\nb\nc\rd\u2028e\x85f\x0b\tg  \r\nlast".encode()
     project.file("f", data)
     project.ok("edit_file", path="f", oldText="a\nb", newText="A\nB")
@@ -81,7 +86,8 @@ def test_every_other_byte_stays(project: Project) -> None:  # B4 B5 B6
     assert project.read("f") == data.replace(b"a\r\nb", b"A\r\nB").replace(b"last", b"end\r\nof it")
 
 
-def test_edits_are_made_in_order_and_see_each_other(project: Project) -> None:  # B13 R002-26
+@pytest.mark.row("B13", "R002-26")
+def test_edits_are_made_in_order_and_see_each_other(project: Project) -> None:
     project.file("f", "a\nb\n")
     edits = [("a", "x y"), ("y", "z"), ("x z\nb", "done")]
     said = project.ok("multi_edit", path="f", edits=[{"oldText": old, "newText": new} for old, new in edits])
@@ -91,7 +97,8 @@ def test_edits_are_made_in_order_and_see_each_other(project: Project) -> None:  
 
 @pytest.mark.parametrize("failing", [1, 3, 5])
 @pytest.mark.parametrize("several", [False, True])
-def test_one_that_fails_stops_all_and_is_named(project: Project, failing: int, *, several: bool) -> None:  # B11
+@pytest.mark.row("R002-05", "R002-69", "B11", "4.3.3")
+def test_one_that_fails_stops_all_and_is_named(project: Project, failing: int, *, several: bool) -> None:
     for number in range(1, 6):
         project.file(f"f{number if several else ''}", "".join(f"w{one}\n" for one in range(1, 6)))
     edits: list[dict[str, Any]] = [
@@ -103,14 +110,16 @@ def test_one_that_fails_stops_all_and_is_named(project: Project, failing: int, *
     assert {path: path.read_bytes() for path in project.root.iterdir()} == before
 
 
-def test_overlapping_edits_are_an_error(project: Project) -> None:  # B13
+@pytest.mark.row("B13")
+def test_overlapping_edits_are_an_error(project: Project) -> None:
     project.file("f", "abcdef")
     edits = [{"oldText": "abcd", "newText": "x"}, {"oldText": "cdef", "newText": "y"}]
     assert "edit 2: oldText is not in the file" in project.refused("multi_edit", path="f", edits=edits)
     assert project.read("f") == b"abcdef"
 
 
-def test_one_file_by_several_spellings_is_one_file(project: Project) -> None:  # B13
+@pytest.mark.row("B13")
+def test_one_file_by_several_spellings_is_one_file(project: Project) -> None:
     project.file("d/f", "a b c d e")
     (project.root / "link").symlink_to("d")
     paths = ["d/f", "./d/f", "d/../d//f", "link/f", f"{project.root}/d/f"]
@@ -119,7 +128,8 @@ def test_one_file_by_several_spellings_is_one_file(project: Project) -> None:  #
     assert project.read("d/f") == b"x x x x x"
 
 
-def test_two_names_of_one_file_are_refused(project: Project) -> None:  # B13
+@pytest.mark.row("B13")
+def test_two_names_of_one_file_are_refused(project: Project) -> None:
     file = project.file("a", "old")
     os.link(file, project.root / "b")
     edits = [{"path": path, "oldText": "old", "newText": path} for path in "ab"]
@@ -127,7 +137,6 @@ def test_two_names_of_one_file_are_refused(project: Project) -> None:  # B13
     assert project.read("a") == project.read("b") == b"old"
 
 
-# B14
 COUNTS: list[tuple[dict[str, Any], str]] = [
     ({"path": "f", "edits": []}, "edits"),
     ({"edits": [{"oldText": "a", "newText": "b"}]}, "edit 1 has no path"),
@@ -155,6 +164,7 @@ COUNTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("asked", "said"), COUNTS)
+@pytest.mark.row("B14")
 def test_edits_that_cannot_be_are_refused_before_anything_is_written(
     project: Project, asked: dict[str, Any], said: str
 ) -> None:
@@ -165,7 +175,8 @@ def test_edits_that_cannot_be_are_refused_before_anything_is_written(
     assert project.read("f0") == b"a"
 
 
-def test_a_thousand_edits_take_bounded_time(project: Project) -> None:  # B14
+@pytest.mark.row("B14")
+def test_a_thousand_edits_take_bounded_time(project: Project) -> None:
     project.file("f", "".join(f"<{number}>\n" for number in range(1000)) + "x" * 10_000)
     edits = [{"oldText": f"<{number}>", "newText": "<>" * (number % 9)} for number in range(1000)]
     begin = time.process_time()
@@ -173,7 +184,8 @@ def test_a_thousand_edits_take_bounded_time(project: Project) -> None:  # B14
     assert time.process_time() - begin < 4
 
 
-def test_a_long_line_is_edited_in_linear_time(project: Project) -> None:  # B30
+@pytest.mark.row("B30")
+def test_a_long_line_is_edited_in_linear_time(project: Project) -> None:
     project.file("f", "x" * 5_000_000 + "<here>" + "x" * 5_000_000)
     begin = time.process_time()
     project.ok("edit_file", path="f", oldText="<here>", newText="<there>")
@@ -194,9 +206,10 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("tool", CHANGES)
 @pytest.mark.parametrize("size", [10, files.KNOWN_BY_CONTENT + 1])
 @pytest.mark.parametrize("lately", [True, False])
+@pytest.mark.row("B15")
 def test_a_file_that_changed_since_it_was_read_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch, tool: str, size: int, *, lately: bool
-) -> None:  # B15
+) -> None:
     if not lately:
         monkeypatch.setattr(files, "LATELY", 0)
     file = project.file("f", "same1" + "." * size)
@@ -215,9 +228,10 @@ def test_a_file_that_changed_since_it_was_read_is_refused(
     project.ok(tool, path="f", **CHANGES[tool])
 
 
+@pytest.mark.row("B15")
 def test_a_large_file_that_just_changed_is_known_by_content_though_its_times_say_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:  # B15: a clock so coarse that two changes have one time
+) -> None:  # a clock so coarse that two changes have one time
     file = project.file("f", "same1" + "." * files.KNOWN_BY_CONTENT)
     monkeypatch.setattr(files, "_signature", lambda status: (0, 0, status.st_size, 0, 0))
     project.ok("read_file", path="f")
@@ -226,7 +240,8 @@ def test_a_large_file_that_just_changed_is_known_by_content_though_its_times_say
 
 
 @pytest.mark.parametrize("tool", CHANGES)
-def test_a_file_that_was_only_touched_is_not_stale(project: Project, tool: str) -> None:  # B15
+@pytest.mark.row("B15")
+def test_a_file_that_was_only_touched_is_not_stale(project: Project, tool: str) -> None:
     file = project.file("f", "same")
     project.ok("read_file", path="f")
     os.utime(file, (1, 1))
@@ -235,7 +250,8 @@ def test_a_file_that_was_only_touched_is_not_stale(project: Project, tool: str) 
 
 
 @pytest.mark.parametrize("tool", CHANGES)
-def test_what_the_tools_wrote_is_known_and_what_others_wrote_is_not(project: Project, tool: str) -> None:  # B15 B17
+@pytest.mark.row("B15", "B17")
+def test_what_the_tools_wrote_is_known_and_what_others_wrote_is_not(project: Project, tool: str) -> None:
     file = project.file("f", "never read: same")
     project.ok(tool, path="f", **CHANGES[tool])
     file.write_text("same")
@@ -247,7 +263,8 @@ def test_what_the_tools_wrote_is_known_and_what_others_wrote_is_not(project: Pro
     project.ok("edit_file", path="f", oldText="yz", newText="y")
 
 
-def test_a_file_that_was_read_through_a_link_is_known_by_its_own_path(project: Project) -> None:  # B15
+@pytest.mark.row("B15")
+def test_a_file_that_was_read_through_a_link_is_known_by_its_own_path(project: Project) -> None:
     file = project.file("d/f", "same")
     (project.root / "link").symlink_to("d/f")
     project.ok("read_file", path="link")
@@ -256,9 +273,8 @@ def test_a_file_that_was_read_through_a_link_is_known_by_its_own_path(project: P
 
 
 @pytest.mark.parametrize("tool", CHANGES)
-def test_a_change_while_the_tool_works_is_kept(
-    project: Project, monkeypatch: pytest.MonkeyPatch, tool: str
-) -> None:  # B15 B26
+@pytest.mark.row("B15", "B26")
+def test_a_change_while_the_tool_works_is_kept(project: Project, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     file = project.file("f", "same")
     real = replacing.check_still
 
@@ -277,7 +293,8 @@ def test_a_change_while_the_tool_works_is_kept(
     assert not project.left_over()
 
 
-def test_what_is_overtaken_at_once_is_no_success(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # B32
+@pytest.mark.row("B32")
+def test_what_is_overtaken_at_once_is_no_success(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     file = project.file("f", "same")
 
     def overtaken(fd: int) -> None:
@@ -289,7 +306,8 @@ def test_what_is_overtaken_at_once_is_no_success(project: Project, monkeypatch: 
 
 
 @pytest.mark.parametrize("tool", ["edit_file", "multi_edit", "multi_edit of two"])
-def test_parallel_edits_of_one_file_are_all_made(project: Project, tool: str) -> None:  # B16
+@pytest.mark.row("B16")
+def test_parallel_edits_of_one_file_are_all_made(project: Project, tool: str) -> None:
     project.file("f", "".join(f"<{number}>\n" for number in range(60)))
     project.file("g", "".join(f"<{number}>\n" for number in range(60)))
     project.ok("read_file", path="f")
@@ -315,9 +333,8 @@ def test_parallel_edits_of_one_file_are_all_made(project: Project, tool: str) ->
     assert not locks._locks
 
 
-def test_a_lock_that_is_held_is_waited_for_and_then_said(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:  # B16
+@pytest.mark.row("B16")
+def test_a_lock_that_is_held_is_waited_for_and_then_said(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.file("f", "old")
     monkeypatch.setattr(locks, "WAIT", 0.05)
     monkeypatch.setattr(editing, "locked", lambda folders, given: locks.locked(folders, given, 0.05))
@@ -335,7 +352,8 @@ def test_a_lock_that_is_held_is_waited_for_and_then_said(
     assert not locks._locks
 
 
-def test_a_fuzzy_match_is_never_written(project: Project) -> None:  # B8
+@pytest.mark.row("B8")
+def test_a_fuzzy_match_is_never_written(project: Project) -> None:
     for text, old in [
         ("a\tb", "a b"),
         ("\u201chi\u201d", '"hi"'),
@@ -349,9 +367,27 @@ def test_a_fuzzy_match_is_never_written(project: Project) -> None:  # B8
         assert project.read("f") == text.encode()
 
 
-def test_what_is_inserted_is_literal(project: Project) -> None:  # B9
+@pytest.mark.row("B9")
+def test_what_is_inserted_is_literal(project: Project) -> None:
     for new in ("$&", r"\1", r"\n", "{} %s {0}", "```\ncode\n```", "\\", "\x00"):
         project.file("f", "<here>")
         project.restart()
         project.ok("edit_file", path="f", oldText="here", newText=new)
         assert project.read("f") == f"<{new}>".encode()
+
+
+@pytest.mark.row("R002-26", "R002-70")
+def test_several_edits_of_a_file_are_one_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.file("f", "a b c")
+    written: list[bytes] = []
+    put = replacing._put
+
+    def note(spot: Any, data: bytes, old: Any) -> None:
+        assert project.read("f") == b"a b c", "until then nothing was written"
+        written.append(data)
+        put(spot, data, old)
+
+    monkeypatch.setattr(replacing, "_put", note)
+    edits = [{"oldText": one, "newText": one.upper()} for one in "abc"]
+    project.ok("multi_edit", path="f", edits=edits)
+    assert (written, project.read("f")) == ([b"A B C"], b"A B C")

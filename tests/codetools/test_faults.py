@@ -1,4 +1,4 @@
-"""B19: each system call of a change fails once; nothing is half done, no failure is called a success."""
+"""Each system call of a change fails once; nothing is half done, no failure is called a success."""
 
 import errno
 import os
@@ -100,6 +100,7 @@ def rounds(project: Project, tool: str, faults: Faults) -> Iterator[tuple[str, b
         for tool in ARGUMENTS
     ],
 )
+@pytest.mark.row("B19")
 def test_each_system_call_may_fail(project: Project, monkeypatch: pytest.MonkeyPatch, tool: str, number: int) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     faults = Faults(monkeypatch, number)
@@ -129,6 +130,7 @@ def test_each_system_call_may_fail(project: Project, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
+@pytest.mark.row("B19")
 def test_no_success_is_said_when_the_disk_does_not_confirm(
     project: Project, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
@@ -157,6 +159,7 @@ for name, arguments in [
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a file's size is told by EFBIG on Linux")
+@pytest.mark.row("B19")
 def test_a_limit_of_the_system_leaves_the_files_as_they_were(project: Project) -> None:
     here = Path(__file__).resolve().parents[2] / "src"
     subprocess.run(
@@ -183,7 +186,8 @@ FIXED = FILLED.replace("no space", "permission denied").replace("200_000", "20")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a small disk is made by a mount namespace, on Linux")
-def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(project: Project, tmp_path: Path) -> None:  # A25
+@pytest.mark.row("A25", "B19")
+def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(project: Project, tmp_path: Path) -> None:
     unshare, small = shutil.which("unshare"), tmp_path / "small"
     small.mkdir()
     here = Path(__file__).resolve().parents[2] / "src"
@@ -200,9 +204,10 @@ def test_a_full_and_a_read_only_disk_leave_the_files_as_they_were(project: Proje
 
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
+@pytest.mark.row("R002-70", "B20")
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(
     project: Project, monkeypatch: pytest.MonkeyPatch, tool: str
-) -> None:  # B20, as far as the order of the calls goes
+) -> None:  # as far as the order of the calls goes
     steps: list[str] = []
     fsync, rename, link = os.fsync, os.rename, os.link
 

@@ -59,9 +59,10 @@ def kill_at(project: Project, monkeypatch: pytest.MonkeyPatch, step: int, edits:
     return False
 
 
+@pytest.mark.row("B12")
 def test_a_change_that_stops_anywhere_is_all_or_nothing_after_a_start(
     project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:  # B12
+) -> None:
     mixed = finished = undone = 0
     for step in range(1, 1000):
         for name, text in OLD.items():
@@ -182,7 +183,8 @@ FORGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", [journal.COMMITTED, journal.PLANNED])
 @pytest.mark.parametrize("case", FORGED)
-def test_a_note_that_somebody_forged_moves_nothing(project: Project, case: str, name: str) -> None:  # A23
+@pytest.mark.row("A23")
+def test_a_note_that_somebody_forged_moves_nothing(project: Project, case: str, name: str) -> None:
     for path in (".git/config", ".env"):
         project.file(path, "old a\n")
     project.file(f"{ID}.staged", "evil")

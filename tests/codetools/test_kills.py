@@ -1,4 +1,4 @@
-"""B12, B18, B24: kill -9 at any moment leaves a file as it was or as it will be; several files too."""
+"""Kill -9 at any moment leaves a file as it was or as it will be; several files too."""
 
 import sys
 from collections import Counter
@@ -33,6 +33,7 @@ def told_by(work: str, folder: Path, kills: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("work", WORKS)
+@pytest.mark.row("R002-70", "B12", "B18", "B24")
 def test_nothing_is_torn(tmp_path: Path, tally: Counter[str], work: str) -> None:
     told = told_by(work, tmp_path, KILLS)
     tally[f"kills of {work}, nothing torn or mixed after a start"] += told["kills"]

@@ -49,6 +49,7 @@ def project(tmp_path: Path) -> Project:
         (".git/*", ["No files found"]),
     ],
 )
+@pytest.mark.row("R002-09")
 def test_glob_gives_paths_in_order(project: Project, pattern: str, found: list[str]) -> None:
     said = project.ok("glob", pattern=pattern).split("\n")
     assert [line for line in said if line and not line.startswith("[")] == found
@@ -62,7 +63,8 @@ def test_glob_is_relative_to_its_folder_and_says_paths_of_the_project(project: P
     assert project.ok("glob", pattern="*", path="out", ignored=True) == "out/o.py"
 
 
-def test_glob_says_what_was_left_out(project: Project) -> None:  # D8
+@pytest.mark.row("D8")
+def test_glob_says_what_was_left_out(project: Project) -> None:
     assert "set ignored" in project.ok("glob", pattern="**/*.log")
     assert project.ok("glob", pattern="**/*.log", ignored=True) == "a.log"
     assert "**/y.py looks in all below it" in project.ok("glob", pattern="y.py")
@@ -72,10 +74,12 @@ def test_glob_says_what_was_left_out(project: Project) -> None:  # D8
 
 
 @pytest.mark.parametrize("pattern", ["../**", "/etc/*", "**/../../x", "", "src/", "a\0", "x" * 2000])
-def test_glob_refuses_what_leads_out_or_finds_nothing_ever(project: Project, pattern: str) -> None:  # D9
+@pytest.mark.row("D9")
+def test_glob_refuses_what_leads_out_or_finds_nothing_ever(project: Project, pattern: str) -> None:
     project.refused("glob", pattern=pattern)
 
 
+@pytest.mark.row("R002-10")
 def test_list_directory(project: Project) -> None:
     assert project.ok("list_directory").split("\n") == [
         ".git/",
@@ -99,6 +103,7 @@ def test_list_directory(project: Project) -> None:
     assert "[3 of 13 entries." in said
 
 
+@pytest.mark.row("R002-11")
 def test_tree(project: Project) -> None:
     assert project.ok("tree").split("\n") == [
         "./",
@@ -138,7 +143,8 @@ SIZES = [(0, "0B"), (1023, "1023B"), (1024, "1.0KB"), (1536, "1.5KB"), (1024**2,
 
 
 @pytest.mark.parametrize(("count", "said"), SIZES)
-def test_sizes_are_said_shortly(count: int, said: str) -> None:  # D14
+@pytest.mark.row("D14")
+def test_sizes_are_said_shortly(count: int, said: str) -> None:
     assert listing.size_of(count) == said
 
 
@@ -154,7 +160,8 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize(("nanoseconds", "said"), MOMENTS)
-def test_moments_are_said_in_utc(nanoseconds: int, said: str) -> None:  # D14
+@pytest.mark.row("D14")
+def test_moments_are_said_in_utc(nanoseconds: int, said: str) -> None:
     assert listing.moment(nanoseconds) == said
 
 
@@ -162,6 +169,7 @@ def info(project: Project, path: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in project.ok("file_info", path=path).split("\n"))
 
 
+@pytest.mark.row("R002-12")
 def test_file_info_of_a_file(project: Project) -> None:
     path = project.file("run.py", "x" * 2048, 0o640)
     os.utime(path, (1_700_000_000, 1_700_000_000))
@@ -175,7 +183,8 @@ def test_file_info_of_a_file(project: Project) -> None:
     }
 
 
-def test_file_info_is_about_the_path_itself(project: Project) -> None:  # D14 A14
+@pytest.mark.row("D14", "A14")
+def test_file_info_is_about_the_path_itself(project: Project) -> None:
     os.mkfifo(project.root / "pipe")
     (project.root / "out-link").symlink_to("../outside/f.txt")
     (project.root / "loop").symlink_to("loop")
@@ -205,19 +214,22 @@ def test_file_info_is_about_the_path_itself(project: Project) -> None:  # D14 A1
 
 
 @pytest.mark.parametrize("seconds", [-5_000_000_000, -1, 0, 4_000_000_000, 2**34])
-def test_file_info_of_an_odd_time(project: Project, seconds: int) -> None:  # D14
+@pytest.mark.row("D14")
+def test_file_info_of_an_odd_time(project: Project, seconds: int) -> None:
     os.utime(project.root / "small", (0, seconds))
     assert info(project, "small")["modified"].endswith("Z")
 
 
 @pytest.mark.parametrize("tool", ["glob", "list_directory", "tree", "file_info"])
 @pytest.mark.parametrize("path", ["../x", "..", "/etc", "", "nothing", "a\0b", "x" * 5000, "small/x", "gone/x"])
-def test_a_path_that_cannot_be_is_refused(project: Project, tool: str, path: str) -> None:  # A1 A2 A11 A13 A14
+@pytest.mark.row("A1", "A2", "A11", "A13", "A14")
+def test_a_path_that_cannot_be_is_refused(project: Project, tool: str, path: str) -> None:
     project.refused(tool, path=path, **({"pattern": "*"} if tool == "glob" else {}))
 
 
 @pytest.mark.parametrize("tool", ["glob", "list_directory", "tree"])
-def test_a_folder_tool_refuses_what_is_no_folder_or_leads_out(tree: Project, tool: str) -> None:  # A4 A6 A19
+@pytest.mark.row("A4", "A6", "A19")
+def test_a_folder_tool_refuses_what_is_no_folder_or_leads_out(tree: Project, tool: str) -> None:
     more = {"pattern": "**"} if tool == "glob" else {}
     for path in ("plain.txt", "pipe", "link-dir-out", "link-out", "circle", "dangling"):
         assert "outside\n" not in tree.refused(tool, path=path, **more)
@@ -225,7 +237,8 @@ def test_a_folder_tool_refuses_what_is_no_folder_or_leads_out(tree: Project, too
         assert tree.ok(tool, path=path, **more)
 
 
-def test_names_are_said_on_one_line_and_read_back(tree: Project) -> None:  # A15 A16
+@pytest.mark.row("A15", "A16")
+def test_names_are_said_on_one_line_and_read_back(tree: Project) -> None:
     for tool in ("list_directory", "tree", "glob"):
         said = tree.ok(tool, **({"pattern": "**"} if tool == "glob" else {}))
         for name in (r"new\x0aline", r"\x1b[31m", "-e", "--help", r"odd\xff.txt", r"a\x5cx41b", "ünï.txt"):
@@ -236,7 +249,8 @@ def test_names_are_said_on_one_line_and_read_back(tree: Project) -> None:  # A15
         assert tree.ok("glob", pattern=name) == name
 
 
-def test_looping_links_are_entries_and_no_ways(tree: Project) -> None:  # D7
+@pytest.mark.row("D7")
+def test_looping_links_are_entries_and_no_ways(tree: Project) -> None:
     begin = spent()
     found = tree.ok("glob", pattern="**").split("\n")
     assert len(found) == len(set(found))
@@ -246,7 +260,8 @@ def test_looping_links_are_entries_and_no_ways(tree: Project) -> None:  # D7
     assert spent() - begin < 1
 
 
-def test_unreadable_places_are_counted_and_passed_over(project: Project) -> None:  # A25
+@pytest.mark.row("A25")
+def test_unreadable_places_are_counted_and_passed_over(project: Project) -> None:
     project.root.chmod(0o755)
     for folder in ("src", ".hidden", "empty", "out", ".git", "src/deep"):
         (project.root / folder).chmod(0o755)
@@ -296,7 +311,8 @@ def test_how_many_there_are_is_said_without_what_is_secret(tmp_path: Path) -> No
     assert project.ok("list_directory", path="only") == "(empty folder)"
 
 
-def test_a_walk_says_what_ended_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # D5 D13
+@pytest.mark.row("D5", "D13")
+def test_a_walk_says_what_ended_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "TICKS", 1)
     monkeypatch.setattr(walking, "MAX_ENTRIES", 3)
     assert "Too many files" in project.ok("glob", pattern="**")
@@ -338,7 +354,8 @@ def flattened(project: Project) -> None:
 
 
 @pytest.mark.parametrize("engine", [None, False])
-def test_folders_deeper_than_any_path_end_the_walk_and_nothing_else(tmp_path: Path, engine: Any) -> None:  # D13
+@pytest.mark.row("D13")
+def test_folders_deeper_than_any_path_end_the_walk_and_nothing_else(tmp_path: Path, engine: Any) -> None:
     project = Project(tmp_path, ripgrep=engine)
     project.file("top.py", "needle\n")
     deep(project, 1000)

@@ -49,7 +49,8 @@ def sleeper(mark: str) -> "subprocess.Popen[bytes]":
         "cut",
     ],
 )
-def test_orphans(ended: int, mark: str, goes: bool) -> None:  # C24
+@pytest.mark.row("C24")
+def test_orphans(ended: int, mark: str, goes: bool) -> None:
     own = os.getpid()
     with sleeper(mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._begun(own))) as process:
         try:

@@ -163,7 +163,8 @@ def test_a_look_that_ends_early_lets_something_through(tmp_path: Path, monkeypat
     assert any(len(problems) > ("read" in problems) for problems in got), "something was changed as well"
 
 
-def test_a_secret_that_was_moved_far_down_is_covered_there(tmp_path: Path) -> None:  # A24
+@pytest.mark.row("A24")
+def test_a_secret_that_was_moved_far_down_is_covered_there(tmp_path: Path) -> None:
     for path in ("svc/.git/hooks", "sub"):
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "svc/.env").write_text(SENTINEL)

@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 from toolwire.codetools.lines import after_break, line_at
 from toolwire.codetools.matching import Unmatched, edit, find, places_of
 
-# B1 B2 B3 B9: what is there, what is asked for, what comes out; a word where it is refused
+# What is there, what is asked for, what comes out; a word where it is refused
 PLAIN = [
     (b"one two three", b"two", b"2", b"one 2 three"),
     (b"one two three", b"four", b"4", "no_match"),
     (b"one two two", b"two", b"2", "ambiguous"),
-    (b"aaa", b"aa", b"b", "ambiguous"),  # B2: str.count says one
+    (b"aaa", b"aa", b"b", "ambiguous"),  # str.count says one
     (b"abababa", b"ababa", b"x", "ambiguous"),
     (b"aa", b"aa", b"b", b"b"),
     (b"", b"a", b"b", "no_match"),
-    (b"a", b"", b"b", "empty"),  # B3
+    (b"a", b"", b"b", "empty"),
     (b"a", b"a", b"a", "no_change"),
     (b"x", b"absent", b"absent", "no_change"),
     (b"all of it\n", b"all of it\n", b"", b""),
-    (b"a b c", b"b", rb"$& \1 \g<0> {} %s \n ```", rb"a $& \1 \g<0> {} %s \n ``` c"),  # B9
+    (b"a b c", b"b", rb"$& \1 \g<0> {} %s \n ```", rb"a $& \1 \g<0> {} %s \n ``` c"),
     (b"a.c abc", b"a.c", b"x", b"x abc"),
-    ("caf\u00e9".encode(), b"cafe", b"x", "no_match"),  # B8
+    ("caf\u00e9".encode(), b"cafe", b"x", "no_match"),
     ("cafe\u0301".encode(), "caf\u00e9".encode(), b"x", "no_match"),
     (b"say \xe2\x80\x9chi\xe2\x80\x9d", b'"hi"', b"x", "no_match"),
     (b"a\tb", b"a b", b"x", "no_match"),
-    ("a\u2028b\u0085c".encode(), "\u2028b".encode(), b"", "a\u0085c".encode()),  # B5
+    ("a\u2028b\u0085c".encode(), "\u2028b".encode(), b"", "a\u0085c".encode()),
 ]
-# B4 B5 B6: line breaks
+# Line breaks
 BREAKS = [
     (b"a\r\nb\r\nc\r\n", b"a\nb", b"x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n"),
     (b"a\r\nb\r\nc\r\n", b"a\r\nb", b"x\r\ny", b"x\r\ny\r\nc\r\n"),
@@ -59,6 +59,7 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("data", "old", "new", "made"), [*PLAIN, *BREAKS])
+@pytest.mark.row("B1", "B2", "B3", "B4", "B5", "B6", "B8", "B9")
 def test_a_text_is_replaced_where_it_is_once(data: bytes, old: bytes, new: bytes, made: bytes | str) -> None:
     if isinstance(made, bytes):
         assert edit(data, old, new).data == made
@@ -78,7 +79,8 @@ def test_places_are_those_that_a_look_at_each_place_finds(data: bytes, old: byte
 
 
 @given(broken, broken.filter(bool), broken)
-def test_all_outside_of_the_place_stays(data: bytes, old: bytes, new: bytes) -> None:  # B4
+@pytest.mark.row("B4")
+def test_all_outside_of_the_place_stays(data: bytes, old: bytes, new: bytes) -> None:
     try:
         made = edit(data, old, new).data
     except Unmatched:
@@ -112,7 +114,8 @@ def test_lines_are_found_again(data: bytes) -> None:
         assert place == 0 or data[place - 1 : place] == b"\n"
 
 
-def test_the_lines_of_all_places_are_said() -> None:  # B1
+@pytest.mark.row("B1")
+def test_the_lines_of_all_places_are_said() -> None:
     with pytest.raises(Unmatched, match=r"2 times, beginning in lines 1, 3: "):
         edit(b"a\nb\nab\n", b"a", b"c")
     with pytest.raises(Unmatched, match=r"30 times, beginning in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more"):
@@ -122,7 +125,8 @@ def test_the_lines_of_all_places_are_said() -> None:  # B1
 
 
 @pytest.mark.parametrize("old", [b"x" * 5_000_000, b"x" * 10_000_000, b"xy", b"y" * 100_000, b"x" * 100 + b"y"])
-def test_a_long_line_and_a_long_text_take_linear_time(old: bytes) -> None:  # B30
+@pytest.mark.row("B30")
+def test_a_long_line_and_a_long_text_take_linear_time(old: bytes) -> None:
     data = b"x" * 10_000_000
     begin = time.process_time()
     try:

@@ -23,7 +23,7 @@ def third(x):
         yield item * 2
 """
 
-# B8: what was asked for, what is said of it
+# What was asked for, what is said of it
 HINTS = [
     ("    return a + b", "line 4", "white space", r"'\treturn a + b', oldText has '    return a + b'"),
     ("def first(a,b):", "line 3", "white space", "'def first(a, b):'"),
@@ -41,6 +41,7 @@ HINTS = [
 
 
 @pytest.mark.parametrize(("old", "where", "what", "difference"), HINTS)
+@pytest.mark.row("B8")
 def test_the_nearest_place_is_shown_and_what_differs(old: str, where: str, what: str, difference: str) -> None:
     said = hint(FILE, old)
     assert f"{where}." in said or f"{where}," in said

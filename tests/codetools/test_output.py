@@ -29,12 +29,14 @@ def captured(data: bytes, limit: int = OUTPUT_BYTES, size: int = CHUNK) -> Captu
         ("grüße 😀", "grüße 😀"),
     ],
 )
-def test_control_characters_do_nothing(text: str, shown: str) -> None:  # C7
+@pytest.mark.row("C7")
+def test_control_characters_do_nothing(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
 @given(some.binary(max_size=400), some.integers(1, 7))
-def test_any_bytes_become_text_that_json_carries(data: bytes, size: int) -> None:  # C7
+@pytest.mark.row("C7")
+def test_any_bytes_become_text_that_json_carries(data: bytes, size: int) -> None:
     text = captured(data, 100, size).within(100)
     assert json.loads(json.dumps(text)) == text
     assert text.encode().decode() == text
@@ -43,7 +45,8 @@ def test_any_bytes_become_text_that_json_carries(data: bytes, size: int) -> None
 
 @example("a€😀😀a😀😀", 1, 20)
 @given(some.text(alphabet="aé€😀", max_size=300), some.integers(1, 5), some.integers(20, 100))
-def test_no_character_is_cut(text: str, size: int, limit: int) -> None:  # C7
+@pytest.mark.row("C7")
+def test_no_character_is_cut(text: str, size: int, limit: int) -> None:
     data = text.encode()
     shown = captured(data, limit, size).within(limit)
     assert "\ufffd" not in shown
@@ -57,7 +60,8 @@ def test_no_character_is_cut(text: str, size: int, limit: int) -> None:  # C7
         assert len(head.encode()) + len(tail.encode()) + left == len(data)
 
 
-def test_memory_does_not_grow() -> None:  # C6
+@pytest.mark.row("C6")
+def test_memory_does_not_grow() -> None:
     made = captured(b"x" * (20 << 20))
     assert made.total == 20 << 20
     assert len(made.head) + len(made.tail) <= 2 * OUTPUT_BYTES + 2 * CHUNK
@@ -81,6 +85,7 @@ def test_both_streams_share_the_room(one: int, other: int, lengths: tuple[int, i
     assert ((first.count("x"), second.count("x")), was_cut) == (lengths, cut)
 
 
-def test_what_is_no_text_is_not_shown() -> None:  # C7
+@pytest.mark.row("C7")
+def test_what_is_no_text_is_not_shown() -> None:
     assert captured(bytes(range(256)) * 40).within(OUTPUT_BYTES) == "[10240 bytes that are no text, and not shown]"
     assert captured(b"\x00".join([b"name"] * 50)).within(OUTPUT_BYTES).startswith("name\\x00name")

@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 each = pytest.mark.parametrize("tool", EACH)
 writing = pytest.mark.parametrize("tool", WRITING)
 
-# A1, A2, A3, A10: out of the folder by name. What is of the system is only read: a test that falls must not
+# Out of the folder by name. What is of the system is only read: a test that falls must not
 # be one that writes there.
 OUTSIDE = [
     *("../outside/f.txt", "..", "../", "./..//..", "a/../../outside/f.txt", "d/../../outside/f.txt", "/.."),
@@ -31,7 +31,8 @@ SYSTEM = ["/etc/passwd", "//etc/passwd", "/proc/self/root/etc/passwd", "/dev/fd/
 
 
 @each
-def test_a_path_that_leads_out_is_refused(project: Project, tool: str) -> None:  # A1 A2 A3
+@pytest.mark.row("A1", "A2", "A3", "A29")
+def test_a_path_that_leads_out_is_refused(project: Project, tool: str) -> None:
     evil = project.root.with_name("proj-evil")
     evil.mkdir()
     (evil / "f.txt").write_text(KEPT)
@@ -43,12 +44,13 @@ def test_a_path_that_leads_out_is_refused(project: Project, tool: str) -> None: 
     for given in (*OUTSIDE, *around, *(SYSTEM if tool == "read_file" else ())):
         said = project.refused(tool, path=given, **EACH[tool])
         assert "leads out" in said or "outside" in said
-        assert given in said  # A29
+        assert given in said
     assert (evil / "f.txt").read_text() == KEPT
 
 
 @each
-def test_an_absolute_path_inside_is_the_same_file(project: Project, tool: str) -> None:  # A2
+@pytest.mark.row("A2")
+def test_an_absolute_path_inside_is_the_same_file(project: Project, tool: str) -> None:
     for given in (f"{project.root}/f.txt", f"{project.root}/d/.././f.txt", f"//{project.root}/f.txt"):
         project.file("f.txt", "old inside")
         project.restart()
@@ -60,7 +62,7 @@ def _changed(tool: str) -> bytes:
     return {"write_file": b"new", "append_to_file": b"old insidenew"}.get(tool, b"new inside")
 
 
-# A4: a link to a file outside; A6: a link to a folder outside, a chain of 40, a loop
+# A link to a file outside, a link to a folder outside, a chain of 40, a loop
 LINKS: dict[str, tuple[str, Callable[[Project], Any]]] = {
     "absolute": ("link", lambda project: project.outside / "f.txt"),
     "relative": ("link", lambda _: "../outside/f.txt"),
@@ -68,7 +70,7 @@ LINKS: dict[str, tuple[str, Callable[[Project], Any]]] = {
     "up and in": ("link", lambda project: f"../{project.root.name}/f.txt"),
     "folder": ("link/f.txt", lambda _: "../outside"),
     "folder, absolute": ("link/f.txt", lambda project: project.outside),
-    "absolute, inside": ("link", lambda project: project.root / "f.txt"),  # A7
+    "absolute, inside": ("link", lambda project: project.root / "f.txt"),
     "folder, absolute, inside": ("link/f.txt", lambda project: project.root / "d"),
     "loop": ("link", lambda _: "link"),
     "folder, loop": ("link/f.txt", lambda _: "./link"),
@@ -77,7 +79,8 @@ LINKS: dict[str, tuple[str, Callable[[Project], Any]]] = {
 
 
 @each
-def test_a_link_that_leads_out_is_refused(project: Project, tool: str) -> None:  # A4 A6 A7
+@pytest.mark.row("A4", "A6", "A7")
+def test_a_link_that_leads_out_is_refused(project: Project, tool: str) -> None:
     for path, target in LINKS.values():
         (project.root / "link").symlink_to(target(project))
         project.refused(tool, path=path, **EACH[tool])
@@ -88,7 +91,8 @@ def test_a_link_that_leads_out_is_refused(project: Project, tool: str) -> None: 
 
 
 @writing
-def test_a_dangling_link_is_not_written(project: Project, tool: str) -> None:  # A5
+@pytest.mark.row("A5")
+def test_a_dangling_link_is_not_written(project: Project, tool: str) -> None:
     for target in ("../outside/new.txt", project.outside / "new.txt", "nowhere"):
         (project.root / "link").symlink_to(target)
         said = project.refused(tool, path="link", **EACH[tool])
@@ -98,7 +102,8 @@ def test_a_dangling_link_is_not_written(project: Project, tool: str) -> None:  #
 
 
 @writing
-def test_a_link_inside_is_read_and_not_written(project: Project, tool: str) -> None:  # A7
+@pytest.mark.row("A7")
+def test_a_link_inside_is_read_and_not_written(project: Project, tool: str) -> None:
     (project.root / "link").symlink_to("d/f.txt")
     assert project.ok("read_file", path="link") == "old in d"
     assert "symbolic link" in project.refused(tool, path="link", **EACH[tool])
@@ -108,7 +113,8 @@ def test_a_link_inside_is_read_and_not_written(project: Project, tool: str) -> N
     assert b"new" in project.read("d/f.txt")
 
 
-def test_a_chain_of_links_is_followed_as_far_as_the_kernel_does(project: Project) -> None:  # A6
+@pytest.mark.row("A6")
+def test_a_chain_of_links_is_followed_as_far_as_the_kernel_does(project: Project) -> None:
     (project.root / "l0").symlink_to("f.txt")
     for number in range(1, 60):
         (project.root / f"l{number}").symlink_to(f"l{number - 1}")
@@ -118,33 +124,38 @@ def test_a_chain_of_links_is_followed_as_far_as_the_kernel_does(project: Project
 
 
 @each
-def test_a_root_that_holds_the_system_gives_nothing_of_it(project: Project, tool: str) -> None:  # A10
+@pytest.mark.row("A10")
+def test_a_root_that_holds_the_system_gives_nothing_of_it(project: Project, tool: str) -> None:
     project.tools = CodeTools("/proc")  # where nothing can be put in the place of a file
     for path in ("self/root/etc/passwd", "self/environ", "self/fd/0", "1/cwd/x", "self/../version"):
         project.refused(tool, path=path, **EACH[tool])
         project.refused(tool, path=f"/proc/{path}", **EACH[tool])
 
 
-def test_the_whole_system_as_a_root_gives_no_process_and_no_device(project: Project) -> None:  # A10 A19
+@pytest.mark.row("A10", "A19")
+def test_the_whole_system_as_a_root_gives_no_process_and_no_device(project: Project) -> None:
     project.tools = CodeTools("/")
     for path in ("proc/self/root/etc/passwd", "proc/self/environ", "/proc/version", "dev/zero", "dev/fd/0"):
         project.refused("read_file", path=path)
 
 
 @each
-def test_a_path_that_is_none_is_refused(project: Project, tool: str) -> None:  # A11 A13
+@pytest.mark.row("A11", "A13")
+def test_a_path_that_is_none_is_refused(project: Project, tool: str) -> None:
     names = ["f.txt\0", "\0", "a\0/../f.txt", "f\ud800", "x" * 300, "x" * 5000]
     for path in (*names, "a/" * 1000 + "f", "a/" * 5000 + "f", "/" * 50):
         project.refused(tool, path=path, **EACH[tool])
 
 
-def test_a_deep_path_is_made_and_found(project: Project) -> None:  # A13
+@pytest.mark.row("A13")
+def test_a_deep_path_is_made_and_found(project: Project) -> None:
     path = "d/" * 200 + "f"
     project.ok("write_file", path=path, content="deep")
     assert project.ok("read_file", path=path) == "deep"
 
 
-def test_each_session_is_held_to_its_own_root(project: Project, tmp_path: Path) -> None:  # A30
+@pytest.mark.row("A30")
+def test_each_session_is_held_to_its_own_root(project: Project, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "o.txt").write_text("other")

@@ -42,7 +42,8 @@ LITERAL = [
 ]
 
 
-def test_a_name_is_taken_literally(project: Project) -> None:  # A11 A12 A15 A28
+@pytest.mark.row("A11", "A12", "A15", "A28")
+def test_a_name_is_taken_literally(project: Project) -> None:
     for name in LITERAL:
         path = f"n/{name}"
         said = [project.ok("write_file", path=path, content="1")]
@@ -56,18 +57,21 @@ def test_a_name_is_taken_literally(project: Project) -> None:  # A11 A12 A15 A28
 
 
 @each
-def test_a_folder_is_no_file(project: Project, tool: str) -> None:  # A14
+@pytest.mark.row("A14")
+def test_a_folder_is_no_file(project: Project, tool: str) -> None:
     for path in ("", ".", "./", "d", "d/", "/", "f.txt/", "f.txt/.", "f.txt/x", "d/."):
         project.refused(tool, path=path, **EACH[tool])
     assert project.read("f.txt") == b"old inside"
     assert project.names("d") == ["f.txt"]
 
 
-def test_the_root_itself_is_no_file(project: Project) -> None:  # A14
+@pytest.mark.row("A14")
+def test_the_root_itself_is_no_file(project: Project) -> None:
     assert "project folder" in project.refused("read_file", path=str(project.root))
 
 
-def test_a_name_that_is_no_text_reads_back_by_its_escape(project: Project) -> None:  # A16
+@pytest.mark.row("A16")
+def test_a_name_that_is_no_text_reads_back_by_its_escape(project: Project) -> None:
     raw = project.file(os.fsdecode(b"caf\xff.txt"), "old")
     assert project.ok("read_file", path=r"caf\xff.txt") == "old"
     project.ok("edit_file", path=r"caf\xff.txt", oldText="old", newText="new")
@@ -80,7 +84,8 @@ def test_a_name_that_is_no_text_reads_back_by_its_escape(project: Project) -> No
         project.ok("write_file", path=escape, content="x")
 
 
-def test_the_other_unicode_form_is_another_file(project: Project) -> None:  # A17
+@pytest.mark.row("A17")
+def test_the_other_unicode_form_is_another_file(project: Project) -> None:
     composed, apart = (unicodedata.normalize(form, "caf\u00e9.txt") for form in ("NFC", "NFD"))
     project.file(apart, "apart")
     said = project.refused("read_file", path=composed)
@@ -98,7 +103,8 @@ SECRETS = [".env", ".ENV", ".env.local", "d/.env", ".env/x", ".env. ", "d/../.en
 
 
 @writing
-def test_what_is_protected_is_not_written_though_it_is_not_there(project: Project, tool: str) -> None:  # A18 A23
+@pytest.mark.row("A18", "A23")
+def test_what_is_protected_is_not_written_though_it_is_not_there(project: Project, tool: str) -> None:
     before = sorted(project.root.rglob("*"))
     for path in (*PROTECTED, *SECRETS):
         said = project.refused(tool, path=path, **EACH[tool])
@@ -110,9 +116,10 @@ def test_what_is_protected_is_not_written_though_it_is_not_there(project: Projec
 
 
 @writing
+@pytest.mark.row("A23")
 def test_a_link_does_not_lead_to_what_is_protected(
     project: Project, monkeypatch: pytest.MonkeyPatch, tool: str
-) -> None:  # A23
+) -> None:
     project.file(".git/config", "old")
     (project.root / ".git/hooks").mkdir()
     (project.root / "link").symlink_to(".git")
@@ -132,7 +139,8 @@ def test_a_link_does_not_lead_to_what_is_protected(
 
 
 @each
-def test_what_is_secret_is_not_read_by_any_name(project: Project, tool: str) -> None:  # A24
+@pytest.mark.row("A24")
+def test_what_is_secret_is_not_read_by_any_name(project: Project, tool: str) -> None:
     secret = project.file(".env", KEPT + "old")
     (project.root / "link").symlink_to(".env")
     (project.root / "d/link").symlink_to("../.env")
@@ -151,7 +159,8 @@ def test_an_example_of_what_is_secret_may_be_read(project: Project) -> None:
 
 @each
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
-def test_what_is_no_file_is_refused_at_once(project: Project, tool: str, kind: str) -> None:  # A19
+@pytest.mark.row("A19")
+def test_what_is_no_file_is_refused_at_once(project: Project, tool: str, kind: str) -> None:
     path = project.root / "thing"
     if kind == "pipe":
         os.mkfifo(path)
@@ -173,7 +182,8 @@ def test_what_is_no_file_is_refused_at_once(project: Project, tool: str, kind: s
 
 
 @writing
-def test_a_hard_link_to_a_file_outside_is_cut_and_not_written(project: Project, tool: str) -> None:  # A21
+@pytest.mark.row("A21")
+def test_a_hard_link_to_a_file_outside_is_cut_and_not_written(project: Project, tool: str) -> None:
     other = project.outside / "old.txt"
     other.write_text("old")
     project.before["old.txt"] = b"old"
@@ -183,7 +193,8 @@ def test_a_hard_link_to_a_file_outside_is_cut_and_not_written(project: Project, 
     assert project.read("hard").endswith(b"new")
 
 
-def test_the_root_may_be_a_link_and_may_be_moved(project: Project, tmp_path: Path) -> None:  # A22
+@pytest.mark.row("A22")
+def test_the_root_may_be_a_link_and_may_be_moved(project: Project, tmp_path: Path) -> None:
     (tmp_path / "way").symlink_to("proj")
     project.tools = CodeTools(tmp_path / "way")
     assert project.ok("read_file", path="f.txt") == "old inside"
@@ -199,7 +210,8 @@ def test_the_root_may_be_a_link_and_may_be_moved(project: Project, tmp_path: Pat
 
 
 @each
-def test_a_root_that_is_gone_is_an_error(project: Project, tmp_path: Path, tool: str) -> None:  # A22
+@pytest.mark.row("A22")
+def test_a_root_that_is_gone_is_an_error(project: Project, tmp_path: Path, tool: str) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     project.tools = CodeTools(gone)
@@ -209,7 +221,8 @@ def test_a_root_that_is_gone_is_an_error(project: Project, tmp_path: Path, tool:
 
 
 @each
-def test_what_may_not_be_opened_is_an_error(project: Project, tool: str) -> None:  # A25
+@pytest.mark.row("A25")
+def test_what_may_not_be_opened_is_an_error(project: Project, tool: str) -> None:
     project.file("locked.txt", "old", 0o000)
     project.file("shut/f.txt", "old")
     (project.root / "shut").chmod(0o000)
@@ -222,7 +235,8 @@ def test_what_may_not_be_opened_is_an_error(project: Project, tool: str) -> None
 
 
 @writing
-def test_what_may_not_be_changed_is_an_error(project: Project, tool: str) -> None:  # A25
+@pytest.mark.row("A25")
+def test_what_may_not_be_changed_is_an_error(project: Project, tool: str) -> None:
     chattr = shutil.which("chattr")
     if chattr is None or subprocess.run([chattr, "+i", project.root / "f.txt"], check=False).returncode:
         pytest.skip("no file can be made immutable here")
@@ -233,7 +247,8 @@ def test_what_may_not_be_changed_is_an_error(project: Project, tool: str) -> Non
     assert project.read("f.txt") == b"old inside"
 
 
-def test_what_vanishes_is_an_error(project: Project) -> None:  # A26
+@pytest.mark.row("A26")
+def test_what_vanishes_is_an_error(project: Project) -> None:
     project.ok("read_file", path="f.txt")
     (project.root / "f.txt").unlink()
     assert "no such file" in project.refused("read_file", path="f.txt")
@@ -242,7 +257,8 @@ def test_what_vanishes_is_an_error(project: Project) -> None:  # A26
     project.refused("edit_file", path="f.txt", oldText="old", newText="new")
 
 
-def test_new_files_are_not_writable_for_all(project: Project) -> None:  # A27
+@pytest.mark.row("A27")
+def test_new_files_are_not_writable_for_all(project: Project) -> None:
     (project.root / "group").mkdir()
     os.chown(project.root / "group", -1, NOGROUP if os.geteuid() == 0 else -1)
     (project.root / "group").chmod(0o2775)
@@ -268,9 +284,8 @@ def test_new_files_are_not_writable_for_all(project: Project) -> None:  # A27
 NOGROUP = 65534
 
 
-def test_folders_that_were_made_are_taken_away_on_failure(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:  # B25
+@pytest.mark.row("B25")
+def test_folders_that_were_made_are_taken_away_on_failure(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""A8, A9, B26: somebody swaps a folder or a file with a link that leads out, while the tools work on it."""
+"""Somebody swaps a folder or a file with a link that leads out, while the tools work on it."""
 
 import contextlib
 import os
@@ -122,6 +122,7 @@ def set_link_anew(project: Project) -> None:
 @pytest.mark.parametrize("opener", ["openat2", "walk"])
 @pytest.mark.parametrize("kind", ["folder", "file"])
 @pytest.mark.parametrize("work", WORKS)
+@pytest.mark.row("A8", "A9", "B26")
 def test_nothing_outside_is_read_or_written(
     project: Project,
     monkeypatch: pytest.MonkeyPatch,

@@ -30,7 +30,7 @@ def numbered(count: int) -> str:
     return "".join(f"line {number}\n" for number in range(1, count + 1))
 
 
-# R002-02: the file, what is asked for, what comes
+# The file, what is asked for, what comes
 WINDOWS = [
     ("a\nb\nc\n", {}, "a\nb\nc\n"),
     ("a\nb\nc", {}, "a\nb\nc"),
@@ -54,7 +54,7 @@ WINDOWS = [
     # line breaks and marks
     ("a\r\nb\r\n", {}, "a\nb\n[All lines end in CRLF in the file, which is shown as LF; edits keep it.]"),
     ("a\r\nb\n", {}, "a\nb\n[Some lines end in CRLF in the file, which is shown as LF; edits keep it.]"),
-    ("a\rb\u2028c\x0bd\x85e", {}, "a\rb\u2028c\x0bd\x85e"),  # B5: one line
+    ("a\rb\u2028c\x0bd\x85e", {}, "a\rb\u2028c\x0bd\x85e"),  # one line
     ("\ufeffa\n", {}, "a\n[The file begins with a byte order mark, which is not shown; edits keep it.]"),
     ("\ufeffa\nb\n", {"offset": 2}, "b\n"),
     ("[x]\ttab \x1b[31m\n", {}, "[x]\ttab \x1b[31m\n"),
@@ -62,6 +62,7 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize(("text", "asked", "said"), WINDOWS)
+@pytest.mark.row("R002-02")
 def test_lines_are_given_as_they_are(project: Project, text: str, asked: dict[str, int], said: str) -> None:
     project.file("f", text)
     assert project.ok("read_file", path="f", **asked) == said
@@ -79,6 +80,7 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("text", "offset", "said"), BEYOND)
+@pytest.mark.row("R002-02")
 def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
     project: Project, text: str, offset: int, said: str
 ) -> None:
@@ -86,16 +88,17 @@ def test_an_offset_beyond_the_end_says_how_many_lines_there_are(
     assert said in project.refused("read_file", path="f", offset=offset)
 
 
-# B28
 @pytest.mark.parametrize(
     "asked", [{"offset": 0}, {"offset": -1}, {"limit": 0}, {"offset": "3"}, {"limit": 1.5}, {"offset": True}]
 )
+@pytest.mark.row("B28")
 def test_an_offset_or_limit_that_is_none_is_refused(project: Project, asked: dict[str, object]) -> None:
     project.file("f", "a\n")
     assert "invalid arguments" in project.refused("read_file", path="f", **asked)
 
 
-def test_a_whole_number_may_be_written_with_a_point(project: Project) -> None:  # B28
+@pytest.mark.row("B28")
+def test_a_whole_number_may_be_written_with_a_point(project: Project) -> None:
     project.file("f", numbered(5))
     assert project.ok("read_file", path="f", offset=3.0, limit=1.0).startswith("line 3\n[Showing lines 3-3 of 5.")
 
@@ -127,7 +130,7 @@ def test_a_line_that_is_too_long_is_shown_in_part(project: Project) -> None:
         project.file("f", "\u20ac" * 20_000 + tail)
         said = project.ok("read_file", path="f")
         shown, _, notice = said.partition("\n")
-        assert shown == "\u20ac" * (READ_BYTES // 3)  # B29: no character is cut
+        assert shown == "\u20ac" * (READ_BYTES // 3)  # no character is cut
         assert notice == (
             "[Line 1 is longer than 50 KB: only its beginning is shown. "
             f"The file has 58.6 KB.{more} A command of the shell (cut, head -c) shows more of it.]"
@@ -145,9 +148,10 @@ def test_a_line_that_is_too_long_is_shown_in_part(project: Project) -> None:
     st.integers(8, 40),
     st.integers(0, 200),
 )
+@pytest.mark.row("B29")
 def test_a_window_is_what_splitting_gives(
     lines: list[str], ended: bool, offset: int, limit: int, most: int, counted: int
-) -> None:  # B29
+) -> None:
     data = ("\n".join(lines) + "\n" * (ended and bool(lines))).encode()
     whole = data.split(b"\n")
     whole = [line + b"\n" for line in whole[:-1]] + ([whole[-1]] if whole[-1] else [])
@@ -223,7 +227,8 @@ def test_what_is_no_text_is_refused_with_its_kind_and_size(project: Project, kin
 
 
 @pytest.mark.parametrize("charset", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
-def test_wide_text_is_read_by_its_mark(project: Project, charset: str) -> None:  # B7
+@pytest.mark.row("B7")
+def test_wide_text_is_read_by_its_mark(project: Project, charset: str) -> None:
     mark = "\ufeff" if charset.endswith("be") else ""
     project.file("f", f"{mark}caf\u00e9\nb\nc\n".encode(charset))
     said = project.ok("read_file", path="f", offset=1, limit=2)
@@ -237,14 +242,16 @@ def test_wide_text_that_is_too_large_is_refused(project: Project) -> None:
     assert "UTF-16 text of 10 MB" in project.refused("read_file", path="f")
 
 
-def test_text_in_another_charset_is_shown_as_latin_1_and_said(project: Project) -> None:  # B7
+@pytest.mark.row("B7")
+def test_text_in_another_charset_is_shown_as_latin_1_and_said(project: Project) -> None:
     project.file("f", "caf\u00e9\n".encode("latin-1"))
     said = project.ok("read_file", path="f")
     assert said == "caf\u00e9\n[The file is not UTF-8; it is shown as Latin-1. edit_file cannot change it.]"
     assert "not UTF-8 (byte 3 is 0xe9)" in project.refused("edit_file", path="f", oldText="caf", newText="x")
 
 
-def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # A20
+@pytest.mark.row("A20")
+def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reading.SEARCHED == 256 << 20
     monkeypatch.setattr(reading, "SEARCHED", 8 << 20)
     file = project.file("f", numbered(5000))
@@ -262,7 +269,8 @@ def test_a_huge_sparse_file_is_read_at_once(project: Project, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_line_far_into_a_huge_file_is_not_searched_for_ever(project: Project) -> None:  # A20
+@pytest.mark.row("A20")
+def test_a_line_far_into_a_huge_file_is_not_searched_for_ever(project: Project) -> None:
     os.truncate(project.file("f", numbered(5000)), 10 << 30)
     begin = time.process_time()
     said = project.refused("read_file", path="f", offset=99_999_999)
@@ -275,7 +283,8 @@ MEMORY = 1 << 20
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is measured by ru_maxrss in KB")
-def test_a_line_of_a_gigabyte_takes_little_memory(project: Project) -> None:  # A20
+@pytest.mark.row("A20")
+def test_a_line_of_a_gigabyte_takes_little_memory(project: Project) -> None:
     size = sized(1 << 30, 64 << 20)
     with (project.root / "f").open("wb") as file:
         for _ in range(size >> 20):
@@ -293,7 +302,8 @@ def test_a_line_of_a_gigabyte_takes_little_memory(project: Project) -> None:  # 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is measured by ru_maxrss in KB")
 @pytest.mark.parametrize("tool", ["write_file", "edit_file", "append_to_file"])
-def test_the_largest_file_is_changed_in_three_times_its_size(project: Project, tool: str) -> None:  # B27
+@pytest.mark.row("B27")
+def test_the_largest_file_is_changed_in_three_times_its_size(project: Project, tool: str) -> None:
     project.file("f", "x" * (FILE_BYTES - 100) + "<here>")
     told = said_by(other_process("memory.py", project.root, tool))
     assert told["grew"] <= 3 * FILE_BYTES + MEMORY, told

@@ -36,7 +36,8 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_outside_nothing_is_written(project: Path) -> None:  # C13
+@pytest.mark.row("C13")
+def test_outside_nothing_is_written(project: Path) -> None:
     paths = ["/etc/new", "/usr/new", "/new", "/dev/new", "/var/log/new", "/run/new"]
     made = said(tools_at(project), f"for path in {' '.join(paths)}; do touch $path && echo made; done 2>&1; :")
     assert "made" not in made
@@ -47,7 +48,8 @@ def test_outside_nothing_is_written(project: Path) -> None:  # C13
 @pytest.mark.parametrize(
     "path", ["sys/kernel/core_pattern", "sys/kernel/hostname", "self/oom_score_adj", "sysrq-trigger"]
 )
-def test_settings_of_the_machine_cannot_be_opened_to_write(project: Path, path: str) -> None:  # C13, and root
+@pytest.mark.row("C13")
+def test_settings_of_the_machine_cannot_be_opened_to_write(project: Path, path: str) -> None:
     if not Path("/proc", path).exists():
         pytest.skip(f"there is no /proc/{path} on this machine")
     # It is opened and not written, so that nothing is changed should the sandbox fail.
@@ -56,7 +58,8 @@ def test_settings_of_the_machine_cannot_be_opened_to_write(project: Path, path: 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root owns the devices of the machine, in the sandbox as well")
 @pytest.mark.parametrize("name", ["null", "zero", "full", "random", "urandom", "tty"])
-def test_devices_of_the_machine_keep_their_modes(project: Path, name: str) -> None:  # C13, and root
+@pytest.mark.row("C13")
+def test_devices_of_the_machine_keep_their_modes(project: Path, name: str) -> None:
     mode = f"{Path('/dev', name).stat().st_mode & 0o777:o}"  # it is set to what it is
     assert run(tools_at(project), f"chmod {mode} /dev/{name}").is_error
 
@@ -69,12 +72,14 @@ def test_the_error_says_where_it_can_be_written(project: Path) -> None:
     assert "[in the sandbox only the project folder" in str(run(tools_at(project), "echo x > /usr/x").content)
 
 
-def test_what_is_beside_stays(project: Path) -> None:  # C13
+@pytest.mark.row("C13")
+def test_what_is_beside_stays(project: Path) -> None:
     run(tools_at(project), "echo x > ../beside; rm -f ../beside")
     assert (project.parent / "beside").read_text() == "sentinel\n"
 
 
-def test_what_is_its_own_goes_with_it(project: Path) -> None:  # C13
+@pytest.mark.row("C13")
+def test_what_is_its_own_goes_with_it(project: Path) -> None:
     tools = tools_at(project)
     name = f"own-{os.getpid()}"
     listed = said(tools, f"cd; echo x > ~/.bashrc; echo x > $TMPDIR/{name}; echo x > /dev/shm/{name}; ls -A ~ /dev/shm")
@@ -84,7 +89,8 @@ def test_what_is_its_own_goes_with_it(project: Path) -> None:  # C13
     assert not Path("/dev/shm", name).exists()  # noqa: S108 - it is looked for
 
 
-def test_the_rest_of_the_host_is_not_there(project: Path) -> None:  # C13, M9
+@pytest.mark.row("C13")
+def test_the_rest_of_the_host_is_not_there(project: Path) -> None:
     paths = "/root /home /var/log /run/systemd /etc/shadow /etc/ssl/private /sys /boot /mnt /srv"
     assert said(tools_at(project), f"ls -d {paths} 2>/dev/null || :") == "(no output)"
 
@@ -106,7 +112,8 @@ def test_the_accounts_of_the_host_are_not_told(project: Path) -> None:
         'python3 -c \'import os; os.rename(".git", "x")\'',
     ],
 )
-def test_what_is_protected_stays(project: Path, command: str) -> None:  # A23, C13
+@pytest.mark.row("A23", "C13")
+def test_what_is_protected_stays(project: Path, command: str) -> None:
     if "python3" in command and not Path("/usr/bin/python3").exists():
         pytest.skip("there is no /usr/bin/python3 on this machine")
     run(tools_at(project), command)
@@ -115,14 +122,16 @@ def test_what_is_protected_stays(project: Path, command: str) -> None:  # A23, C
     assert list((project / ".git" / "hooks").iterdir()) == []
 
 
-def test_what_is_protected_cannot_be_made_where_it_is_missing(tmp_path: Path) -> None:  # A23
+@pytest.mark.row("A23")
+def test_what_is_protected_cannot_be_made_where_it_is_missing(tmp_path: Path) -> None:
     tools = tools_at(tmp_path)
     assert run(tools, "rmdir .git; mkdir -p .git/hooks && echo x > .git/hooks/pre-commit").is_error
     assert run(tools, "mv .git away; mkdir .git && touch .git/x").is_error
     assert names_in(tmp_path) == [], "the empty folder that stands for it is gone too"
 
 
-def test_without_protection_it_can_be_made(tmp_path: Path) -> None:  # A23, the control
+@pytest.mark.row("A23")
+def test_without_protection_it_can_be_made(tmp_path: Path) -> None:  # the control
     said(tools_at(tmp_path, protected=()), "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit")
     assert (tmp_path / ".git" / "hooks" / "pre-commit").exists()
 
@@ -148,7 +157,8 @@ def test_a_folder_that_is_no_placeholder_stays(tmp_path: Path) -> None:
     assert names_in(tmp_path) == [".git"]
 
 
-def test_secrets_are_covered(project: Path) -> None:  # A24, C9
+@pytest.mark.row("A24", "C9")
+def test_secrets_are_covered(project: Path) -> None:
     tools = tools_at(project)
     said(tools, "cat .env web/.env web/app/.env.local 2>/dev/null; mv .env x; cp .env y; rm .env; exit 0")
     assert "sentinel" not in said(tools, "grep -r sentinel --exclude=.env.example . ; cat x y; exit 0")
@@ -170,7 +180,8 @@ def test_a_mask_that_is_not_in_force_is_noticed(project: Path) -> None:
     assert Mask(str(project / ".toolwire-x"), False, False, (0, 0)).holds(""), "ours come and go"
 
 
-def test_a_folder_that_is_swapped_is_noticed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # A8
+@pytest.mark.row("A8")
+def test_a_folder_that_is_swapped_is_noticed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = tools_at(project)
     monkeypatch.setattr(sandbox, "real_path", lambda _root: str(project / "web"))
     result = run(tools, "ls")
@@ -198,7 +209,8 @@ def test_the_whole_disk_is_no_project() -> None:
     assert "the project folder is /" in str(run(tools_at("/"), ":").content)
 
 
-def test_other_processes_are_not_seen(project: Path) -> None:  # C9, M8
+@pytest.mark.row("C9")
+def test_other_processes_are_not_seen(project: Path) -> None:
     command = "cat /proc/*/environ /proc/$PPID/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]*; cat /proc/*/cmdline"
     text = str(run(tools_at(project, environment={"WANTED": "1"}), command).content)
     assert len([line for line in text.splitlines() if line.startswith("/proc/")]) <= 5
@@ -221,7 +233,8 @@ REACHING = {
 
 
 @pytest.mark.parametrize("way", REACHING)
-def test_there_is_no_network(project: Path, way: str) -> None:  # C14
+@pytest.mark.row("C14")
+def test_there_is_no_network(project: Path, way: str) -> None:
     program, *_ = way.split()
     if program != "bash" and not shutil.which(program, path="/usr/bin:/bin"):
         pytest.skip(f"there is no {program} on this machine")
@@ -241,7 +254,8 @@ def test_there_is_no_network(project: Path, way: str) -> None:  # C14
 
 
 @pytest.mark.parametrize("way", ["bash", "python3 abstract"])
-def test_with_the_network_it_is_reached(project: Path, way: str) -> None:  # C14, the control
+@pytest.mark.row("C14")
+def test_with_the_network_it_is_reached(project: Path, way: str) -> None:  # the control
     if way != "bash" and not Path("/usr/bin/python3").exists():
         pytest.skip("there is no /usr/bin/python3 on this machine")
     name = f"toolwire-on-{os.getpid()}"
@@ -269,8 +283,9 @@ def test_localhost_is_its_own(project: Path) -> None:
         ),
         ("ulimit -c", "^0$"),
     ],
-    ids=["C15 disk in /tmp", "C15 a file", "C15 memory", "C15 core"],
+    ids=["disk in /tmp", "a file", "memory", "core"],
 )
+@pytest.mark.row("C15")
 def test_bounds(project: Path, command: str, sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "TMP_BYTES", 1 << 20)
 
@@ -279,13 +294,15 @@ def test_bounds(project: Path, command: str, sign: str, monkeypatch: pytest.Monk
     assert re.search(sign, str(run(tools_at(project), command, timeout=30).content), re.MULTILINE)
 
 
-def test_too_many_processes_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # C15
+@pytest.mark.row("C15")
+def test_too_many_processes_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolwire.codetools.processes.MOST_PROCESSES", 20)
     result = run(tools_at(project), "for n in {1..40}; do sleep 100 & done; wait")
     assert "too many processes" in str(result.content)
 
 
-def test_too_much_memory_is_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # C15
+@pytest.mark.row("C15")
+def test_too_much_memory_is_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolwire.codetools.processes.MEMORY", 30 << 20)
     monkeypatch.setattr("toolwire.codetools.processes.LIMITS", {})
     result = run(tools_at(project), 'x=$(head -c 60M /dev/zero | tr "\\0" x); sleep 100')
@@ -293,7 +310,8 @@ def test_too_much_memory_is_ended(project: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("level", ["auto", "bubblewrap"])
-def test_without_bubblewrap_no_command_runs(project: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:  # C16
+@pytest.mark.row("C16")
+def test_without_bubblewrap_no_command_runs(project: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "PLACES", ("/nosuch/bwrap",))
     tools = CodeTools(project, sandbox=level)
     result = run(tools, "touch ran")
@@ -314,9 +332,10 @@ def test_without_bubblewrap_no_command_runs(project: Path, level: str, monkeypat
         ("", "it ended at once"),
     ],
 )
+@pytest.mark.row("C16")
 def test_a_sandbox_that_cannot_be_made_is_said(
     project: Path, tmp_path: Path, says: str, advice: str, monkeypatch: pytest.MonkeyPatch
-) -> None:  # C16
+) -> None:
     program = tmp_path / "bwrap"
     program.write_text(f'#!/bin/sh\n[ -z "{says}" ] || echo "bwrap: {says}" >&2\nexit 1\n')
     program.chmod(0o755)
@@ -329,7 +348,8 @@ def test_a_sandbox_that_cannot_be_made_is_said(
     assert not (project / "ran").exists()
 
 
-def test_options_count_as_they_are_now(project: Path) -> None:  # C17
+@pytest.mark.row("C17")
+def test_options_count_as_they_are_now(project: Path) -> None:
     tools = tools_at(project)
     assert tools.sandbox == "bubblewrap"
     tools.desk.options["sandbox"] = "none"
@@ -339,7 +359,8 @@ def test_options_count_as_they_are_now(project: Path) -> None:  # C17
     assert "must be one of" in str(run(tools, "ls").content)
 
 
-def test_nothing_of_the_host_is_open(project: Path) -> None:  # C10
+@pytest.mark.row("C10")
+def test_nothing_of_the_host_is_open(project: Path) -> None:
     fd = os.open(project.parent, os.O_RDONLY)
     os.set_inheritable(fd, True)
     listed = said(tools_at(project), "ls /proc/$$/fd /proc/1/fd; true").split()

@@ -67,7 +67,8 @@ def searched(request: pytest.FixtureRequest, tree: Project) -> Searched:
 
 @HAS_RG
 @pytest.mark.parametrize("arguments", CALLS, ids=str)
-def test_both_ways_give_the_same_answer(tree: Project, arguments: dict[str, Any]) -> None:  # D6 D8
+@pytest.mark.row("R002-08", "D6", "D8", "4.3.4")
+def test_both_ways_give_the_same_answer(tree: Project, arguments: dict[str, Any]) -> None:
     given = {"pattern": "needle", **arguments}
     assert Searched(tree, RG).grep(**given) == Searched(tree, False).grep(**given)
 
@@ -86,7 +87,8 @@ def test_both_ways_give_the_same_answer(tree: Project, arguments: dict[str, Any]
         ("empty", ["No matches found"]),
     ],
 )
-def test_lines_are_shown_as_text_on_one_line(searched: Searched, path: str, first: list[str]) -> None:  # D6
+@pytest.mark.row("R002-08", "D6")
+def test_lines_are_shown_as_text_on_one_line(searched: Searched, path: str, first: list[str]) -> None:
     assert lines(searched.grep(path=path)) == first
 
 
@@ -100,7 +102,8 @@ def test_context_stands_beside_matches(searched: Searched) -> None:
     assert lines(said) == ["plain.txt:1: one needle", "plain.txt-2- two"]
 
 
-def test_gitignore_is_one_rule(searched: Searched) -> None:  # D8
+@pytest.mark.row("D8")
+def test_gitignore_is_one_rule(searched: Searched) -> None:
     found = set(paths(searched.grep(limit=1000)))
     assert {"plain.txt", "keep.log", ".hidden", ".hidden.d/x", "src/build/in.txt", "sub/a.log"} <= found
     assert {"sub/deep/b.log", "vendor/repo/a.log"} <= found
@@ -117,13 +120,15 @@ def test_gitignore_is_one_rule(searched: Searched) -> None:  # D8
     assert not any(path.startswith(".git/") or "/.git/" in path for path in found | everything)
 
 
-def test_a_folder_that_is_named_is_searched_though_it_is_ignored(searched: Searched) -> None:  # D8
+@pytest.mark.row("D8")
+def test_a_folder_that_is_named_is_searched_though_it_is_ignored(searched: Searched) -> None:
     assert lines(searched.grep(path="build")) == ["build/out.txt:1: needle"]
     assert "sub/only.txt" not in searched.grep(path="sub")
     assert "sub/a.log" in searched.grep(path="sub")
 
 
-def test_what_is_secret_is_in_no_answer(searched: Searched) -> None:  # D15
+@pytest.mark.row("D15")
+def test_what_is_secret_is_in_no_answer(searched: Searched) -> None:
     for more in ({}, {"ignored": True}, {"glob": ".env*"}, {"path": "deploy"}, {"ignoreCase": True}):
         assert KEPT_APART not in searched.grep("needle of the", limit=1000, **more)
     assert "example" in searched.grep("needle of the", limit=1000)
@@ -131,7 +136,8 @@ def test_what_is_secret_is_in_no_answer(searched: Searched) -> None:  # D15
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_second_name_of_a_secret_is_in_no_answer(tmp_path: Path, engine: Any) -> None:  # D15
+@pytest.mark.row("D15")
+def test_a_second_name_of_a_secret_is_in_no_answer(tmp_path: Path, engine: Any) -> None:
     project = Project(tmp_path, secret=(".env", "vault"))
     project.file(".env", "KEY=sentinel\n")
     os.link(project.root / ".env", project.root / "harmless.txt")
@@ -143,7 +149,8 @@ def test_a_second_name_of_a_secret_is_in_no_answer(tmp_path: Path, engine: Any) 
     assert "KEY" not in said
 
 
-def test_links_are_not_followed_and_lead_nowhere(searched: Searched) -> None:  # A4 A6 D3 D7
+@pytest.mark.row("A4", "A6", "D3", "D7")
+def test_links_are_not_followed_and_lead_nowhere(searched: Searched) -> None:
     begin = spent()
     found = paths(searched.grep(limit=1000))
     assert len(found) == len({(path, line) for path, line in zip(found, lines(searched.grep(limit=1000)), strict=True)})
@@ -154,25 +161,29 @@ def test_links_are_not_followed_and_lead_nowhere(searched: Searched) -> None:  #
     assert spent() - begin < 2
 
 
-def test_loops_are_named_by_their_links_only(searched: Searched) -> None:  # A6 D7
+@pytest.mark.row("A6", "D7")
+def test_loops_are_named_by_their_links_only(searched: Searched) -> None:
     assert "circle" in searched.refused(path="circle")
     assert "no such" in searched.refused(path="dangling")
     assert len(lines(searched.grep(path="loop-a", limit=1000))) == len(lines(searched.grep(limit=1000)))
 
 
 @pytest.mark.parametrize("path", ["pipe", "loop-a/pipe"])
-def test_what_is_no_file_is_refused_at_once(searched: Searched, path: str) -> None:  # A19 D3
+@pytest.mark.row("A19", "D3")
+def test_what_is_no_file_is_refused_at_once(searched: Searched, path: str) -> None:
     begin = time.monotonic()
     assert "pipe" in searched.refused(path=path)
     assert time.monotonic() - begin < 5
 
 
-def test_a_binary_file_says_so(searched: Searched) -> None:  # D6
+@pytest.mark.row("D6")
+def test_a_binary_file_says_so(searched: Searched) -> None:
     assert "binary" in searched.refused(path="early.bin")
     assert ".bin" not in searched.grep(limit=1000)
 
 
-def test_a_huge_sparse_file_costs_nothing(tmp_path: Path) -> None:  # A20 D3
+@pytest.mark.row("A20", "D3")
+def test_a_huge_sparse_file_costs_nothing(tmp_path: Path) -> None:
     project = Project(tmp_path)
     with (project.file("sparse")).open("wb") as file:
         file.truncate(10 * 1024**3)
@@ -185,7 +196,8 @@ def test_a_huge_sparse_file_costs_nothing(tmp_path: Path) -> None:  # A20 D3
         assert spent() - begin < 2
 
 
-def test_a_long_line_is_clipped(searched: Searched) -> None:  # D6
+@pytest.mark.row("D6")
+def test_a_long_line_is_clipped(searched: Searched) -> None:
     said = searched.grep(path="minified.js")
     assert len(said) < 800
     assert "var needle;aaa" in said
@@ -194,7 +206,8 @@ def test_a_long_line_is_clipped(searched: Searched) -> None:  # D6
     assert "long-line-end.js:1: bbb" in searched.grep(limit=1000)
 
 
-def test_a_file_of_one_line_is_searched_to_its_end(tmp_path: Path) -> None:  # A20 D6
+@pytest.mark.row("A20", "D6")
+def test_a_file_of_one_line_is_searched_to_its_end(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.file("minified.js", b"a" * 10_000_000 + b"needle")
     for engine in (RG, False) if RG else (False,):
@@ -207,14 +220,16 @@ def test_a_file_of_one_line_is_searched_to_its_end(tmp_path: Path) -> None:  # A
 
 
 @pytest.mark.parametrize("limit", [1, 5, 100, 250])
-def test_the_limit_counts_matches(searched: Searched, limit: int) -> None:  # D5
+@pytest.mark.row("D5")
+def test_the_limit_counts_matches(searched: Searched, limit: int) -> None:
     said = searched.grep(path="many.txt", limit=limit)
     assert len(lines(said)) == limit
     assert f"[The first {limit} matches; there are more." in said
     assert "there are more" not in searched.grep(path="many.txt", limit=300)
 
 
-def test_bytes_are_bounded(searched: Searched) -> None:  # D5
+@pytest.mark.row("D5")
+def test_bytes_are_bounded(searched: Searched) -> None:
     project = searched.project
     project.file("wide.txt", ("needle " + "w" * 600 + "\n") * 900)
     try:
@@ -225,7 +240,8 @@ def test_bytes_are_bounded(searched: Searched) -> None:  # D5
     assert "[Cut at 50 KB; there are more matches." in said
 
 
-def test_paths_come_in_order_and_names_on_one_line(searched: Searched) -> None:  # A15 A16
+@pytest.mark.row("A15", "A16")
+def test_paths_come_in_order_and_names_on_one_line(searched: Searched) -> None:
     found = list(dict.fromkeys(paths(searched.grep(limit=1000))))
     assert [path for path in found if path in ("a-b/f", "a.b/f", "a/f")] == ["a-b/f", "a.b/f", "a/f"]
     assert {r"new\x0aline", r"\x1b[31m", "-e", "--help", " lead", "   ", r"odd\xff.txt"} <= set(found)
@@ -234,7 +250,8 @@ def test_paths_come_in_order_and_names_on_one_line(searched: Searched) -> None: 
     assert lines(searched.grep(path=r"odd\xff.txt")) == [r"odd\xff.txt:1: needle"]
 
 
-def test_a_name_cannot_forge_a_match(searched: Searched) -> None:  # D10
+@pytest.mark.row("D10")
+def test_a_name_cannot_forge_a_match(searched: Searched) -> None:
     said = lines(searched.grep(limit=1000, context=1))
     assert r"x\x3a1: fake:1: needle" in said
     assert r"y\x2d1- fake:1: needle" in said
@@ -256,7 +273,8 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_pattern_is_never_an_option(searched: Searched, pattern: str) -> None:  # D1
+@pytest.mark.row("D1")
+def test_a_pattern_is_never_an_option(searched: Searched, pattern: str) -> None:
     project = searched.project
     marker = project.root / "marker"
     script = project.file("p.sh", "#!/bin/sh\ntouch marker\n", 0o755)
@@ -293,7 +311,8 @@ HARD = [
 
 
 @pytest.mark.parametrize(("pattern", "why"), HARD, ids=[pattern[:20] for pattern, _ in HARD])
-def test_a_hard_pattern_is_linear_or_refused(tmp_path: Path, pattern: str, why: str | None) -> None:  # D4
+@pytest.mark.row("D4")
+def test_a_hard_pattern_is_linear_or_refused(tmp_path: Path, pattern: str, why: str | None) -> None:
     project = Project(tmp_path)
     project.file("x", "a" * 5_000 + "!\n" + "x" * 20_000 + "\n")
     for engine in (RG, False) if RG else (False,):
@@ -307,7 +326,8 @@ def test_a_hard_pattern_is_linear_or_refused(tmp_path: Path, pattern: str, why: 
             assert any(word in said.lower() for word in why.split("|")), said
 
 
-def test_unreadable_places_are_counted_and_passed_over(tmp_path: Path) -> None:  # A25 D12
+@pytest.mark.row("A25", "D12")
+def test_unreadable_places_are_counted_and_passed_over(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.file("a/x", "needle\n").parent.chmod(0o000)
     project.file("b", "needle\n", 0o000)
@@ -339,12 +359,14 @@ def test_other_roots_are_shown_by_their_whole_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "nothing", "../x", "plain.txt/x", "x" * 5000, "a\0b", "/etc"])
-def test_a_path_that_cannot_be_searched_is_refused(searched: Searched, path: str) -> None:  # A1 A2 A11 A13 A14
+@pytest.mark.row("A1", "A2", "A11", "A13", "A14")
+def test_a_path_that_cannot_be_searched_is_refused(searched: Searched, path: str) -> None:
     searched.refused(path=path)
 
 
 @pytest.mark.parametrize("glob", ["/etc/*", "../**", "a/../../b", "{a,../b}"])
-def test_a_glob_stays_inside(searched: Searched, glob: str) -> None:  # D9
+@pytest.mark.row("D9")
+def test_a_glob_stays_inside(searched: Searched, glob: str) -> None:
     assert "stays inside" in searched.refused(glob=glob)
 
 
@@ -362,7 +384,8 @@ def test_a_glob_stays_inside(searched: Searched, glob: str) -> None:  # D9
         "a{9,1}",
     ],
 )
-def test_one_pattern_has_one_answer(tmp_path: Path, pattern: str) -> None:  # D11
+@pytest.mark.row("D11")
+def test_one_pattern_has_one_answer(tmp_path: Path, pattern: str) -> None:
     project = Project(tmp_path)
     project.file("a.txt", "one needle\n")
     for path in (".", "a.txt"):

@@ -43,7 +43,8 @@ def test_a_pattern_does_not_fit(pattern: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["../**", "/etc/*", "**/../../x", "..", "a/..", "{..,a}/x", "a/{b,..}", "//x"])
-def test_a_pattern_that_leads_out_is_refused(pattern: str) -> None:  # D9
+@pytest.mark.row("D9")
+def test_a_pattern_that_leads_out_is_refused(pattern: str) -> None:
     with pytest.raises(ToolError, match="stays inside"):
         patterns.glob_test(pattern)
 
@@ -69,7 +70,8 @@ def test_dots_that_lead_nowhere_are_names() -> None:
         "{,}" * 300,
     ],
 )
-def test_a_large_pattern_costs_no_more_than_its_letters(pattern: str) -> None:  # D9 D4
+@pytest.mark.row("D9", "D4")
+def test_a_large_pattern_costs_no_more_than_its_letters(pattern: str) -> None:
     begin = spent()
     try:
         test = patterns.glob_test(pattern)
@@ -112,7 +114,8 @@ RULES = [
 
 
 @pytest.mark.parametrize(("text", "named", "kept"), RULES, ids=[text for text, _, _ in RULES])
-def test_a_rule_of_gitignore_names_what_git_says(text: str, named: str, kept: str) -> None:  # D8
+@pytest.mark.row("D8")
+def test_a_rule_of_gitignore_names_what_git_says(text: str, named: str, kept: str) -> None:
     rules = ignoring.parsed(text.encode("latin-1"))
     levels = [ignoring.Level(0, rules, is_repository=False)]
 
@@ -183,7 +186,8 @@ def _planted(root: Path, dice: random.Random) -> None:
 
 @HAS_GIT
 @pytest.mark.slow
-def test_the_rules_are_those_of_git(tmp_path: Path, tally: Counter[str]) -> None:  # D8
+@pytest.mark.row("D8")
+def test_the_rules_are_those_of_git(tmp_path: Path, tally: Counter[str]) -> None:
     for seed in range(sized(3000, 200)):
         root = tmp_path / str(seed)
         root.mkdir()
@@ -318,13 +322,15 @@ def _of_ripgrep(pattern: str, *, ignore_case: bool) -> list[int] | None:
 
 @HAS_RG
 @pytest.mark.parametrize("pattern", [*ATOMS, *WRONG, "^$", "^", "$", "^a", "b$", r"\Aa", r"b\z", "^foo|é$"])
-def test_a_pattern_means_what_it_means_to_ripgrep(pattern: str) -> None:  # D4
+@pytest.mark.row("D4")
+def test_a_pattern_means_what_it_means_to_ripgrep(pattern: str) -> None:
     assert _fitting(pattern, ignore_case=False) == _of_ripgrep(pattern, ignore_case=False)
 
 
 @HAS_RG
 @pytest.mark.slow
-def test_any_pattern_means_what_it_means_to_ripgrep(tally: Counter[str]) -> None:  # D4
+@pytest.mark.row("D4")
+def test_any_pattern_means_what_it_means_to_ripgrep(tally: Counter[str]) -> None:
     dice = random.Random(5)  # noqa: S311 - patterns, not secrets
     for _ in range(sized(20_000, 1_000)):
         pieces = [
@@ -347,7 +353,8 @@ def test_backslashes_that_mean_nothing_are_left_out() -> None:
     assert regexes.checked(r"\/", literal=True) == r"\/"
 
 
-def test_a_heavy_pattern_gets_its_text_in_small_pieces() -> None:  # D4
+@pytest.mark.row("D4")
+def test_a_heavy_pattern_gets_its_text_in_small_pieces() -> None:
     light = regexes.LinePattern("a", literal=False, ignore_case=False)
     heavy = regexes.LinePattern("[ab]*a[ab]{900}c", literal=False, ignore_case=False)
     assert light.piece == regexes.PIECE

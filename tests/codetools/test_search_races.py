@@ -1,4 +1,4 @@
-"""A8: somebody swaps a folder with a link that leads out while it is searched; D5, D13: very much of it."""
+"""Somebody swaps a folder with a link that leads out while it is searched; very much of it."""
 
 import os
 import shutil
@@ -79,6 +79,7 @@ TOOLS = [
 
 
 @pytest.mark.parametrize(("tool", "engine", "full", "short", "opened"), TOOLS)
+@pytest.mark.row("A8")
 def test_nothing_outside_is_shown(
     project: Project,
     tool: Callable[[Project, int], str],
@@ -117,7 +118,8 @@ def test_the_naive_way_shows_what_is_outside(project: Project, tally: Counter[st
 
 
 @HAS_RG
-def test_a_large_tree_is_searched_within_its_bounds(tmp_path: Path, tally: Counter[str]) -> None:  # D5
+@pytest.mark.row("D5")
+def test_a_large_tree_is_searched_within_its_bounds(tmp_path: Path, tally: Counter[str]) -> None:
     project = Project(tmp_path)
     count = sized(1_000_000, 20_000)
     for number in range(count // 1000):
@@ -142,7 +144,8 @@ def test_a_large_tree_is_searched_within_its_bounds(tmp_path: Path, tally: Count
     tally["files of one tree, searched within 20 s"] += count
 
 
-def test_a_folder_of_very_many_entries_is_listed(tmp_path: Path, tally: Counter[str]) -> None:  # D13
+@pytest.mark.row("D13")
+def test_a_folder_of_very_many_entries_is_listed(tmp_path: Path, tally: Counter[str]) -> None:
     project = Project(tmp_path)
     count = sized(200_000, 20_000)
     fd = os.open(project.root, os.O_RDONLY)

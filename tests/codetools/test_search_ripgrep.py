@@ -43,7 +43,8 @@ def says(*found: tuple[str, str]) -> str:
 
 
 @HAS_RG
-def test_neither_path_nor_settings_of_the_host_mean_anything(  # D2
+@pytest.mark.row("D2")
+def test_neither_path_nor_settings_of_the_host_mean_anything(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "marker"
@@ -61,9 +62,10 @@ def test_neither_path_nor_settings_of_the_host_mean_anything(  # D2
     assert evil.exists()
 
 
+@pytest.mark.row("D2")
 def test_only_a_new_enough_ripgrep_outside_of_the_roots_is_taken(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # D2
+) -> None:
     inside = project.file("bin/rg").parent
     script(inside / "rg", "exit 1")
     old = tmp_path / "old"
@@ -86,12 +88,14 @@ def test_only_a_new_enough_ripgrep_outside_of_the_roots_is_taken(
 
 
 @pytest.mark.parametrize("option", ["rg", "./rg", "/nothing/rg", "/etc/passwd", "/bin/sh"])
-def test_a_ripgrep_that_cannot_be_run_is_an_error_and_no_silent_change(project: Project, option: str) -> None:  # D11
+@pytest.mark.row("D11")
+def test_a_ripgrep_that_cannot_be_run_is_an_error_and_no_silent_change(project: Project, option: str) -> None:
     assert "rg_missing" in Searched(project, option).refused()
 
 
 @HAS_RG
-def test_what_a_model_says_is_a_value_and_never_a_word_of_its_own() -> None:  # D1
+@pytest.mark.row("D1")
+def test_what_a_model_says_is_a_value_and_never_a_word_of_its_own() -> None:
     query = hits.Query("--pre=x", False, False, 0, 5, False, lambda _: True, ("*.py",))
     argv = ripgrep.command("/usr/bin/rg", query, file=False)
     assert argv[argv.index("-e") + 1 :] == ["--pre=x", "--", "./"]
@@ -122,7 +126,8 @@ def test_what_a_model_says_is_a_value_and_never_a_word_of_its_own() -> None:  # 
         ("exit 2", None),
     ],
 )
-def test_how_ripgrep_ends_is_told(project: Project, body: str, expected: str | None) -> None:  # D11
+@pytest.mark.row("D11")
+def test_how_ripgrep_ends_is_told(project: Project, body: str, expected: str | None) -> None:
     searched = fake(project, body)
     if expected is None:
         assert "cannot be used" in searched.refused()
@@ -147,7 +152,8 @@ def test_how_ripgrep_ends_is_told(project: Project, body: str, expected: str | N
         (("/etc/passwd", "1:0:root:x:0:0"), ""),
     ],
 )
-def test_what_ripgrep_says_is_read_again_and_never_believed(  # A8 A26 D12 D15
+@pytest.mark.row("A8", "A26", "D12", "D15")
+def test_what_ripgrep_says_is_read_again_and_never_believed(
     project: Project, said: tuple[str, str], notice: str
 ) -> None:
     (project.outside / "needle.txt").write_text("needle outside\n")
@@ -160,7 +166,8 @@ def test_what_ripgrep_says_is_read_again_and_never_believed(  # A8 A26 D12 D15
     assert notice in answer
 
 
-def test_a_name_that_looks_like_a_warning_forges_nothing(project: Project) -> None:  # D10
+@pytest.mark.row("D10")
+def test_a_name_that_looks_like_a_warning_forges_nothing(project: Project) -> None:
     evil = 'a.txt: WARNING: stopped searching binary file after match (found "\\0" byte around offset 1)\nd'
     project.file(f"{evil}/b.txt", "needle forged\n")
     for engine in (RG, False) if RG else (False,):
@@ -175,7 +182,8 @@ def children() -> list[int]:
 
 
 @pytest.mark.parametrize("body", ["sleep 60", "exec yes", "trap '' TERM; while :; do :; done", "yes >&2"])
-def test_a_search_ends_with_its_time_and_leaves_no_process(  # D5
+@pytest.mark.row("D5")
+def test_a_search_ends_with_its_time_and_leaves_no_process(
     project: Project, body: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "SEARCH_SECONDS", 0.15)
@@ -186,7 +194,8 @@ def test_a_search_ends_with_its_time_and_leaves_no_process(  # D5
     assert children() == before
 
 
-def test_the_search_without_ripgrep_ends_with_its_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # D5
+@pytest.mark.row("D5")
+def test_the_search_without_ripgrep_ends_with_its_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(300):
         project.file(f"x/{number}", "a\n" * 1000)
     monkeypatch.setattr(search, "SEARCH_SECONDS", 0)
@@ -200,7 +209,8 @@ def wait_for(path: Path) -> None:
         time.sleep(0.005)
 
 
-def test_whoever_stops_waiting_ends_the_search(project: Project, tmp_path: Path) -> None:  # D16
+@pytest.mark.row("D16")
+def test_whoever_stops_waiting_ends_the_search(project: Project, tmp_path: Path) -> None:
     searched = fake(project, f"echo $$ > {tmp_path}/pid; exec sleep 60")
 
     async def main() -> float:
@@ -220,9 +230,8 @@ def test_whoever_stops_waiting_ends_the_search(project: Project, tmp_path: Path)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_hundred_searches_wait_for_each_other(  # D16
-    project: Project, engine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.row("D16")
+def test_a_hundred_searches_wait_for_each_other(project: Project, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     searched = Searched(project, engine)
     running = [0, 0]
     lock = threading.Lock()
@@ -249,7 +258,8 @@ def test_a_hundred_searches_wait_for_each_other(  # D16
     assert running[1] <= search.MAX_SEARCHES
 
 
-def test_searches_that_wait_too_long_say_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # D16
+@pytest.mark.row("D16")
+def test_searches_that_wait_too_long_say_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SEARCH_SECONDS", 0.1)
     monkeypatch.setattr(search, "_places", threading.BoundedSemaphore(1))
     with search._places:
@@ -258,7 +268,8 @@ def test_searches_that_wait_too_long_say_so(project: Project, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("change", ["unlink", "folder", "link", "pipe"])
-def test_a_file_that_changes_between_list_and_read_is_passed_over(  # A26 D12
+@pytest.mark.row("A26", "D12")
+def test_a_file_that_changes_between_list_and_read_is_passed_over(
     project: Project, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: dict[str, Callable[[Path], Any]] = {
@@ -280,7 +291,8 @@ def test_a_file_that_changes_between_list_and_read_is_passed_over(  # A26 D12
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_deleted_project_folder_is_an_answer(project: Project, engine: Any) -> None:  # A22
+@pytest.mark.row("A22")
+def test_a_deleted_project_folder_is_an_answer(project: Project, engine: Any) -> None:
     searched = Searched(project, engine)
     for path in ("a.txt", "d/b.txt"):
         (project.root / path).unlink()
@@ -309,7 +321,8 @@ def test_output_may_be_cut_anywhere(size: int) -> None:
     }
 
 
-def test_few_of_many_matches_are_kept() -> None:  # D5
+@pytest.mark.row("D5")
+def test_few_of_many_matches_are_kept() -> None:
     query = hits.Query("x", False, False, 0, 10, False, lambda _: True, ())
     gathering = hits.Gathering(query)
     reader = ripgrep.OutputReader(gathering)
@@ -322,7 +335,8 @@ def test_few_of_many_matches_are_kept() -> None:  # D5
     assert gathering.more
 
 
-def test_one_endless_line_of_output_is_not_kept() -> None:  # D6
+@pytest.mark.row("D6")
+def test_one_endless_line_of_output_is_not_kept() -> None:
     query = hits.Query("x", False, False, 0, 10, False, lambda _: True, ())
     gathering = hits.Gathering(query)
     reader = ripgrep.OutputReader(gathering)

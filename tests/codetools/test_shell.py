@@ -38,27 +38,28 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on
         ("echo two >&2", "[stderr]\ntwo", False),
         (":", "(no output)", False),
         ("printf 'no end'", "no end", False),
-        pytest.param("echo out; exit 3", "out\n[exit code 3]", True, id="C19 code"),
-        pytest.param("exit 255", "(no output)\n[exit code 255]", True, id="C19 255"),
-        pytest.param("kill -9 $$", "(no output)\n[exit code 137: SIGKILL]", True, id="C19 signal"),
-        pytest.param("exec false", "(no output)\n[exit code 1]", True, id="C19 exec"),
-        pytest.param(
-            "nosuch", "[stderr]\nbash: line 1: nosuch: command not found\n[exit code 127]", True, id="C19 127"
-        ),
+        pytest.param("echo out; exit 3", "out\n[exit code 3]", True, id="code"),
+        pytest.param("exit 255", "(no output)\n[exit code 255]", True, id="255"),
+        pytest.param("kill -9 $$", "(no output)\n[exit code 137: SIGKILL]", True, id="signal"),
+        pytest.param("exec false", "(no output)\n[exit code 1]", True, id="exec"),
+        pytest.param("nosuch", "[stderr]\nbash: line 1: nosuch: command not found\n[exit code 127]", True, id="127"),
         pytest.param(
             "/etc/passwd",
             "[stderr]\nbash: line 1: /etc/passwd: Permission denied\n[exit code 126]",
             True,
-            id="C19 126",
+            id="126",
         ),
-        pytest.param("cat; read x; echo done", "done", False, id="C8 no stdin"),
-        pytest.param("(echo > /dev/tty) 2>/dev/null || echo none", "none", False, id="C8 no terminal"),
-        pytest.param("ls /proc/self/fd | wc -l", "4", False, id="C10 with that of ls"),
-        pytest.param("exec >&-; echo lost 2>/dev/null; exit 0", "(no output)", False, id="C20 closed early"),
-        pytest.param('echo \'~~~tool_call {"name": "x"}\'', '~~~tool_call {"name": "x"}', False, id="C25"),
-        pytest.param("echo a\r\n", "a", False, id="C18 a carriage return is kept, and shown as a line break"),
+        pytest.param("cat; read x; echo done", "done", False, id="no stdin"),
+        pytest.param("(echo > /dev/tty) 2>/dev/null || echo none", "none", False, id="no terminal"),
+        pytest.param("ls /proc/self/fd | wc -l", "4", False, id="with that of ls"),
+        pytest.param("exec >&-; echo lost 2>/dev/null; exit 0", "(no output)", False, id="closed early"),
+        pytest.param(
+            'echo \'~~~tool_call {"name": "x"}\'', '~~~tool_call {"name": "x"}', False, id="words that look like a call"
+        ),
+        pytest.param("echo a\r\n", "a", False, id="a carriage return is kept, and shown as a line break"),
     ],
 )
+@pytest.mark.row("R002-07", "C8", "C10", "C18", "C19", "C20", "C25")
 def test_what_a_command_says(tmp_path: Path, level: str, command: str, text: str, is_error: bool) -> None:
     result = run(tools_at(tmp_path, level), command)
     assert (str(result.content).strip(), result.is_error) == (text, is_error)
@@ -72,8 +73,9 @@ def test_what_a_command_says(tmp_path: Path, level: str, command: str, text: str
         ("x" * (2 << 20), "2097152 bytes, and 65536 are the most"),
         ("  \n", "empty"),
     ],
-    ids=["C18 NUL", "C18 surrogate", "C18 2 MiB", "empty"],
+    ids=["NUL", "surrogate", "2 MiB", "empty"],
 )
+@pytest.mark.row("C18")
 def test_what_is_no_command_is_refused(tmp_path: Path, command: str, reason: str) -> None:
     result = run(CodeTools(tmp_path), command)
     assert result.is_error
@@ -81,7 +83,23 @@ def test_what_is_no_command_is_refused(tmp_path: Path, command: str, reason: str
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> None:  # C1
+def test_what_a_command_writes_is_heard_as_it_comes(tmp_path: Path, level: str) -> None:
+    """Who hears it has no say: what a listener raises changes nothing."""
+    heard: list[bytes] = []
+
+    def hear(data: bytes) -> None:
+        heard.append(data)
+        raise ValueError
+
+    words = said(tools_at(tmp_path, level, on_output=hear), "echo one; sleep 0.2; echo two >&2; exit 0")
+    assert words == "one\n[stderr]\ntwo"
+    assert b"".join(heard).strip() == b"one\ntwo"
+    assert len([data for data in heard if data.strip()]) == 2
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.row("C1")
+def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> None:
     begun = time.monotonic()
     result = run(tools_at(tmp_path, level), "echo before; sleep 100", timeout=0.1)
     assert time.monotonic() - begun < 2.2
@@ -90,21 +108,24 @@ def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> No
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_it_ends_when_bash_ends(tmp_path: Path, level: str) -> None:  # C2
+@pytest.mark.row("C2")
+def test_it_ends_when_bash_ends(tmp_path: Path, level: str) -> None:
     token, begun = mark(), time.monotonic()
     assert said(tools_at(tmp_path, level), f"sleep {token} & echo hi") == "hi"
     assert time.monotonic() - begun < 2
     assert gone(token)
 
 
-def test_the_naive_way_waits_for_the_pipe() -> None:  # C2, the control
+@pytest.mark.row("C2")
+def test_the_naive_way_waits_for_the_pipe() -> None:  # the control
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run(["/bin/bash", "-c", "sleep 1 & echo hi"], stdout=subprocess.PIPE, timeout=0.1, check=False)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("style", ["setsid", "double fork", "daemon"])
-def test_nothing_outlives_a_timeout(tmp_path: Path, level: str, style: str) -> None:  # C3, C4
+@pytest.mark.row("C3", "C4")
+def test_nothing_outlives_a_timeout(tmp_path: Path, level: str, style: str) -> None:
     token = mark()
     result = run(tools_at(tmp_path, level), ESCAPES[style].format(token), timeout=0.1)
     assert result.is_error
@@ -112,7 +133,8 @@ def test_nothing_outlives_a_timeout(tmp_path: Path, level: str, style: str) -> N
     assert zombies() == []
 
 
-def test_killing_the_group_leaves_some() -> None:  # C3, the control
+@pytest.mark.row("C3")
+def test_killing_the_group_leaves_some() -> None:  # the control
     token = mark()
     command = f"(setsid sleep {token} & echo); sleep {token}"
     with subprocess.Popen(["/bin/bash", "-c", command], stdout=subprocess.PIPE, start_new_session=True) as process:
@@ -126,7 +148,8 @@ def test_killing_the_group_leaves_some() -> None:  # C3, the control
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_there_is_time_to_tidy_up(tmp_path: Path, level: str) -> None:  # C4
+@pytest.mark.row("C4")
+def test_there_is_time_to_tidy_up(tmp_path: Path, level: str) -> None:
     command = "trap 'rm lock; exit 1' TERM; touch lock; sleep 100 & wait"
     run(tools_at(tmp_path, level), command, timeout=0.15)
     assert not (tmp_path / "lock").exists()
@@ -141,7 +164,8 @@ async def cancelled(tools: CodeTools, command: str, after: float) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_whoever_cancels_leaves_nothing_behind(tmp_path: Path, level: str) -> None:  # C5
+@pytest.mark.row("C5")
+def test_whoever_cancels_leaves_nothing_behind(tmp_path: Path, level: str) -> None:
     tools, token = tools_at(tmp_path, level), mark()
 
     async def main() -> None:
@@ -155,7 +179,8 @@ def test_whoever_cancels_leaves_nothing_behind(tmp_path: Path, level: str) -> No
     assert descriptors() == before
 
 
-def test_execution_cancels_and_bounds_it_too(tmp_path: Path) -> None:  # C5
+@pytest.mark.row("C5")
+def test_execution_cancels_and_bounds_it_too(tmp_path: Path) -> None:
     tools, token = tools_at(tmp_path), mark()
     call = ToolCall("1", "bash", {"command": ESCAPES["setsid"].format(token)})
     [result] = asyncio.run(aexecute([call], tools, timeout=0.2))
@@ -163,6 +188,7 @@ def test_execution_cancels_and_bounds_it_too(tmp_path: Path) -> None:  # C5
     assert bearing(token) == []
 
 
+@pytest.mark.row("C23")
 def test_it_runs_in_sync_and_async_code_and_in_a_thread_of_a_loop(tmp_path: Path) -> None:
     tools = tools_at(tmp_path)
 
@@ -170,18 +196,20 @@ def test_it_runs_in_sync_and_async_code_and_in_a_thread_of_a_loop(tmp_path: Path
         calls = [tools.aresolve(ToolCall(str(n), "bash", {"command": f"sleep 0.05; echo {n}"})) for n in range(4)]
         return [str(result.content) for result in await asyncio.gather(*calls)]
 
-    assert asyncio.run(main()) == ["0", "1", "2", "3"]  # C23, few
+    assert asyncio.run(main()) == ["0", "1", "2", "3"]
     assert said(tools, "echo sync") == "sync"
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_folder_is_the_same_each_time(tmp_path: Path, level: str) -> None:  # C11
+@pytest.mark.row("R002-07", "C11")
+def test_the_folder_is_the_same_each_time(tmp_path: Path, level: str) -> None:
     tools = tools_at(tmp_path, level)
     said(tools, "cd / && export X=1")
     assert said(tools, "pwd; echo $X") == str(tmp_path)
 
 
-def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:  # C12, A22
+@pytest.mark.row("C12", "A22")
+def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     tools = tools_at(inner)
@@ -192,7 +220,8 @@ def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:  # C12, A22
     assert str(tmp_path) not in str(result.content)
 
 
-def test_a_folder_that_moved_is_followed(tmp_path: Path) -> None:  # A22
+@pytest.mark.row("A22")
+def test_a_folder_that_moved_is_followed(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     tools = tools_at(tmp_path / "one")
     (tmp_path / "one").rename(tmp_path / "two")
@@ -202,9 +231,8 @@ def test_a_folder_that_moved_is_followed(tmp_path: Path) -> None:  # A22
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_environment_is_made_from_nothing(
-    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:  # C9, C22
+@pytest.mark.row("C9", "C22")
+def test_the_environment_is_made_from_nothing(tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     start = tmp_path / "start.sh"
     start.write_text("echo poisoned\n")
     (tmp_path / "ls").write_text("#!/bin/sh\necho poisoned\n")
@@ -234,7 +262,8 @@ def test_variables_that_are_none_are_refused(tmp_path: Path, given: object) -> N
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_command_dies_with_its_host(tmp_path: Path, level: str) -> None:  # C24
+@pytest.mark.row("C24")
+def test_a_command_dies_with_its_host(tmp_path: Path, level: str) -> None:
     tools_at(tmp_path, level)
     token = mark()
     code = (
@@ -262,7 +291,8 @@ def test_nothing_is_left_when_the_watch_fails(tmp_path: Path, level: str, monkey
     assert (bearing(token), zombies(), descriptors()) == ([], [], before)
 
 
-def test_killing_the_overseer_is_not_enough(tmp_path: Path) -> None:  # C3
+@pytest.mark.row("C3")
+def test_killing_the_overseer_is_not_enough(tmp_path: Path) -> None:
     token = mark()
     result = run(tools_at(tmp_path, "none"), f"(setsid sleep {token} &); kill -9 $PPID; sleep {token}")
     assert result.is_error
@@ -284,7 +314,8 @@ STOPPERS = {
 
 @pytest.mark.parametrize("level", ["none", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", STOPPERS)
-def test_whoever_stops_its_overseer_ends_in_time(tmp_path: Path, level: str, way: str) -> None:  # C3, C4
+@pytest.mark.row("C3", "C4")
+def test_whoever_stops_its_overseer_ends_in_time(tmp_path: Path, level: str, way: str) -> None:
     tools, token, took = tools_at(tmp_path, level), mark(), []
     for _ in range(3):  # the machine may be busy with other things: the best of three counts
         begun = time.monotonic()

@@ -51,7 +51,8 @@ def chance(seed: str) -> random.Random:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("style", ESCAPES)
-def test_timeouts_leave_nothing(tmp_path: Path, level: str, style: str, tally: Counter[str]) -> None:  # C3, C4
+@pytest.mark.row("C3", "C4")
+def test_timeouts_leave_nothing(tmp_path: Path, level: str, style: str, tally: Counter[str]) -> None:
     tools = tools_at(tmp_path, level)
 
     def once(number: int) -> tuple[bool, int]:
@@ -71,7 +72,8 @@ def test_timeouts_leave_nothing(tmp_path: Path, level: str, style: str, tally: C
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_cancelling_at_any_time_leaves_nothing(tmp_path: Path, level: str, tally: Counter[str]) -> None:  # C5
+@pytest.mark.row("C5")
+def test_cancelling_at_any_time_leaves_nothing(tmp_path: Path, level: str, tally: Counter[str]) -> None:
     tools = tools_at(tmp_path, level)
     rolled = chance(level)
 
@@ -106,7 +108,8 @@ CodeTools(sys.argv[1], sandbox=sys.argv[2]).resolve(ToolCall("1", "bash", {"comm
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_commands_die_with_their_host(tmp_path: Path, level: str, tally: Counter[str]) -> None:  # C24
+@pytest.mark.row("C24")
+def test_commands_die_with_their_host(tmp_path: Path, level: str, tally: Counter[str]) -> None:
     tools_at(tmp_path, level)
     rolled = chance(level)
     for _ in range(DEATHS):
@@ -154,7 +157,8 @@ print(peak() - before, len(result.content))
         "yes | head -c {size} | tee /dev/stderr",
     ],
 )
-def test_memory_is_bounded(tmp_path: Path, level: str, command: str, tally: Counter[str]) -> None:  # C6
+@pytest.mark.row("C6")
+def test_memory_is_bounded(tmp_path: Path, level: str, command: str, tally: Counter[str]) -> None:
     tools_at(tmp_path, level)
     size = 1 << 30 if FULL else 64 << 20
     code = [sys.executable, "-c", MEMORY, str(tmp_path), level, command.format(size=size)]
@@ -164,7 +168,8 @@ def test_memory_is_bounded(tmp_path: Path, level: str, command: str, tally: Coun
     assert length <= 2 * OUTPUT_BYTES
 
 
-def test_a_fork_bomb_is_ended(tmp_path: Path) -> None:  # C15
+@pytest.mark.row("C15")
+def test_a_fork_bomb_is_ended(tmp_path: Path) -> None:
     token = mark()
     # It doubles eleven times and no more, so that it hurts nobody should it not be ended.
     bomb = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; sleep 60; }; bomb 11"
@@ -175,7 +180,8 @@ def test_a_fork_bomb_is_ended(tmp_path: Path) -> None:  # C15
     assert time.monotonic() - begun < 30
 
 
-def test_many_at_once_keep_apart(tmp_path: Path, tally: Counter[str]) -> None:  # C23
+@pytest.mark.row("C23")
+def test_many_at_once_keep_apart(tmp_path: Path, tally: Counter[str]) -> None:
     folders = [tmp_path / name for name in ("one", "two", "three")]
     for folder in folders:
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Which addresses are refused: of what a URL names, before anything is looked up (E1 to E5, E9, E10)."""
+"""Which addresses are refused: of what a URL names, before anything is looked up."""
 
 import ipaddress
 from typing import Any
@@ -28,13 +28,15 @@ PLAIN, OPEN = FetchRules(), FetchRules(allow_private=True)
     "jar:http://a.com!/ HTTP: a.com //a.com javascript:1 http: https:/// ws://a.com httpx://a.com "
     "http+unix://a /etc/passwd".split(),
 )
-def test_e1_only_http_and_https_are_fetched(url: str) -> None:
+@pytest.mark.row("E1")
+def test_only_http_and_https_are_fetched(url: str) -> None:
     with pytest.raises(AddressRefused):
         target_of(url, OPEN)
 
 
 @pytest.mark.parametrize("url", ["http://a.com", "HTTPS://A.COM/", "http://a.com:443/x?y#z"])
-def test_e1_control_http_and_https_are(url: str) -> None:
+@pytest.mark.row("E1")
+def test_control_http_and_https_are(url: str) -> None:
     assert target_of(url, PLAIN).host == "a.com"
 
 
@@ -62,7 +64,8 @@ def test_e1_control_http_and_https_are(url: str) -> None:
         ("0x7g", None),
     ],
 )
-def test_e2_numbers_are_read_as_what_they_stand_for(host: str, meant: str | None) -> None:
+@pytest.mark.row("E2")
+def test_numbers_are_read_as_what_they_stand_for(host: str, meant: str | None) -> None:
     assert number_of(host) == meant
 
 
@@ -70,7 +73,8 @@ def test_e2_numbers_are_read_as_what_they_stand_for(host: str, meant: str | None
     "host",
     "127.1 0 2130706433 0x7f000001 0177.0.0.1 0x7f.1 127.0.0.1. ①②⑦.0.0.1 0x5db8d822 %31.0.0.1 1.2.3".split(),
 )
-def test_e2_an_odd_spelling_is_refused_whatever_it_stands_for(host: str) -> None:
+@pytest.mark.row("E2")
+def test_an_odd_spelling_is_refused_whatever_it_stands_for(host: str) -> None:
     with pytest.raises(AddressRefused):
         target_of(f"http://{host}/", OPEN) if host != "127.0.0.1." else _refused_by_address(host)
 
@@ -80,7 +84,8 @@ def _refused_by_address(host: str) -> None:
     raise AddressRefused(kind or "") if kind else AssertionError(host)
 
 
-def test_e2_letters_that_look_like_a_dot_are_dots() -> None:
+@pytest.mark.row("E2")
+def test_letters_that_look_like_a_dot_are_dots() -> None:
     assert target_of("http://127\u30020\uff0e0\uff611/", PLAIN).host == "127.0.0.1"
     assert why_refused("127.0.0.1") == "this machine"
 
@@ -95,22 +100,26 @@ EMBEDDED = (
 
 
 @pytest.mark.parametrize("address", EMBEDDED)
-def test_e3_what_carries_another_address_or_is_not_public_is_refused(address: str) -> None:
+@pytest.mark.row("E3")
+def test_what_carries_another_address_or_is_not_public_is_refused(address: str) -> None:
     assert why_refused(address)
 
 
-def test_e3_control_the_check_of_the_standard_library_alone_passes_some() -> None:
+@pytest.mark.row("E3")
+def test_control_the_check_of_the_standard_library_alone_passes_some() -> None:
     passed = [one for one in EMBEDDED if "%" not in one and ipaddress.ip_address(one).is_global]
     assert {"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"} <= set(passed)
 
 
 @pytest.mark.parametrize("address", ["2606:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808", "8.8.8.8"])
-def test_e3_control_public_addresses_are_not_refused(address: str) -> None:
+@pytest.mark.row("E3")
+def test_control_public_addresses_are_not_refused(address: str) -> None:
     assert why_refused(address) is None
 
 
 @pytest.mark.parametrize("url", ["http://[fe80::1%25eth0]/", "http://[::1%1]/", "http://[fe80::1%eth0]/"])
-def test_e3_an_address_of_one_card_is_refused(url: str) -> None:
+@pytest.mark.row("E3")
+def test_an_address_of_one_card_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused, match="network card"):
         target_of(url, OPEN)
 
@@ -124,12 +133,14 @@ METADATA = (
 
 @pytest.mark.parametrize("address", METADATA)
 @pytest.mark.parametrize("private", [False, True])
-def test_e4_metadata_services_are_refused_whatever_is_allowed(address: str, private: bool) -> None:
+@pytest.mark.row("E4")
+def test_metadata_services_are_refused_whatever_is_allowed(address: str, private: bool) -> None:
     assert why_refused(address, allow_private=private)
 
 
 @pytest.mark.parametrize("host", ["metadata.google.internal", "METADATA.google.internal.", "metadata"])
-def test_e4_metadata_services_are_refused_by_name(host: str) -> None:
+@pytest.mark.row("E4")
+def test_metadata_services_are_refused_by_name(host: str) -> None:
     with pytest.raises(AddressRefused, match="metadata service"):
         target_of(f"http://{host}/", OPEN)
 
@@ -160,7 +171,8 @@ def test_e4_metadata_services_are_refused_by_name(host: str) -> None:
         ("", False),
     ],
 )
-def test_e5_ranges_that_are_not_public_are_refused_and_private_ones_can_be_allowed(address: str, opened: bool) -> None:
+@pytest.mark.row("E5")
+def test_ranges_that_are_not_public_are_refused_and_private_ones_can_be_allowed(address: str, opened: bool) -> None:
     assert why_refused(address)
     assert (why_refused(address, allow_private=True) is None) is opened
 
@@ -217,7 +229,8 @@ def test_an_address_inside_another_is_refused_if_it_is_refused_itself(address: i
         ("http://a.com/\ud800", None),
     ],
 )
-def test_e9_checker_and_connector_read_the_same_host(url: str, host: str | None) -> None:
+@pytest.mark.row("E9")
+def test_checker_and_connector_read_the_same_host(url: str, host: str | None) -> None:
     if host is None:
         with pytest.raises(AddressRefused):
             target_of(url, PLAIN)
@@ -228,13 +241,15 @@ def test_e9_checker_and_connector_read_the_same_host(url: str, host: str | None)
 
 
 @pytest.mark.parametrize("port", ["0", "1", "22", "25", "6379", "65536", "-1", "99999999999", "x", "9" * 5000])
-def test_e9_ports_that_are_not_of_the_web_are_refused(port: str) -> None:
+@pytest.mark.row("E9")
+def test_ports_that_are_not_of_the_web_are_refused(port: str) -> None:
     with pytest.raises(AddressRefused):
         target_of(f"http://a.com:{port}/", PLAIN)
 
 
 @pytest.mark.parametrize(("port", "opened"), [(80, True), (443, True), (8080, True), (8443, True), (3000, False)])
-def test_e9_ports_of_the_web_may_be_used_and_high_ones_where_private_is_allowed(port: int, opened: bool) -> None:
+@pytest.mark.row("E9")
+def test_ports_of_the_web_may_be_used_and_high_ones_where_private_is_allowed(port: int, opened: bool) -> None:
     assert target_of(f"http://a.com:{port}/", OPEN).port == port
     if opened:
         assert target_of(f"http://a.com:{port}/", PLAIN).port == port
@@ -259,7 +274,8 @@ def test_e9_ports_of_the_web_may_be_used_and_high_ones_where_private_is_allowed(
         ("8.8.4.4", False),
     ],
 )
-def test_e10_hosts_are_compared_by_whole_labels(host: str, allowed: bool) -> None:
+@pytest.mark.row("E10")
+def test_hosts_are_compared_by_whole_labels(host: str, allowed: bool) -> None:
     rules = FetchRules.of(allow_hosts=["*.good.com", "exact.org", "B\u00dcCHER.example", "8.8.8.8"])
     if allowed:
         assert target_of(f"http://{host}/", rules).host
@@ -268,12 +284,14 @@ def test_e10_hosts_are_compared_by_whole_labels(host: str, allowed: bool) -> Non
             target_of(f"http://{host}/", rules)
 
 
-def test_e10_a_nul_does_not_end_a_host() -> None:
+@pytest.mark.row("E10")
+def test_a_nul_does_not_end_a_host() -> None:
     with pytest.raises(AddressRefused):
         target_of("http://good.com\0.evil/", FetchRules.of(allow_hosts=["good.com", "*.evil"]))
 
 
-def test_e10_no_hosts_are_none_and_not_all() -> None:
+@pytest.mark.row("E10")
+def test_no_hosts_are_none_and_not_all() -> None:
     with pytest.raises(AddressRefused):
         target_of("http://a.com/", FetchRules.of(allow_hosts=[]))
     assert target_of("http://a.com/", FetchRules.of(allow_hosts=None)).host == "a.com"
@@ -282,7 +300,8 @@ def test_e10_no_hosts_are_none_and_not_all() -> None:
 
 
 @pytest.mark.parametrize("given", [["*"], ["*.*.com"], ["a*.com"], ["http://a.com"], [""], ["*."], [3], 3, ["1.2"]])
-def test_e10_what_is_no_host_is_refused_and_allows_nothing(given: Any) -> None:
+@pytest.mark.row("E10")
+def test_what_is_no_host_is_refused_and_allows_nothing(given: Any) -> None:
     with pytest.raises(InvalidField, match="allow_hosts"):
         FetchRules.of(allow_hosts=given)
     with pytest.raises(InvalidField, match="allow_private"):

@@ -1,4 +1,4 @@
-"""What servers send: packed, endless, broken, or in odd characters (E12 to E16)."""
+"""What servers send: packed, endless, broken, or in odd characters."""
 
 import gzip
 import random
@@ -52,7 +52,8 @@ NOISE = random.Random(5).randbytes(300_000)  # noqa: S311 - the same for everybo
     ],
     ids=["gzip", "x-gzip", "identity", "nothing", "empty", "members", "exact", "noise"],
 )
-def test_e12_gzip_is_read(say: bytes, body: bytes) -> None:
+@pytest.mark.row("E12")
+def test_gzip_is_read(say: bytes, body: bytes) -> None:
     found = fetched(say)
     assert found.body == body
     assert not found.cut
@@ -77,11 +78,13 @@ def test_e12_gzip_is_read(say: bytes, body: bytes) -> None:
     ],
     ids="br zstd deflate twice both odd trailer half member rest none checksum parts".split(),
 )
-def test_e12_other_codings_and_broken_ones_are_errors(say: bytes, word: str) -> None:
+@pytest.mark.row("E12")
+def test_other_codings_and_broken_ones_are_errors(say: bytes, word: str) -> None:
     refused(say, word)
 
 
-def test_e12_a_bomb_is_cut() -> None:
+@pytest.mark.row("E12")
+def test_a_bomb_is_cut() -> None:
     bomb = gzip.compress(bytes(20 * MIB), 9)
     assert len(bomb) < 100_000
     found = fetched(packed(bomb))
@@ -89,7 +92,8 @@ def test_e12_a_bomb_is_cut() -> None:
     assert len(found.body or b"") == MIB
 
 
-def test_e12_what_is_packed_twice_is_unpacked_once() -> None:
+@pytest.mark.row("E12")
+def test_what_is_packed_twice_is_unpacked_once() -> None:
     double = gzip.compress(gzip.compress(bytes(20 * MIB), 9), 9)
     found = fetched(packed(double))
     assert found.body == gzip.decompress(double)
@@ -100,9 +104,8 @@ def test_e12_what_is_packed_twice_is_unpacked_once() -> None:
     st.integers(0, 400),
     st.lists(st.integers(0, 500), max_size=5),
 )
-def test_e12_however_it_is_cut_into_pieces_the_body_is_the_same(
-    bodies: list[bytes], limit: int, cuts: list[int]
-) -> None:
+@pytest.mark.row("E12")
+def test_however_it_is_cut_into_pieces_the_body_is_the_same(bodies: list[bytes], limit: int, cuts: list[int]) -> None:
     whole, wire = b"".join(bodies), b"".join(map(gzip.compress, bodies))
     unpacking = Unpacking("gzip", limit)
     places = [0, *sorted(cuts), len(wire)]
@@ -144,13 +147,15 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
     ],
     ids=["no length", "chunked", "huge length"],
 )
-def test_e13_an_endless_body_is_cut_at_the_limit(say: Answer) -> None:
+@pytest.mark.row("E13")
+def test_an_endless_body_is_cut_at_the_limit(say: Answer) -> None:
     found = fetched(say, 100_000)
     assert found.body == b"x" * 100_000
     assert found.cut
 
 
-def test_e13_a_body_without_length_ends_with_the_connection() -> None:
+@pytest.mark.row("E13")
+def test_a_body_without_length_ends_with_the_connection() -> None:
     assert fetched(raw(OK + b"\r\nhello")).body == b"hello"
     assert fetched(raw(b"HTTP/1.0 200 OK\r\n\r\nhello")).body == b"hello"
 
@@ -170,15 +175,18 @@ def test_e13_a_body_without_length_ends_with_the_connection() -> None:
     ],
     ids="smaller negative huge two half no-size no-end coding extensions".split(),
 )
-def test_e13_a_length_that_is_not_true_is_an_error(say: Answer) -> None:
+@pytest.mark.row("E13")
+def test_a_length_that_is_not_true_is_an_error(say: Answer) -> None:
     refused(say)
 
 
-def test_e13_what_comes_after_the_length_is_not_read() -> None:
+@pytest.mark.row("E13")
+def test_what_comes_after_the_length_is_not_read() -> None:
     assert fetched(raw(OK + b"Content-Length: 5\r\n\r\nhello, world")).body == b"hello"
 
 
-def test_e13_a_body_that_trickles_is_not_waited_for() -> None:
+@pytest.mark.row("E13")
+def test_a_body_that_trickles_is_not_waited_for() -> None:
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         fetched(raw(OK + b"Content-Length: 1000\r\n\r\n", *[b"x"] * 8, pause=0.05), seconds=0.15)
@@ -203,7 +211,8 @@ def test_e13_a_body_that_trickles_is_not_waited_for() -> None:
     ],
     ids="many big continue hints garbage 0.9 name nul status switch nothing half".split(),
 )
-def test_e14_a_head_that_is_none_is_an_error(say: Answer) -> None:
+@pytest.mark.row("E14")
+def test_a_head_that_is_none_is_an_error(say: Answer) -> None:
     refused(say)
 
 
@@ -218,13 +227,15 @@ def test_e14_a_head_that_is_none_is_an_error(say: Answer) -> None:
     ],
     ids=["204", "continue", "folded", "version", "bytes"],
 )
-def test_e14_odd_heads_are_read(say: Answer, status: int, body: bytes) -> None:
+@pytest.mark.row("E14")
+def test_odd_heads_are_read(say: Answer, status: int, body: bytes) -> None:
     found = fetched(say)
     assert (found.status, found.body) == (status, body)
 
 
 @pytest.mark.parametrize("codec", sorted(set(CODECS.values())))
-def test_e15_every_codec_of_the_list_reads_any_bytes(codec: str) -> None:
+@pytest.mark.row("E15")
+def test_every_codec_of_the_list_reads_any_bytes(codec: str) -> None:
     body = bytearray(NOISE[:70_000])
     assert "".join(decoded(body, codec))
     assert isinstance(is_text(body, codec), bool)
@@ -261,7 +272,8 @@ def test_e15_every_codec_of_the_list_reads_any_bytes(codec: str) -> None:
         ("text/plain; charset=euc-kr", "\ud55c".encode("cp949"), "\ud55c"),
     ],
 )
-def test_e15_the_codec_is_taken_from_a_list(kind: str, body: bytes, text: str | None) -> None:
+@pytest.mark.row("E15")
+def test_the_codec_is_taken_from_a_list(kind: str, body: bytes, text: str | None) -> None:
     codec = codec_of(kind, bytearray(body))
     read = "".join(decoded(bytearray(body), codec))
     assert codec in CODECS.values()
@@ -269,7 +281,8 @@ def test_e15_the_codec_is_taken_from_a_list(kind: str, body: bytes, text: str | 
         assert read == text
 
 
-def test_e15_what_is_cut_in_the_middle_of_a_character_stays_what_it_is() -> None:
+@pytest.mark.row("E15")
+def test_what_is_cut_in_the_middle_of_a_character_stays_what_it_is() -> None:
     body = bytearray("\u65e5\u672c".encode()[:-1])
     assert codec_of("text/plain", body, cut=True) == "utf-8"
     assert "".join(decoded(body, "utf-8", final=False)) == "\u65e5"
@@ -289,6 +302,7 @@ def test_e15_what_is_cut_in_the_middle_of_a_character_stays_what_it_is() -> None
         ("h\u00e9".encode(), True),
     ],
 )
-def test_e16_bytes_that_are_no_text_are_known_by_their_looks(body: bytes, text: bool) -> None:
+@pytest.mark.row("E16")
+def test_bytes_that_are_no_text_are_known_by_their_looks(body: bytes, text: bool) -> None:
     assert is_text(bytearray(body), codec_of("text/plain", bytearray(body))) is text
     assert answer(body)

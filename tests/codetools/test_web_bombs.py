@@ -1,4 +1,4 @@
-"""How much memory a fetch takes, whatever is sent: the limit and 8 MiB (E12)."""
+"""How much memory a fetch takes, whatever is sent: the limit and 8 MiB."""
 
 import gzip
 import json
@@ -99,7 +99,8 @@ def peak(program: str, say: Answer, limit: int) -> tuple[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not STATUS.is_file(), reason="the peak of memory is read from /proc, which is not there")
-def test_e12_no_bomb_takes_more_than_the_limit_and_eight_mebibytes(tally: Counter[str]) -> None:
+@pytest.mark.row("E12")
+def test_no_bomb_takes_more_than_the_limit_and_eight_mebibytes(tally: Counter[str]) -> None:
     most = {name: peak(FETCH, bomb, MIB)[0] for name, bomb in bombs().items()}
     assert {name: size for name, size in most.items() if size > MIB + ALLOWED} == {}
     tally[f"bombs of {SIZE // MIB} MiB, each read with the limit of 1 MiB and at most 8 MiB more"] += len(most)
@@ -109,7 +110,8 @@ def test_e12_no_bomb_takes_more_than_the_limit_and_eight_mebibytes(tally: Counte
 @pytest.mark.slow
 @pytest.mark.skipif(not STATUS.is_file(), reason="the peak of memory is read from /proc, which is not there")
 @pytest.mark.parametrize("name", ["letters", "cells"])
-def test_e12_a_larger_limit_takes_only_that_much_more(name: str) -> None:
+@pytest.mark.row("E12")
+def test_a_larger_limit_takes_only_that_much_more(name: str) -> None:
     limit = (10 if FULL else 3) * MIB
     size, told = peak(FETCH, bombs()[name], limit)
     assert size < limit + ALLOWED, told
@@ -117,5 +119,6 @@ def test_e12_a_larger_limit_takes_only_that_much_more(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not STATUS.is_file(), reason="the peak of memory is read from /proc, which is not there")
-def test_e12_control_the_client_by_itself_unpacks_all_of_a_bomb() -> None:
+@pytest.mark.row("E12")
+def test_control_the_client_by_itself_unpacks_all_of_a_bomb() -> None:
     assert peak(NAIVE, bombs()["letters"], MIB)[0] > 2 * ALLOWED

@@ -1,4 +1,4 @@
-"""A fetch that is cancelled leaves nothing behind, however far it came (E22)."""
+"""A fetch that is cancelled leaves nothing behind, however far it came."""
 
 import asyncio
 import os
@@ -71,11 +71,13 @@ async def _cancelled(stage: str, scheme: str = "http") -> float:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_e22_a_cancelled_fetch_closes_its_connection_at_once(stage: str) -> None:
+@pytest.mark.row("E22")
+def test_a_cancelled_fetch_closes_its_connection_at_once(stage: str) -> None:
     assert asyncio.run(_cancelled(stage)) < 1
 
 
-def test_e22_a_fetch_cancelled_while_tls_begins_closes_its_connection() -> None:
+@pytest.mark.row("E22")
+def test_a_fetch_cancelled_while_tls_begins_closes_its_connection() -> None:
     before = descriptors()
 
     async def several() -> None:
@@ -87,7 +89,8 @@ def test_e22_a_fetch_cancelled_while_tls_begins_closes_its_connection() -> None:
 
 
 @pytest.mark.slow
-def test_e22_no_cancelled_fetch_leaves_anything(tally: Counter[str]) -> None:
+@pytest.mark.row("E22")
+def test_no_cancelled_fetch_leaves_anything(tally: Counter[str]) -> None:
     times = 200 if FULL else 20
 
     async def many() -> list[float]:

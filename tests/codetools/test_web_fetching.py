@@ -1,4 +1,4 @@
-"""Looking up, connecting and following: only what was checked is connected to (E6 to E8, E11, E17, E19)."""
+"""Looking up, connecting and following: only what was checked is connected to."""
 
 import asyncio
 import socket
@@ -33,7 +33,7 @@ def test_a_page_is_fetched_by_the_address_that_was_checked() -> None:
     assert network.dialled == [(PUBLIC, 8080)]
     head = server.requests[0].decode().lower().split("\r\n")
     assert head[0] == "get /a%20b?c=d http/1.1"
-    assert "host: good.example:8080" in head, "E18: the port belongs to the host"
+    assert "host: good.example:8080" in head, "the port belongs to the host"
     assert "accept-encoding: gzip, identity" in head
 
 
@@ -52,14 +52,16 @@ ANSWERS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_e6_one_address_that_is_not_public_refuses_the_name(name: str) -> None:
+@pytest.mark.row("E6")
+def test_one_address_that_is_not_public_refuses_the_name(name: str) -> None:
     with serving(answer(b"x")) as server, serving() as canary:
         network = Mapped({PUBLIC: server}, {"bad.example": ANSWERS[name]}, canary)
         refused("http://bad.example/", network, "bad.example")
     assert network.dialled == []
 
 
-def test_e6_an_answer_that_changes_is_not_asked_for_twice() -> None:
+@pytest.mark.row("E6")
+def test_an_answer_that_changes_is_not_asked_for_twice() -> None:
     answers = iter([[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]])
     with serving(answer(b"x")) as server, serving() as canary:
         network = Mapped({PUBLIC: server}, {"rebinding.example": lambda: next(answers)}, canary)
@@ -70,7 +72,8 @@ def test_e6_an_answer_that_changes_is_not_asked_for_twice() -> None:
     assert canary.connections == 0
 
 
-def test_e6_a_redirect_to_the_same_name_is_looked_up_and_checked_again() -> None:
+@pytest.mark.row("E6")
+def test_a_redirect_to_the_same_name_is_looked_up_and_checked_again() -> None:
     answers = iter([[PUBLIC], ["127.0.0.1"]])
     with serving(redirect("/next")) as server, serving() as canary:
         network = Mapped({PUBLIC: server}, {"rebinding.example": lambda: next(answers)}, canary)
@@ -79,7 +82,8 @@ def test_e6_a_redirect_to_the_same_name_is_looked_up_and_checked_again() -> None
     assert canary.connections == 0
 
 
-def test_e6_the_other_end_has_to_be_the_one_that_was_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("E6")
+def test_the_other_end_has_to_be_the_one_that_was_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
     right = AnyIOBackend.connect_tcp
     with serving(answer(b"x")) as server:
         port = server.port
@@ -94,7 +98,8 @@ def test_e6_the_other_end_has_to_be_the_one_that_was_dialled(monkeypatch: pytest
     assert server.requests == []
 
 
-def test_e6_a_name_that_does_not_exist_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("R002-13", "E6")
+def test_a_name_that_does_not_exist_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> object:
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -102,7 +107,8 @@ def test_e6_a_name_that_does_not_exist_is_said_so(monkeypatch: pytest.MonkeyPatc
     refused("http://nowhere.example/", None, "nowhere.example is not found")
 
 
-def test_e6_the_system_is_asked_for_names_and_its_answers_are_checked(
+@pytest.mark.row("E6")
+def test_the_system_is_asked_for_names_and_its_answers_are_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
@@ -116,7 +122,8 @@ def test_e6_the_system_is_asked_for_names_and_its_answers_are_checked(
     assert asked == ["xn--bcher-kva.example"]
 
 
-def test_e6_a_look_up_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("E6")
+def test_a_look_up_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
 
     def slow(*_: object, **__: object) -> object:
@@ -132,7 +139,8 @@ def test_e6_a_look_up_that_never_ends_is_not_waited_for(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_e7_a_redirect_is_followed(status: int) -> None:
+@pytest.mark.row("E7")
+def test_a_redirect_is_followed(status: int) -> None:
     with serving(redirect("http://b.example/x", status)) as first, serving(answer(b"there")) as second:
         network = Mapped({PUBLIC: first, OTHER: second}, {"a.example": [PUBLIC], "b.example": [OTHER]})
         found = get("http://a.example/", network)
@@ -158,7 +166,8 @@ LOCATIONS = {
 
 
 @pytest.mark.parametrize("name", LOCATIONS)
-def test_e7_a_redirect_leads_only_to_what_may_be_fetched(name: str) -> None:
+@pytest.mark.row("E7")
+def test_a_redirect_leads_only_to_what_may_be_fetched(name: str) -> None:
     location, reason = LOCATIONS[name]
     with serving(redirect(location)) as server, serving() as canary:
         network = Mapped({PUBLIC: server}, {"a.example": [PUBLIC], "inside.example": ["10.0.0.1"]}, canary)
@@ -166,19 +175,22 @@ def test_e7_a_redirect_leads_only_to_what_may_be_fetched(name: str) -> None:
     assert network.dialled == [(PUBLIC, 80)]
 
 
-def test_e7_a_redirect_without_a_place_is_an_error() -> None:
+@pytest.mark.row("E7")
+def test_a_redirect_without_a_place_is_an_error() -> None:
     with serving(answer(b"", 302, None)) as server:
         refused("http://a.example/", Mapped({PUBLIC: server}, {"a.example": [PUBLIC]}), "leads nowhere")
 
 
-def test_e7_two_places_are_none() -> None:
+@pytest.mark.row("E7")
+def test_two_places_are_none() -> None:
     both = answer(b"", 302, None, ("Location", "http://a.example/1"), ("Location", "http://127.0.0.1/"))
     with serving(both) as server:
         refused("http://a.example/", Mapped({PUBLIC: server}, {"a.example": [PUBLIC]}), "a.example")
 
 
 @pytest.mark.parametrize(("hops", "good"), [(5, True), (6, False), (11, False)])
-def test_e7_five_redirects_are_the_most(hops: int, good: bool) -> None:
+@pytest.mark.row("E7")
+def test_five_redirects_are_the_most(hops: int, good: bool) -> None:
     def say(request: bytes) -> bytes:
         number = int(request.split()[1].strip(b"/"))
         return redirect(f"/{number + 1}") if number < hops else answer(b"end")
@@ -193,7 +205,8 @@ def test_e7_five_redirects_are_the_most(hops: int, good: bool) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 300, 304])
-def test_e7_refresh_and_other_statuses_lead_nowhere(status: int) -> None:
+@pytest.mark.row("E7")
+def test_refresh_and_other_statuses_lead_nowhere(status: int) -> None:
     page = b'<meta http-equiv="refresh" content="0; url=http://127.0.0.1/">'
     body = b"" if status == 304 else page
     more = (("Refresh", "0; url=http://127.0.0.1/"), ("Location", "http://127.0.0.1/"))
@@ -221,7 +234,8 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_e8_headers_with_secrets_do_not_go_elsewhere(name: str) -> None:
+@pytest.mark.row("E8")
+def test_headers_with_secrets_do_not_go_elsewhere(name: str) -> None:
     begin, end, kept = ELSEWHERE[name]
 
     def say(request: bytes) -> bytes:
@@ -241,7 +255,8 @@ def test_e8_headers_with_secrets_do_not_go_elsewhere(name: str) -> None:
     assert sorted(found.dropped) == ([] if kept else sorted(name.lower() for name in SECRETS))
 
 
-def test_e8_control_the_client_by_itself_keeps_an_api_key() -> None:
+@pytest.mark.row("E8")
+def test_control_the_client_by_itself_keeps_an_api_key() -> None:
     with serving(answer(b"x")) as second, serving(redirect(f"http://localhost:{second.port}/")) as first:
         httpx2.get(f"http://127.0.0.1:{first.port}/", headers=SECRETS, follow_redirects=True, trust_env=False)
     assert b"s3cret" in second.requests[0]
@@ -282,7 +297,8 @@ def test_headers_of_the_model_are_sent() -> None:
     }
 
 
-def test_e11_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.row("E11")
+def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("machine a.example login me password s3cret\ndefault login x password s3cret")
     (tmp_path / ".netrc").chmod(0o600)
     with serving(answer(b"x")) as server, serving(answer(b"proxy")) as canary:
@@ -298,7 +314,8 @@ def test_e11_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert httpx2.get("http://a.example/").text == "proxy"
 
 
-def test_e17_no_connection_serves_two_requests() -> None:
+@pytest.mark.row("E17")
+def test_no_connection_serves_two_requests() -> None:
     def say(request: bytes, connection: socket.socket) -> None:
         body = answer(b"x") if b"/2" in request else redirect("/2")
         connection.sendall(body)  # it stays open
@@ -314,7 +331,8 @@ def test_e17_no_connection_serves_two_requests() -> None:
 
 
 @pytest.mark.parametrize("addresses", [[PUBLIC_6, PUBLIC], [PUBLIC, PUBLIC_6], [PUBLIC_6]])
-def test_e19_the_next_address_is_tried_and_was_checked_too(addresses: list[str]) -> None:
+@pytest.mark.row("E19")
+def test_the_next_address_is_tried_and_was_checked_too(addresses: list[str]) -> None:
     class Broken(Mapped):
         async def connect(self, address: str, port: int) -> object:  # type: ignore[override]
             if address != addresses[-1]:
@@ -330,7 +348,8 @@ def test_e19_the_next_address_is_tried_and_was_checked_too(addresses: list[str])
     assert canary.connections == 0
 
 
-def test_e19_addresses_that_do_not_answer_are_tried_four_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("E19")
+def test_addresses_that_do_not_answer_are_tried_four_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(Mapped):
         async def connect(self, address: str, port: int) -> object:  # type: ignore[override]
             self.dialled.append((address, port))

@@ -1,4 +1,4 @@
-"""TLS goes by the name, though an address is connected to (E14, E18)."""
+"""TLS goes by the name, though an address is connected to."""
 
 import asyncio
 import datetime as dt
@@ -79,7 +79,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
     return Authority(tmp_path_factory.mktemp("authority"))  # type: ignore[return-value]
 
 
-def test_e18_certificate_sni_and_host_go_by_the_name(authority: Authority) -> None:
+@pytest.mark.row("E18")
+def test_certificate_sni_and_host_go_by_the_name(authority: Authority) -> None:
     context, seen = authority.server("good.example"), []
     context.sni_callback = lambda _socket, name, _context: seen.append(name)
     with serving(answer(b"safe"), tls=context) as server:
@@ -91,7 +92,8 @@ def test_e18_certificate_sni_and_host_go_by_the_name(authority: Authority) -> No
     assert network.dialled == [(PUBLIC, 8443)]
 
 
-def test_e18_an_address_has_a_certificate_of_its_own(authority: Authority) -> None:
+@pytest.mark.row("E18")
+def test_an_address_has_a_certificate_of_its_own(authority: Authority) -> None:
     with serving(answer(b"safe"), tls=authority.server(PUBLIC)) as server:
         assert get(f"https://{PUBLIC}/", Mapped({PUBLIC: server}, trust=authority.trust())).body == b"safe"
 
@@ -105,7 +107,8 @@ def test_e18_an_address_has_a_certificate_of_its_own(authority: Authority) -> No
         ("good.example", -30, "expired"),
     ],
 )
-def test_e14_a_certificate_that_is_wrong_is_an_error(authority: Authority, name: str, days: int, reason: str) -> None:
+@pytest.mark.row("E14")
+def test_a_certificate_that_is_wrong_is_an_error(authority: Authority, name: str, days: int, reason: str) -> None:
     with serving(answer(b"x"), tls=authority.server(name, days)) as server:
         network = Mapped({PUBLIC: server}, {"good.example": [PUBLIC]}, trust=authority.trust())
         with pytest.raises(ToolError, match=reason):
@@ -113,7 +116,8 @@ def test_e14_a_certificate_that_is_wrong_is_an_error(authority: Authority, name:
     assert server.requests == []
 
 
-def test_e14_e11_only_the_systems_certificates_are_trusted_whatever_the_environment_says(
+@pytest.mark.row("E14", "E11")
+def test_only_the_systems_certificates_are_trusted_whatever_the_environment_says(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
@@ -128,7 +132,8 @@ def test_e14_e11_only_the_systems_certificates_are_trusted_whatever_the_environm
     fetching.system_trust.cache_clear()
 
 
-def test_e14_a_server_that_speaks_no_tls_is_an_error(authority: Authority) -> None:
+@pytest.mark.row("E14")
+def test_a_server_that_speaks_no_tls_is_an_error(authority: Authority) -> None:
     def garbage(_request: bytes) -> bytes:
         return b"x"
 
@@ -139,7 +144,8 @@ def test_e14_a_server_that_speaks_no_tls_is_an_error(authority: Authority) -> No
             get("https://good.example/", network)
 
 
-def test_e8_headers_with_secrets_do_not_leave_tls(authority: Authority) -> None:
+@pytest.mark.row("E8")
+def test_headers_with_secrets_do_not_leave_tls(authority: Authority) -> None:
     with (
         serving(redirect("http://good.example/plain"), tls=authority.server("good.example")) as first,
         serving(answer(b"x")) as second,
@@ -157,7 +163,8 @@ def test_e8_headers_with_secrets_do_not_leave_tls(authority: Authority) -> None:
     assert found.dropped == ("x-api-key", "cookie")
 
 
-def test_e18_a_redirect_to_another_name_on_the_same_address_is_checked_by_that_name(
+@pytest.mark.row("E18")
+def test_a_redirect_to_another_name_on_the_same_address_is_checked_by_that_name(
     authority: Authority,
 ) -> None:
     with serving(redirect("https://b.example/"), tls=authority.server("a.example")) as server:

@@ -26,14 +26,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     return Project(tmp_path)
 
 
-def test_a_file_is_made_and_replaced(project: Project) -> None:  # R002-03
+@pytest.mark.row("R002-03")
+def test_a_file_is_made_and_replaced(project: Project) -> None:
     assert project.ok("write_file", path="a/b/f", content="1\n") == "Wrote 2 bytes to a/b/f (a new file)."
     assert project.ok("write_file", path="a/b/f", content="22\n") == "Wrote 3 bytes to a/b/f (it had 2 bytes)."
     assert project.read("a/b/f") == b"22\n"
     assert project.names("a/b") == ["f"]
 
 
-def test_a_file_that_is_there_is_kept_if_asked(project: Project) -> None:  # B17
+@pytest.mark.row("B17")
+def test_a_file_that_is_there_is_kept_if_asked(project: Project) -> None:
     project.file("f", "never read")
     assert "there already" in project.refused("write_file", path="f", content="x", overwrite=False)
     assert project.read("f") == b"never read"
@@ -43,14 +45,16 @@ def test_a_file_that_is_there_is_kept_if_asked(project: Project) -> None:  # B17
 
 
 @pytest.mark.parametrize("content", ["", "x", "\n", "a\r\nb\r\n", "\ufeffa", "\0", "\u20ac\U0001f600", "x" * 1_000_000])
-def test_what_is_written_is_what_was_given(project: Project, content: str) -> None:  # B27
+@pytest.mark.row("B27")
+def test_what_is_written_is_what_was_given(project: Project, content: str) -> None:
     project.ok("write_file", path="f", content=content)
     assert project.read("f") == content.encode()
     project.ok("append_to_file", path="g", content=content)
     assert project.read("g") == content.encode()
 
 
-def test_too_much_is_refused_before_anything_is_written(project: Project) -> None:  # B27
+@pytest.mark.row("B27")
+def test_too_much_is_refused_before_anything_is_written(project: Project) -> None:
     project.ok("write_file", path="f", content="x" * WRITE_BYTES)
     assert "10 MB" in project.refused("write_file", path="f", content="y" * (WRITE_BYTES + 1))
     assert "10 MB" in project.refused("write_file", path="f", content="\u20ac" * (WRITE_BYTES // 3 + 1))
@@ -60,7 +64,8 @@ def test_too_much_is_refused_before_anything_is_written(project: Project) -> Non
 
 
 @pytest.mark.parametrize("tool", ["write_file", "append_to_file"])
-def test_half_of_a_surrogate_pair_is_refused(project: Project, tool: str) -> None:  # B10
+@pytest.mark.row("B10")
+def test_half_of_a_surrogate_pair_is_refused(project: Project, tool: str) -> None:
     project.file("f", "old")
     assert "surrogate pair" in project.refused(tool, path="f", content="abc\ud800")
     with pytest.raises(PathRefused, match="surrogate pair at character 3"):
@@ -70,7 +75,7 @@ def test_half_of_a_surrogate_pair_is_refused(project: Project, tool: str) -> Non
     assert project.names(".") == ["f"]
 
 
-# B24: what is there, what is added, what comes, what is said
+# What is there, what is added, what comes, what is said
 APPENDED = [
     (b"a\n", "b\n", b"a\nb\n", ""),
     (b"a", "b\n", b"ab\n", "did not end in a line break"),
@@ -85,6 +90,7 @@ APPENDED = [
 
 
 @pytest.mark.parametrize(("data", "added", "made", "said"), APPENDED)
+@pytest.mark.row("R002-06", "B24")
 def test_text_is_added_and_nothing_else(project: Project, data: bytes, added: str, made: bytes, said: str) -> None:
     project.file("f", data)
     told = project.ok("append_to_file", path="f", content=added)
@@ -93,12 +99,14 @@ def test_text_is_added_and_nothing_else(project: Project, data: bytes, added: st
     assert ("line break" in told) == bool(said)
 
 
-def test_a_missing_file_and_folder_are_made(project: Project) -> None:  # B25
+@pytest.mark.row("B25")
+def test_a_missing_file_and_folder_are_made(project: Project) -> None:
     assert project.ok("append_to_file", path="a/b/f", content="x") == "Made a/b/f with 1 byte."
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"caf\xe9", b"\xff\xfea\0"])
-def test_text_is_not_added_to_what_is_no_utf_8(project: Project, data: bytes) -> None:  # B7
+@pytest.mark.row("B7")
+def test_text_is_not_added_to_what_is_no_utf_8(project: Project, data: bytes) -> None:
     project.file("f", data)
     project.refused("append_to_file", path="f", content="x")
     assert project.read("f") == data
@@ -135,7 +143,8 @@ def change(project: Project, tool: str, *, refused: bool = False) -> str:
 
 @each
 @pytest.mark.parametrize("mode", [0o750, 0o644, 0o600, 0o777, 0o222, 0o4755, 0o2755, 0o1644])
-def test_the_mode_stays_and_rights_of_the_file_do_not(project: Project, tool: str, mode: int) -> None:  # B21
+@pytest.mark.row("B21")
+def test_the_mode_stays_and_rights_of_the_file_do_not(project: Project, tool: str, mode: int) -> None:
     file = project.file("f", "old", mode)
     if mode == 0o222 and not ROOT:
         change(project, tool, refused=True)
@@ -145,7 +154,8 @@ def test_the_mode_stays_and_rights_of_the_file_do_not(project: Project, tool: st
 
 
 @each
-def test_owner_and_group_stay_where_that_is_permitted(project: Project, tool: str) -> None:  # B21
+@pytest.mark.row("B21")
+def test_owner_and_group_stay_where_that_is_permitted(project: Project, tool: str) -> None:
     if not ROOT:
         pytest.skip("only root may give files away")
     file = project.file("f", "old", 0o664)
@@ -156,7 +166,8 @@ def test_owner_and_group_stay_where_that_is_permitted(project: Project, tool: st
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o670])
-def test_a_group_that_cannot_be_kept_gets_no_more_than_all(project: Project, mode: int) -> None:  # B21
+@pytest.mark.row("B21")
+def test_a_group_that_cannot_be_kept_gets_no_more_than_all(project: Project, mode: int) -> None:
     if not ROOT:
         pytest.skip("only root may give files away")
     folder = project.root / "d"
@@ -177,7 +188,8 @@ def test_a_group_that_cannot_be_kept_gets_no_more_than_all(project: Project, mod
 
 
 @each
-def test_attributes_stay(project: Project, tool: str) -> None:  # B21
+@pytest.mark.row("B21")
+def test_attributes_stay(project: Project, tool: str) -> None:
     file = project.file("f", "old", 0o640)
     try:
         os.setxattr(file, "user.note", b"kept")
@@ -200,7 +212,8 @@ DEFAULT = access_list((1, 7, -1), (2, 7, 4321), (4, 5, -1), (16, 7, -1), (32, 5,
 
 
 @each
-def test_an_access_list_stays_and_none_is_added(project: Project, tool: str) -> None:  # B21
+@pytest.mark.row("B21")
+def test_an_access_list_stays_and_none_is_added(project: Project, tool: str) -> None:
     listed, plain = project.file("f", "old", 0o640), project.file("p", "old", 0o640)
     try:
         os.setxattr(listed, "system.posix_acl_access", ACCESS)
@@ -217,7 +230,8 @@ def test_an_access_list_stays_and_none_is_added(project: Project, tool: str) -> 
 
 
 @each
-def test_a_read_only_file_is_refused(project: Project, tool: str) -> None:  # B22
+@pytest.mark.row("B22")
+def test_a_read_only_file_is_refused(project: Project, tool: str) -> None:
     file = project.file("f", "old", 0o444)
     assert "read-only" in change(project, tool, refused=True)
     assert project.read("f") == b"old"
@@ -225,12 +239,14 @@ def test_a_read_only_file_is_refused(project: Project, tool: str) -> None:  # B2
     assert stat.S_IMODE(file.stat().st_mode) == 0o444
 
 
-def test_what_is_wrong_with_the_text_is_said_before_the_mode(project: Project) -> None:  # R002-68
+@pytest.mark.row("R002-68")
+def test_what_is_wrong_with_the_text_is_said_before_the_mode(project: Project) -> None:
     project.file("f", "old", 0o444)
     assert "not in the file" in project.refused("edit_file", path="f", oldText="absent", newText="x")
 
 
-def test_a_file_in_use_is_replaced_and_its_user_keeps_the_old(project: Project) -> None:  # B23
+@pytest.mark.row("B23")
+def test_a_file_in_use_is_replaced_and_its_user_keeps_the_old(project: Project) -> None:
     file = project.file("f", "old")
     with file.open() as used:
         project.ok("write_file", path="f", content="new")
@@ -243,7 +259,8 @@ def test_a_file_in_use_is_replaced_and_its_user_keeps_the_old(project: Project) 
     assert stat.S_IMODE(program.stat().st_mode) & 0o111
 
 
-def test_fifty_threads_add_whole_lines(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:  # B24
+@pytest.mark.row("B24")
+def test_fifty_threads_add_whole_lines(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     lines = [f"{number:03}" * 300 + "\n" for number in range(50)]
     threads = [
@@ -259,9 +276,8 @@ def test_fifty_threads_add_whole_lines(project: Project, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_where_there_are_no_locks_only_what_is_old_and_of_the_dead_is_swept(
-    project: Project, *, alone: bool
-) -> None:  # B18
+@pytest.mark.row("B18")
+def test_where_there_are_no_locks_only_what_is_old_and_of_the_dead_is_swept(project: Project, *, alone: bool) -> None:
     dead = subprocess.Popen(["true"])  # noqa: S607 - any program that ends
     dead.wait()
     hexadecimal = "0123456789abcdef"
@@ -278,7 +294,8 @@ def test_where_there_are_no_locks_only_what_is_old_and_of_the_dead_is_swept(
 
 
 @pytest.mark.parametrize("tool", ["write_file", "append_to_file", "edit_file", "multi_edit"])
-def test_what_a_killed_process_left_is_swept(project: Project, tool: str) -> None:  # B18
+@pytest.mark.row("B18")
+def test_what_a_killed_process_left_is_swept(project: Project, tool: str) -> None:
     project.file("f", "old")
     project.file(".toolwire-99-0123456789abcdef.tmp", "left")
     project.file(".toolwire-99-notours.tmp", "stays")

@@ -94,7 +94,8 @@ def test_a_spelling_is_read_alike_from_yaml_and_json(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", sorted(SPELLINGS.keys() - {"MCP, annotated", "Anthropic, cached"}))
-def test_a_file_says_what_from_map_says(case: str) -> None:  # row R002-44
+@pytest.mark.row("R002-44")
+def test_a_file_says_what_from_map_says(case: str) -> None:
     given, tools = SPELLINGS[case]
     listed = given if isinstance(given, list) else given.get("tools")
     if isinstance(listed, list) and not any(tool.custom for tool in tools):
@@ -124,7 +125,8 @@ ROUND_TRIPS = [
 
 
 @pytest.mark.parametrize("tool", ROUND_TRIPS, ids=lambda tool: tool.name)
-def test_a_tool_comes_back_from_yaml_and_json(tool: Tool) -> None:  # row R002-45: configuration, storage
+@pytest.mark.row("R002-45", "4.3.7")
+def test_a_tool_comes_back_from_yaml_and_json(tool: Tool) -> None:  # configuration, storage
     stored = msgspec.json.encode(tool)
     assert msgspec.json.decode(stored, type=Tool) == tool
     assert read(f"[{stored.decode()}]", "tools.json") == [tool]
@@ -134,7 +136,8 @@ def test_a_tool_comes_back_from_yaml_and_json(tool: Tool) -> None:  # row R002-4
 
 
 @pytest.mark.parametrize("tool", ROUND_TRIPS[:2], ids=lambda tool: tool.name)
-def test_a_tool_comes_back_from_an_mcp_listing(tool: Tool) -> None:  # row R002-45: an MCP listing
+@pytest.mark.row("R002-45", "4.3.7")
+def test_a_tool_comes_back_from_an_mcp_listing(tool: Tool) -> None:  # an MCP listing
     listed = {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
     assert Tool.from_map(listed) == tool
     assert read(json.dumps({"tools": [listed]}), "listing.json") == [tool]

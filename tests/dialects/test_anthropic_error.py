@@ -94,8 +94,8 @@ OTHERS: list[tuple[Any, int, str]] = [
 
 @pytest.mark.parametrize(("kind", "status", "word"), OTHERS)
 def test_an_error_from_elsewhere(kind: Any, status: int, word: str) -> None:
-    reply = anthropic.encode_error(Error(kind, "m"))
-    assert (reply.status, reply.body, reply.losses) == (status, body_of(word), ())
+    reply = anthropic.encode_error(Error(kind, "prompt is too long: m"))
+    assert (reply.status, reply.body, reply.losses) == (status, body_of(word, "prompt is too long: m"), ())
 
 
 def test_an_error_from_elsewhere_with_everything() -> None:
@@ -139,4 +139,4 @@ def test_an_error_for_a_client_of_chat_completions(status: int, body: Any, said:
 
 def test_the_id_of_a_request_is_told_as_lost() -> None:
     reply = translate.error(500, body_of("api_error", request_id="req_1"), "anthropic", "openai")
-    assert [(loss.path, loss.severity) for loss in reply.losses] == [("request_id", "minor")]
+    assert [(loss.path, loss.severity) for loss in reply.losses] == [("request_id", "formal")]

@@ -31,7 +31,7 @@ USES = [
     {"type": "tool_use", "id": "c1", "name": "look", "input": {"a": 1}},
     {"type": "tool_use", "id": "c2", "name": "find", "input": {}},
 ]
-DEFAULTED = ("max_tokens", "defaulted", "minor")
+DEFAULTED = ("max_tokens", "defaulted", "formal")
 
 
 def encode(*messages: Any, quirks: Quirks | None = None, **fields: Any) -> tuple[dict[str, Any], list[Said]]:
@@ -214,13 +214,13 @@ PARTS: dict[str, tuple[Message, Any, list[Said]]] = {
     "a mark": (
         Message("user", [Text("a", cache=Cache("30m"))]),
         [{**words("a"), "cache_control": {"type": "ephemeral"}}],
-        [("messages[0].content[0].cache.ttl", "dropped", "minor")],
+        [("messages[0].content[0].cache.ttl", "dropped", "formal")],
     ),
     "a name": (Message("user", "a", "Ann"), "a", [("messages[0].name", "dropped", "semantic")]),
     "a picture in place": (
         Message("user", [Image(data=PNG, media_type="image/gif", detail="low")]),
         [{"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": PNG}}],
-        [("messages[0].content[0].detail", "dropped", "semantic")],
+        [("messages[0].content[0].detail", "dropped", "minor")],
     ),
     "a picture elsewhere": (
         Message("user", [Image("https://x/i.png")]),
@@ -316,7 +316,7 @@ ANSWERS: dict[str, tuple[list[Any] | str, Any, list[Said]]] = {
     "a refusal": (
         [Refusal("No.")],
         "No.",
-        [("messages[0].content[0]", "approximated", "semantic")],
+        [("messages[0].content[0]", "approximated", "minor")],
     ),
     "media": (
         [Text("a"), Image("u"), Document("u"), Audio("x")],

@@ -228,7 +228,7 @@ ENCODED: dict[str, tuple[list[Any] | str, list[Any], list[Said]]] = {
     "a refusal": (
         [Refusal("Hi")],
         [HELLO],
-        [("choices[0].message.content[0]", "approximated", "semantic")],
+        [("choices[0].message.content[0]", "approximated", "minor")],
     ),
     "sound": ([Audio("x"), Text("Hi")], [HELLO], [("choices[0].message.content[0]", "dropped", "semantic")]),
 }
@@ -288,7 +288,7 @@ def test_counts_from_elsewhere_are_said_without_what_was_cached() -> None:
         "cache_creation_input_tokens": 3,
         "output_tokens_details": {"thinking_tokens": 2},
     }
-    assert lost == [("usage.opaque", "dropped", "minor")]
+    assert lost == [("usage.opaque", "dropped", "formal")]
 
 
 def test_a_response_from_elsewhere() -> None:
@@ -311,10 +311,10 @@ def test_a_response_from_elsewhere() -> None:
         ("choices[0].message.name", "dropped", "semantic"),
         ("choices[0].opaque.x", "dropped", "semantic"),
         ("choices[1]", "dropped", "semantic"),
-        ("created", "dropped", "minor"),
-        ("service_tier", "dropped", "minor"),
-        ("provider_state.a", "dropped", "minor"),
-        ("opaque.moderation", "dropped", "semantic"),
+        ("created", "dropped", "formal"),
+        ("service_tier", "dropped", "formal"),
+        ("provider_state.a", "dropped", "formal"),
+        ("opaque.moderation", "dropped", "formal"),
     ]
 
 

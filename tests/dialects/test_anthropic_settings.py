@@ -36,13 +36,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         {},
         [(field, "dropped", "semantic") for field in ("temperature", "top_p", "top_k")],
     ),
-    "sampling at its default": ({"temperature": 1}, {}, [("temperature", "dropped", "semantic")]),
+    "sampling at its default": ({"temperature": 1}, {}, [("temperature", "dropped", "formal")]),
     "what it has no word for": (
         {"seed": 1, "n": 2, "frequency_penalty": 0.1, "logprobs": True, "verbosity": "low", "cache_key": "k"},
         {},
         [
-            (field, "dropped", "semantic")
-            for field in ("seed", "n", "frequency_penalty", "logprobs", "verbosity", "cache_key")
+            *((field, "dropped", "semantic") for field in ("seed", "n", "frequency_penalty", "logprobs", "verbosity")),
+            ("cache_key", "dropped", "formal"),
         ],
     ),
     "a user": ({"user": "u"}, {"metadata": {"user_id": "u"}}, []),
@@ -50,11 +50,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "both": (
         {"user": "u", "safety_identifier": "s"},
         {"metadata": {"user_id": "u"}},
-        [("safety_identifier", "dropped", "semantic")],
+        [("safety_identifier", "dropped", "formal")],
     ),
     "a tier": ({"service_tier": "auto"}, {"service_tier": "auto"}, []),
     "the usual tier": ({"service_tier": "default"}, {"service_tier": "standard_only"}, []),
-    "a tier of another": ({"service_tier": "flex"}, {}, [("service_tier", "dropped", "semantic")]),
+    "a tier of another": ({"service_tier": "flex"}, {}, [("service_tier", "dropped", "minor")]),
     "effort": ({"effort": "xhigh"}, {"output_config": {"effort": "xhigh"}}, []),
     "the least effort": (
         {"effort": "minimal"},
@@ -97,13 +97,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "a display of another": (
         {"thinking": "adaptive", "thinking_display": "neon"},
         {"thinking": {"type": "adaptive"}},
-        [("thinking_display", "dropped", "semantic")],
+        [("thinking_display", "dropped", "minor")],
     ),
     "a schema": (
         {"output": Output("schema", SCHEMA, "answer", strict=True)},
         {"output_config": {"format": {"type": "json_schema", "schema": CLOSED}}},
         [
-            ("output.schema", "approximated", "minor"),
+            ("output.schema", "approximated", "formal"),
             ("output.name", "dropped", "minor"),
             ("output.strict", "dropped", "minor"),
         ],
@@ -114,7 +114,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         [],
     ),
     "json": ({"output": Output("json")}, {}, [("output", "dropped", "semantic")]),
-    "text": ({"output": Output("text")}, {}, [("output", "dropped", "minor")]),
+    "text": ({"output": Output("text")}, {}, [("output", "dropped", "formal")]),
 }
 
 
@@ -132,10 +132,10 @@ def test_a_setting(case: str) -> None:
 
 
 LIMITS: list[tuple[dict[str, Any], int, list[Said]]] = [
-    ({}, 8192, [("max_tokens", "defaulted", "minor")]),
+    ({}, 8192, [("max_tokens", "defaulted", "formal")]),
     ({"max_tokens": 5}, 5, []),
     ({"max_tokens": 0}, 0, []),
-    ({"max_tokens": 1024, "thinking_budget": 2048}, 10240, [("max_tokens", "approximated", "semantic")]),
+    ({"max_tokens": 1024, "thinking_budget": 2048}, 10240, [("max_tokens", "approximated", "minor")]),
     ({"max_tokens": 4096, "thinking_budget": 2048}, 4096, []),
 ]
 

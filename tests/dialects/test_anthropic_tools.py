@@ -26,7 +26,7 @@ from toolwire.dialects import anthropic
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 LOOK, FIND = Tool("look", "Look.", SCHEMA), Tool("find", "Find.", SCHEMA)
 FREE = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-DEFAULTED = ("max_tokens", "defaulted", "minor")
+DEFAULTED = ("max_tokens", "defaulted", "formal")
 
 TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
     "plain": (LOOK, [{"name": "look", "description": "Look.", "input_schema": SCHEMA}], []),
@@ -76,7 +76,7 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
     "with more": (
         Tool("look", None, SCHEMA, {"a": 1}, opaque=Opaque("openai-responses", {"async": True})),
         [{"name": "look", "input_schema": SCHEMA}],
-        [("tools[0].metadata", "dropped", "minor"), ("tools[0].opaque.async", "dropped", "semantic")],
+        [("tools[0].metadata", "dropped", "formal"), ("tools[0].opaque.async", "dropped", "semantic")],
     ),
     "free text": (
         Tool("run", "Run.", custom=True, format={"type": "text"}),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from toolwire import (
     Audio,
@@ -21,6 +22,7 @@ from toolwire import (
     Thinking,
     ToolCall,
     ToolResult,
+    translate,
 )
 from toolwire.dialects import gemini
 from toolwire.dialects.gemini.calls import read_response, write_response
@@ -177,13 +179,31 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-OBJECTS = st.dictionaries(st.sampled_from(["output", "error", "a"]) | st.text(max_size=4), VALUES, max_size=3)
+OBJECTS = st.dictionaries(st.sampled_from(["output", "error", "result", "a"]) | st.text(max_size=4), VALUES, max_size=3)
 
 
 @given(OBJECTS)
 def test_every_object_of_a_result_comes_back(response: dict[str, Any]) -> None:
-    text, is_error = read_response(response)
-    assert write_response(text, is_error=is_error) == response
+    body = {"contents": [{"role": "user", "parts": [{"functionResponse": {"name": "look", "response": response}}]}]}
+    assert gemini.encode_request(gemini.decode_request(body)).body == body
+
+
+RESULTS_OF_GOOGLES_CLIENTS = [("found", "found"), ({"a": [1]}, '{"a":[1]}'), (22, "22"), (None, "null"), ("", "")]
+
+
+@pytest.mark.parametrize(("value", "text"), RESULTS_OF_GOOGLES_CLIENTS)
+def test_a_result_of_googles_clients_is_its_value(value: Any, text: str) -> None:
+    called = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
+    answer = {"functionResponse": {"name": "look", "response": {"result": value}}}
+    body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}, called, {"role": "user", "parts": [answer]}]}
+    request = gemini.decode_request(body)
+    assert request.messages[-1].parts[0].content == text  # type: ignore[union-attr]
+    assert gemini.encode_request(request).body == body
+    assert translate.request(body, "gemini", "openai").body["messages"][-1]["content"] == text
+    changed = replace(request.messages[-1].parts[0], content="new")
+    messages = [*request.messages[:-1], replace(request.messages[-1], content=[changed])]
+    written = gemini.encode_request(replace(request, context=replace(request.context, messages=messages))).body
+    assert written["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": "new"}
 
 
 @given(st.text() | OBJECTS.map(format_arguments) | OBJECTS.map(json.dumps), st.booleans())

@@ -31,7 +31,7 @@ ELSEWHERE = Opaque("elsewhere", {})
 
 
 def contents_of(*messages: Any, **fields: Any) -> tuple[list[Any], list[Said]]:
-    model = fields.pop("model", "m")
+    model = fields.pop("model", "gemini-2.5-flash")
     encoded = gemini.encode_request(replace(asking(list(messages), **fields), model=model))
     lost = unbegun(encoded.body, losses(encoded))
     return encoded.body["contents"], lost
@@ -55,7 +55,7 @@ ROLES: dict[str, tuple[list[Any], list[Said]]] = {
     "user": ([said("user", "a")], []),
     "assistant": ([said("model", "a")], []),
     "system": ([], []),
-    "developer": ([said("user", "a")], [("messages[0].role", "approximated", "minor")]),
+    "developer": ([], [("messages[0].role", "merged", "minor")]),
 }
 
 
@@ -81,7 +81,7 @@ SYSTEMS: list[tuple[Any, list[Message], Any]] = [
     (
         "a",
         [Message("system", "b"), Message("developer", "d"), Message("system", [Text("c"), Text("")])],
-        {"parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}]},
+        {"parts": [{"text": "a"}, {"text": "b"}, {"text": "d"}, {"text": "c"}]},
     ),
     ([Text("a"), Text("b")], [], {"parts": [{"text": "a"}, {"text": "b"}]}),
     ("", [], None),
@@ -99,8 +99,8 @@ REMINDER = "<system-reminder>\nb\n</system-reminder>"
 LATE: list[tuple[list[Message], list[Any]]] = [
     ([Message("a"), Message("system", "b")], [said("user", "a", REMINDER)]),
     ([Message("a"), Message("system", "b"), Message("c")], [said("user", "a", REMINDER, "c")]),
-    ([Message("a"), Message("developer", "b"), Message("c")], [said("user", "a", "b", "c")]),
-    ([Message("developer", "b"), Message("a")], [said("user", "b", "a")]),
+    ([Message("a"), Message("developer", "b"), Message("c")], [said("user", "a", REMINDER, "c")]),
+    ([Message("developer", "b"), Message("a")], [said("user", "a")]),
     (
         [Message("a"), Message("assistant", "x"), Message("system", "b"), Message("c")],
         [said("user", "a"), said("model", "x"), said("user", REMINDER, "c")],
@@ -226,7 +226,7 @@ def test_names_are_escaped_everywhere_and_read_back(name: str, written: str) -> 
     history = [Message("assistant", [ToolCall("c", name)]), Message("tool", [ToolResult("c", name, "x")])]
     body = gemini.encode_request(asking([Message("Hi"), *history])).body
     assert body["contents"][1:] == [
-        said("model", call(written, "c")),
+        said("model", call(written, "c") | {"thoughtSignature": SKIP}),
         said("user", result("x", "c", written)),
     ]
     request = gemini.decode_request(body)
@@ -241,14 +241,14 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
         {"text": "a"},
         [("citations", "dropped", "semantic")],
     ),
-    (Text("a", cache=Cache()), "user", {"text": "a"}, [("cache", "dropped", "minor")]),
-    (Refusal("No."), "assistant", {"text": "No."}, [("", "approximated", "semantic")]),
+    (Text("a", cache=Cache()), "user", {"text": "a"}, [("cache", "dropped", "formal")]),
+    (Refusal("No."), "assistant", {"text": "No."}, [("", "approximated", "minor")]),
     (Thinking("Hm."), "assistant", {"text": "Hm.", "thought": True}, [("text", "approximated", "minor")]),
     (
         Thinking("Hm.", "s", opaque=ELSEWHERE),
         "assistant",
         {"text": "Hm.", "thought": True},
-        [("signature", "dropped", "semantic"), ("text", "approximated", "minor")],
+        [("signature", "dropped", "minor"), ("text", "approximated", "minor")],
     ),
     (Thinking("", "s", redacted=True, opaque=ELSEWHERE), "assistant", None, [("", "dropped", "semantic")]),
     (
@@ -263,7 +263,7 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
         Opaque("elsewhere", {"a": 1}),
         "user",
         None,
-        [("opaque.a", "dropped", "semantic"), ("", "dropped", "semantic")],
+        [("opaque.a", "dropped", "formal"), ("", "dropped", "semantic")],
     ),
     (Opaque("gemini", {"unheard": 1}), "user", {"unheard": 1}, []),
     (ToolCall("c", "f"), "user", None, [("", "dropped", "semantic")]),
@@ -275,7 +275,7 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
         [("detail", "dropped", "minor"), ("url", "approximated", "minor")],
     ),
     (Image("gs://b/a"), "user", {"fileData": {"fileUri": "gs://b/a", "mimeType": "image/png"}}, []),
-    (Image(file_id="f"), "user", None, [("file_id", "dropped", "semantic"), ("", "dropped", "semantic")]),
+    (Image(file_id="f"), "user", None, [("file_id", "dropped", "minor"), ("", "dropped", "semantic")]),
     (
         Document(data="YQ", media_type="text/html", name="a"),
         "user",
@@ -287,7 +287,7 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
         Document(data="YQ", url="https://x.example/a"),
         "user",
         {"inlineData": {"data": "YQ", "mimeType": "application/pdf"}},
-        [("url", "dropped", "semantic")],
+        [("url", "dropped", "minor")],
     ),
     (
         Audio("YQ", transcript="a"),
@@ -333,7 +333,11 @@ def test_arguments(made: ToolCall, args: dict[str, Any], lost: list[Said]) -> No
         ("models/gemini-4-argon", True, True),
         ("gemini-3-pro-preview", False, False),
         ("gemini-2.5-pro", True, False),
-        ("m", True, False),
+        ("gemini-2.0-flash-001", True, False),
+        ("gemini-flash-latest", True, True),
+        ("gemini-next", True, True),
+        ("m", True, True),
+        ("m", False, False),
     ],
 )
 def test_the_first_call_of_a_step_from_elsewhere_excuses_itself(model: str, allowed: bool, skips: bool) -> None:

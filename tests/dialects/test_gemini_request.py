@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from tests.dialects.asking import Said, asking, losses
 from toolwire import Cache, Message, Opaque, Output, ServerTool, Tool, ToolChoice
 from toolwire.dialects import gemini
-from toolwire.errors import UnsayableRequest
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOL = Tool("look", "Look.", SCHEMA)
@@ -41,7 +40,7 @@ TOOLS: list[tuple[Any, Any, list[Said]]] = [
                 "properties": {"a": {"enum": [1]}, "b": {"type": "string"}},
             },
         },
-        [("tools[0].parameters", "approximated", "minor")],
+        [("tools[0].parameters", "approximated", "formal")],
     ),
     (
         Tool("look", parameters={"type": "object", "properties": {"a": {"type": "string", "maxLength": 5}}}),
@@ -54,9 +53,9 @@ TOOLS: list[tuple[Any, Any, list[Said]]] = [
         },
         [("tools[0].parameters.properties.a", "moved", "minor")],
     ),
-    (Tool("look", strict=False), {"name": "look"}, [("tools[0].strict", "dropped", "minor")]),
-    (Tool("look", metadata={"a": 1}), {"name": "look"}, [("tools[0].metadata", "dropped", "minor")]),
-    (Tool("look", cache=Cache()), {"name": "look"}, [("tools[0].cache", "dropped", "minor")]),
+    (Tool("look", strict=False), {"name": "look"}, [("tools[0].strict", "dropped", "formal")]),
+    (Tool("look", metadata={"a": 1}), {"name": "look"}, [("tools[0].metadata", "dropped", "formal")]),
+    (Tool("look", cache=Cache()), {"name": "look"}, [("tools[0].cache", "dropped", "formal")]),
     (
         Tool("look", opaque=Opaque("elsewhere", {"a": 1})),
         {"name": "look"},
@@ -88,11 +87,6 @@ def test_declarations_share_an_object_and_tools_of_the_server_have_their_own() -
     body, lost = body_of(tools=[TOOL, search, theirs, Tool("find")])
     assert body == {"tools": [{"functionDeclarations": [DECLARED, {"name": "find"}]}, {"googleSearch": {}}]}
     assert lost == [("tools[2]", "dropped", "semantic")]
-
-
-def test_too_many_declarations() -> None:
-    with pytest.raises(UnsayableRequest, match="at most 512"):
-        body_of(tools=[Tool(f"tool_{number}") for number in range(513)])
 
 
 def calling(mode: str, *names: str) -> dict[str, Any]:
@@ -162,17 +156,17 @@ SETTINGS: list[tuple[dict[str, Any], dict[str, Any], list[Said]]] = [
         },
         [],
     ),
-    ({"metadata": {"a": "b", "c": 1}}, {"labels": {"a": "b"}}, [("metadata.c", "dropped", "minor")]),
-    ({"metadata": {"c": 1}}, {}, [("metadata.c", "dropped", "minor")]),
+    ({"metadata": {"a": "b", "c": 1}}, {"labels": {"a": "b"}}, [("metadata.c", "dropped", "formal")]),
+    ({"metadata": {"c": 1}}, {}, [("metadata.c", "dropped", "formal")]),
     ({"service_tier": "priority"}, {"serviceTier": "priority"}, []),
     ({"service_tier": "default"}, {"serviceTier": "standard"}, []),
-    ({"service_tier": "scale"}, {}, [("service_tier", "dropped", "semantic")]),
+    ({"service_tier": "scale"}, {}, [("service_tier", "dropped", "minor")]),
     ({"store": True}, {"store": True}, []),
     ({"tool_choice": ToolChoice("auto")}, {}, [("tool_choice", "dropped", "minor")]),
     ({"parallel_tool_calls": False}, {}, [("parallel_tool_calls", "dropped", "minor")]),
     ({"logit_bias": {"1": 2}}, {}, [("logit_bias", "dropped", "semantic")]),
-    ({"user": "u"}, {}, [("user", "dropped", "semantic")]),
-    ({"cache_key": "k"}, {}, [("cache_key", "dropped", "semantic")]),
+    ({"user": "u"}, {}, [("user", "dropped", "formal")]),
+    ({"cache_key": "k"}, {}, [("cache_key", "dropped", "formal")]),
     ({"opaque": Opaque("elsewhere", {"a": 1})}, {}, [("opaque.a", "dropped", "semantic")]),
 ]
 
@@ -237,7 +231,7 @@ THINKING: list[tuple[str, dict[str, Any], dict[str, Any], list[Said]]] = [
         NEW,
         {"thinking_display": "detailed"},
         {"includeThoughts": True},
-        [("thinking_display", "approximated", "semantic")],
+        [("thinking_display", "approximated", "minor")],
     ),
 ]
 

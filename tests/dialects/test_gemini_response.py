@@ -88,7 +88,9 @@ FINISHES: list[tuple[Any, list[Any], str | None]] = [
     ("RECITATION", [], "content_filter"),
     ("MODEL_ARMOR", [], "content_filter"),
     ("MALFORMED_FUNCTION_CALL", [], "malformed_tool_call"),
-    ("UNEXPECTED_TOOL_CALL", [CALL], "malformed_tool_call"),
+    ("UNEXPECTED_TOOL_CALL", [CALL], "tool_calls"),
+    ("UNEXPECTED_TOOL_CALL", [], "malformed_tool_call"),
+    ("", [CALL], "tool_calls"),
     ("MISSING_THOUGHT_SIGNATURE", [], "malformed_tool_call"),
     ("CONTINUATION", [{"text": "a"}], "pause"),
     ("OTHER", [], "unknown"),
@@ -216,11 +218,11 @@ def test_a_response_from_elsewhere() -> None:
     }
     assert losses(encoded) == [
         ("choices[0].message.content[0].text", "approximated", "minor"),
-        ("usage.cache_write_tokens", "dropped", "minor"),
-        ("usage.opaque", "dropped", "minor"),
-        ("created", "dropped", "minor"),
-        ("service_tier", "dropped", "minor"),
-        ("provider_state.a", "dropped", "minor"),
+        ("usage.cache_write_tokens", "dropped", "formal"),
+        ("usage.opaque", "dropped", "formal"),
+        ("created", "dropped", "formal"),
+        ("service_tier", "dropped", "formal"),
+        ("provider_state.a", "dropped", "formal"),
     ]
 
 
@@ -244,7 +246,8 @@ WORDS: list[tuple[Any, str | None, bool]] = [
 def test_the_word_for_why_an_answer_ended(reason: Any, word: str | None, exact: bool) -> None:
     encoded = gemini.encode_response(Response.of(Message("assistant", "a"), reason))
     assert encoded.body["candidates"][0].get("finishReason") == word
-    lost: list[Said] = [] if exact else [("choices[0].finish_reason", "approximated", "semantic")]
+    severity = "minor" if reason == "stop_sequence" else "semantic"
+    lost: list[Said] = [] if exact else [("choices[0].finish_reason", "approximated", severity)]
     assert losses(encoded) == lost
 
 
@@ -254,7 +257,7 @@ def test_what_a_choice_cannot_say() -> None:
     assert [entry["index"] for entry in encoded.body["candidates"]] == [0, 1]
     assert losses(encoded)[:3] == [
         ("choices[0].message.name", "dropped", "semantic"),
-        ("choices[0].stop_sequence", "dropped", "semantic"),
+        ("choices[0].stop_sequence", "dropped", "minor"),
         ("choices[0].opaque.a", "dropped", "semantic"),
     ]
 

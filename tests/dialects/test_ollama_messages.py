@@ -81,7 +81,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Image(data=PNG, media_type="image/gif", detail="high"), Text("a")]),
         {"role": "user", "content": "a", "images": [PNG]},
         [
-            ("messages[0].content[0].detail", "dropped", "semantic"),
+            ("messages[0].content[0].detail", "dropped", "minor"),
             ("messages[0].content[0].media_type", "dropped", "minor"),
             ("messages[0].content[1]", "moved", "minor"),
         ],
@@ -90,9 +90,9 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Text("a"), Image(url="https://x.example/i.png"), Image(file_id="f")]),
         {"role": "user", "content": "a"},
         [
-            ("messages[0].content[1].url", "dropped", "semantic"),
+            ("messages[0].content[1].url", "dropped", "minor"),
             ("messages[0].content[1]", "dropped", "semantic"),
-            ("messages[0].content[2].file_id", "dropped", "semantic"),
+            ("messages[0].content[2].file_id", "dropped", "minor"),
             ("messages[0].content[2]", "dropped", "semantic"),
         ],
     ),
@@ -108,7 +108,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Document(text="long", name="a.txt")]),
         {"role": "user", "content": "long"},
         [
-            ("messages[0].content[0]", "approximated", "semantic"),
+            ("messages[0].content[0].text", "approximated", "minor"),
             ("messages[0].content[0].name", "dropped", "semantic"),
         ],
     ),
@@ -117,7 +117,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         {"role": "user", "content": "a"},
         [
             ("messages[0].content[0].citations", "dropped", "semantic"),
-            ("messages[0].content[0].cache", "dropped", "minor"),
+            ("messages[0].content[0].cache", "dropped", "formal"),
             ("messages[0].name", "dropped", "semantic"),
         ],
     ),
@@ -130,7 +130,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("assistant", [Thinking("Hm.", "sig"), Thinking("", "blob", redacted=True), Text("Yes.")]),
         {"role": "assistant", "thinking": "Hm.", "content": "Yes."},
         [
-            ("messages[0].content[0].signature", "dropped", "semantic"),
+            ("messages[0].content[0].signature", "dropped", "minor"),
             ("messages[0].content[1].signature", "dropped", "semantic"),
             ("messages[0].content[1].redacted", "dropped", "semantic"),
         ],
@@ -139,9 +139,9 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("assistant", [Refusal("No."), ServerToolCall("s", "search"), Opaque("gemini", {"x": 1})]),
         {"role": "assistant", "content": "No."},
         [
-            ("messages[0].content[0]", "approximated", "semantic"),
+            ("messages[0].content[0]", "approximated", "minor"),
             ("messages[0].content[1]", "dropped", "semantic"),
-            ("messages[0].content[2].opaque.x", "dropped", "semantic"),
+            ("messages[0].content[2].opaque.x", "dropped", "formal"),
             ("messages[0].content[2]", "dropped", "semantic"),
         ],
     ),
@@ -167,7 +167,7 @@ def test_the_system_prompt_is_the_first_message() -> None:
     )
     bodies, lost = messages_of(Message("user", "Hi"), system=[Text("a", cache=Cache()), Text("b")])
     assert bodies[0] == {"role": "system", "content": "a\nb"}
-    assert lost == [("system.content[0].cache", "dropped", "minor"), ("system.content", "merged", "minor")]
+    assert lost == [("system.content[0].cache", "dropped", "formal"), ("system.content", "merged", "minor")]
 
 
 def test_calls_from_elsewhere() -> None:
@@ -222,10 +222,10 @@ RESULTS: dict[str, tuple[ToolResult, dict[str, Any], list[Said]]] = {
         ToolResult("call_1", "look", [Image(url="https://x.example"), Document(data="x")], cache=Cache()),
         {"content": ""},
         [
-            ("messages[1].content[0].content[0].url", "dropped", "semantic"),
+            ("messages[1].content[0].content[0].url", "dropped", "minor"),
             ("messages[1].content[0].content[0]", "dropped", "semantic"),
             ("messages[1].content[0].content[1]", "dropped", "semantic"),
-            ("messages[1].content[0].cache", "dropped", "minor"),
+            ("messages[1].content[0].cache", "dropped", "formal"),
         ],
     ),
 }

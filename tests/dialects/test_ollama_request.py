@@ -31,9 +31,9 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
         [{"type": "function", "function": {"name": "look"}}],
         [
             ("tools[0].strict", "dropped", "semantic"),
-            ("tools[0].metadata", "dropped", "minor"),
-            ("tools[0].cache", "dropped", "minor"),
-            ("tools[0].opaque.defer_loading", "dropped", "semantic"),
+            ("tools[0].metadata", "dropped", "formal"),
+            ("tools[0].cache", "dropped", "formal"),
+            ("tools[0].opaque.defer_loading", "dropped", "minor"),
         ],
     ),
     "free text": (
@@ -189,7 +189,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         {},
         [
             ("parallel_tool_calls", "dropped", "minor"),
-            *((field, "dropped", "semantic") for field in ("n", "metadata", "user", "store")),
+            ("n", "dropped", "semantic"),
+            *((field, "dropped", "formal") for field in ("metadata", "user", "store")),
         ],
     ),
     "thinks": ({"thinking": "enabled"}, {"think": True}, []),

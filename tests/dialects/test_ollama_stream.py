@@ -300,7 +300,7 @@ def test_events_make_lines() -> None:
     assert bodies_of(data) == [*lines, {**shell, "message": base, **end}]
     assert b"\\u2028" in data
     assert lost == [
-        ("id", "id", "minor"),
+        ("id", "id", "formal"),
         ("choices[0].message.content[0].signature", "thinking_signature", "semantic"),
         ("choices[0].message.content", "thinking", "minor"),
         ("choices[0].message.content[4]", "incomplete_call", "semantic"),

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from toolwire import Opaque, translate
+from toolwire import Opaque, dialect, translate
 from toolwire.dialects import openai_chat
-from toolwire.types import Error
+from toolwire.types import Error, ErrorEnd
 
 BODIES: dict[str, tuple[int | None, Any, Error]] = {
     "the usual form": (
@@ -164,17 +164,17 @@ def test_an_error_from_elsewhere_with_everything() -> None:
     reply = openai_chat.encode_error(error)
     assert (reply.status, reply.body) == (
         430,
-        {"error": {"message": "m", "type": "rate_limit_error", "param": "p", "code": 7}},
+        {"error": {"message": "m", "type": "rate_limit_error", "param": "p", "code": None}},
     )
     assert [(loss.path, loss.severity) for loss in reply.losses] == [
+        ("code", "minor"),
         ("opaque.details", "semantic"),
-        ("request_id", "minor"),
+        ("request_id", "formal"),
     ]
 
 
 ACROSS: list[tuple[int, Any, int, str]] = [
     (400, {"error": {"message": "m", "code": None}}, 400, "invalid_request_error"),
-    (400, {"error": {"message": "m", "code": "context_length_exceeded"}}, 400, "invalid_request_error"),
     (401, {"error": {"message": "m", "code": "invalid_api_key"}}, 401, "authentication_error"),
     (403, {"error": {"message": "m"}}, 403, "permission_error"),
     (404, {"error": {"message": "m", "code": "model_not_found"}}, 404, "not_found_error"),
@@ -193,3 +193,64 @@ def test_an_error_for_a_client_of_messages(status: int, body: Any, answered: int
     reply = translate.error(status, body, "openai", "anthropic")
     assert reply.status == answered
     assert reply.body == {"type": "error", "error": {"type": word, "message": "m"}}
+
+
+TOO_LONG: dict[str, Any] = {
+    "openai-chat": {"error": {"message": "m", "type": "x", "param": "messages", "code": "context_length_exceeded"}},
+    "openai-responses": {"error": {"message": "m", "type": "x", "param": None, "code": "context_length_exceeded"}},
+    "anthropic": {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9"}},
+    "gemini": {
+        "error": {"code": 400, "message": "1 exceeds the maximum number of tokens", "status": "INVALID_ARGUMENT"}
+    },
+    "ollama": {"error": "the input exceeds the context length"},
+}
+
+
+@pytest.mark.parametrize("source", TOO_LONG)
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses", "anthropic"])
+def test_a_prompt_that_was_too_long_is_known_by_the_targets_own_sign(source: str, target: str) -> None:
+    reply = translate.error(400, TOO_LONG[source], source, target)
+    assert dialect(target).decode_error(reply.status, reply.body).kind == "context_length"
+    if target == "anthropic":
+        assert reply.body["error"]["message"].startswith("prompt is too long")
+    else:
+        assert reply.body["error"]["code"] == "context_length_exceeded"
+    told = dialect(target).encode_stream().feed(ErrorEnd(dialect(source).decode_error(400, TOO_LONG[source])))
+    assert (b"prompt is too long" if target == "anthropic" else b'"context_length_exceeded"') in told
+
+
+NUMBERS: list[tuple[str, int, Any, str | None]] = [
+    ("gemini", 400, {"error": {"code": 400, "message": "m", "status": "INVALID_ARGUMENT"}}, None),
+    ("gemini", 429, {"error": {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED"}}, None),
+    ("ollama", 402, {"error": {"message": "m", "code": 402}}, "insufficient_quota"),
+    ("ollama", 400, {"error": {"message": "m", "code": "1261"}}, None),
+    ("ollama", 400, {"error": {"message": "m", "code": "bad_thing"}}, "bad_thing"),
+]
+
+
+@pytest.mark.parametrize(("source", "status", "body", "code"), NUMBERS)
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+def test_a_vendors_number_is_no_code(source: str, status: int, body: Any, code: str | None, target: str) -> None:
+    reply = translate.error(status, body, source, target)
+    assert (reply.status, reply.body["error"]["code"]) == (status, code)
+
+
+IMITATORS: list[tuple[str, int, Any]] = [
+    ("openai-chat", 400, {"error": {"message": "This model's maximum context length is 9", "code": 400}}),
+    ("openai-chat", 400, {"object": "error", "message": "This model's maximum context length is 9", "code": 400}),
+    ("openai-chat", 500, {"error": {"message": "the prompt exceeds the available context size", "code": 500}}),
+    ("openai-responses", 400, {"error": {"message": "This model's maximum context length is 9", "type": "x"}}),
+    ("openai-responses", 400, {"error": "the input exceeds the context length"}),
+    ("ollama", 500, {"error": "the input exceeds the context length"}),
+]
+
+
+@pytest.mark.parametrize(("source", "status", "body"), IMITATORS)
+def test_a_server_without_a_code_says_in_words_that_a_prompt_was_too_long(source: str, status: int, body: Any) -> None:
+    read = dialect(source).decode_error(status, body)
+    assert read.kind == "context_length"
+    assert dialect(source).encode_error(read).body == body
+    for target in ("openai-chat", "openai-responses", "anthropic"):
+        if target != source:
+            reply = translate.error(status, body, source, target)
+            assert dialect(target).decode_error(reply.status, reply.body).kind == "context_length"

@@ -69,7 +69,7 @@ SYSTEMS: dict[str, tuple[Any, list[Any], list[Said]]] = {
     "parts": (
         [Text("a"), Text("b", cache=Cache("1h"))],
         [{"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}],
-        [("system.content[1].cache", "dropped", "minor")],
+        [("system.content[1].cache", "dropped", "formal")],
     ),
     "a picture": (
         [Text("a"), Image("u")],
@@ -195,14 +195,17 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
     "a text file": (
         Message("user", [Document(text="long", name="a.txt")]),
         {"role": "user", "content": "long"},
-        [("messages[0].content[0].name", "dropped", "semantic")],
+        [
+            ("messages[0].content[0].text", "approximated", "minor"),
+            ("messages[0].content[0].name", "dropped", "semantic"),
+        ],
     ),
     "marks and notes": (
         Message("user", [Text("a", [Citation("u")], cache=Cache())]),
         {"role": "user", "content": "a"},
         [
             ("messages[0].content[0].citations", "dropped", "semantic"),
-            ("messages[0].content[0].cache", "dropped", "minor"),
+            ("messages[0].content[0].cache", "dropped", "formal"),
         ],
     ),
     "citations in an answer": (
@@ -234,7 +237,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         {"role": "assistant", "content": "a"},
         [
             ("messages[0].content[0].signature", "dropped", "semantic"),
-            ("messages[0].content[1].signature", "dropped", "semantic"),
+            ("messages[0].content[1].signature", "dropped", "minor"),
             ("messages[0].content[1].text", "dropped", "semantic"),
         ],
     ),
@@ -265,7 +268,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         Message("user", [Opaque("anthropic", {"type": "x"}), Text("a")], opaque=Opaque("anthropic", {"n": 1})),
         {"role": "user", "content": "a"},
         [
-            ("messages[0].content[0].opaque.type", "dropped", "semantic"),
+            ("messages[0].content[0].opaque.type", "dropped", "formal"),
             ("messages[0].content[0]", "dropped", "semantic"),
             ("messages[0].opaque.n", "dropped", "semantic"),
         ],

@@ -150,7 +150,7 @@ FINISHES: list[tuple[Any, dict[str, Any], str | None]] = [
     ("end_turn", {"content": "Hi"}, "stop"),
     ("MAX_TOKENS", {"content": "Hi"}, "length"),
     ("what", {"content": "Hi"}, "unknown"),
-    ("", {"content": "Hi"}, "unknown"),
+    ("", {"content": "Hi"}, "stop"),
     (None, {"content": "Hi"}, None),
     (7, {"content": "Hi"}, None),
 ]
@@ -235,7 +235,7 @@ WORDS: list[tuple[Any, str, list[Said]]] = [
     ("tool_calls", "tool_calls", []),
     ("content_filter", "content_filter", []),
     (None, "stop", []),
-    ("stop_sequence", "stop", [("choices[0].finish_reason", "approximated", "semantic")]),
+    ("stop_sequence", "stop", [("choices[0].finish_reason", "approximated", "minor")]),
     ("refusal", "stop", [("choices[0].finish_reason", "approximated", "semantic")]),
     ("pause", "stop", [("choices[0].finish_reason", "approximated", "semantic")]),
     ("context_window", "length", [("choices[0].finish_reason", "approximated", "semantic")]),
@@ -260,8 +260,8 @@ def test_a_refusal_says_itself() -> None:
 def test_a_stop_sequence_is_not_said() -> None:
     _, lost = choice_of(Choice(Message("assistant", "Hi"), "stop_sequence", "stop_sequence", "END"))
     assert lost == [
-        ("choices[0].finish_reason", "approximated", "semantic"),
-        ("choices[0].stop_sequence", "dropped", "semantic"),
+        ("choices[0].finish_reason", "approximated", "minor"),
+        ("choices[0].stop_sequence", "dropped", "minor"),
     ]
 
 
@@ -300,10 +300,10 @@ def test_a_response_from_elsewhere() -> None:
         },
     }
     assert losses(encoded) == [
-        ("created", "approximated", "minor"),
-        ("usage.opaque", "dropped", "minor"),
-        ("service_tier", "dropped", "semantic"),
-        ("provider_state.a", "dropped", "minor"),
+        ("created", "approximated", "formal"),
+        ("usage.opaque", "dropped", "formal"),
+        ("service_tier", "dropped", "formal"),
+        ("provider_state.a", "dropped", "formal"),
         ("opaque.container", "dropped", "semantic"),
     ]
 

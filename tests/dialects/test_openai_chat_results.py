@@ -91,7 +91,7 @@ CONTENTS: dict[str, tuple[ToolResult, Any, list[Said]]] = {
     "a mark": (
         ToolResult("call_1", "look", "a", cache=Cache()),
         "a",
-        [("messages[1].content[0].cache", "dropped", "minor")],
+        [("messages[1].content[0].cache", "dropped", "formal")],
     ),
 }
 

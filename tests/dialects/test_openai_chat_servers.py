@@ -210,7 +210,7 @@ def test_the_deprecated_form_elsewhere() -> None:
         },
     ]
     assert [tool["name"] for tool in encoded.body["tools"]] == ["look"]
-    assert lost == [("max_tokens", "defaulted", "minor")]
+    assert lost == [("max_tokens", "defaulted", "formal")]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_name_in_a_result_repeats_its_calls(bodies: list[dict[str, Any]], lost
     messages = read(*bodies)
     assert [message.name for message in messages if message.role == "tool"] == [body["name"] for body in bodies[1:]]
     encoded = translate.request({"messages": bodies}, "openai", "anthropic")
-    assert unbegun(encoded.body, losses(encoded)) == [("max_tokens", "defaulted", "minor"), *lost]
+    assert unbegun(encoded.body, losses(encoded)) == [("max_tokens", "defaulted", "formal"), *lost]
 
 
 def test_marks_of_a_prompt_cache() -> None:
@@ -255,7 +255,7 @@ def test_marks_of_a_prompt_cache() -> None:
         {"mode": "explicit", "ttl": "30m"},
         {"mode": "explicit"},
     ]
-    assert losses(encoded) == [("messages[0].content[2].cache.ttl", "dropped", "minor")]
+    assert losses(encoded) == [("messages[0].content[2].cache.ttl", "dropped", "formal")]
 
 
 def test_unknown_things_are_named_elsewhere() -> None:
@@ -266,7 +266,7 @@ def test_unknown_things_are_named_elsewhere() -> None:
     }
     encoded = translate.request(body, "openai", "anthropic")
     assert losses(encoded) == [
-        ("max_tokens", "defaulted", "minor"),
+        ("max_tokens", "defaulted", "formal"),
         ("messages[0].opaque.x", "dropped", "semantic"),
         ("messages[0].content[0]", "dropped", "semantic"),
         ("messages[0].content", "approximated", "minor"),
@@ -276,7 +276,7 @@ def test_unknown_things_are_named_elsewhere() -> None:
 
 
 def test_a_context_of_maps() -> None:
-    context = Context(messages=[answer(call()), {"role": "tool", "tool_call_id": "call_1", "content": "x"}])  # type: ignore[list-item]
+    context = Context(messages=[answer(call()), {"role": "tool", "tool_call_id": "call_1", "content": "x"}])
     encoded = openai_chat.encode_request(replace(asking([]), context=context))
     assert encoded.body["messages"] == [
         answer(call()),

@@ -55,7 +55,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
             ("top_k", "dropped", "semantic"),
             ("thinking", "dropped", "semantic"),
             ("thinking_budget", "dropped", "semantic"),
-            ("thinking_display", "dropped", "semantic"),
+            ("thinking_display", "dropped", "minor"),
         ],
     ),
     "who and what for": (
@@ -78,7 +78,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         [],
     ),
     "a tier": ({"service_tier": "priority"}, {"service_tier": "priority"}, []),
-    "a tier of another": ({"service_tier": "standard_only"}, {}, [("service_tier", "dropped", "semantic")]),
+    "a tier of another": ({"service_tier": "standard_only"}, {}, [("service_tier", "dropped", "minor")]),
     "text": ({"output": Output("text")}, {"response_format": {"type": "text"}}, []),
     "a schema": (
         {"output": Output("schema", SCHEMA)},
@@ -108,7 +108,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
                 "json_schema": {"name": "my_answer__tw2-20", "schema": CLOSED, "strict": True},
             }
         },
-        [("output.schema", "approximated", "minor"), ("output.name", "renamed", "minor")],
+        [("output.schema", "approximated", "formal"), ("output.name", "renamed", "minor")],
     ),
 }
 

@@ -174,7 +174,10 @@ MESSAGES: dict[str, tuple[list[Message], list[Any], list[Said]]] = {
                 ],
             )
         ],
-        [("messages[0].content[1].name", "defaulted", "minor")],
+        [
+            ("messages[0].content[1].name", "defaulted", "minor"),
+            ("messages[0].content[2].text", "approximated", "minor"),
+        ],
     ),
     "sound": (
         [Message("user", [Audio("AAAA", "audio/wav"), Text("Listen.")])],
@@ -184,7 +187,7 @@ MESSAGES: dict[str, tuple[list[Message], list[Any], list[Said]]] = {
     "a cache mark": (
         [Message("user", [Text("Hi", cache=Cache())])],
         [said("user", "Hi")],
-        [("messages[0].content[0].cache", "dropped", "minor")],
+        [("messages[0].content[0].cache", "dropped", "formal")],
     ),
     "thinking of another": (
         [Message("assistant", [Thinking("Hm.", "sig", opaque=ELSEWHERE), Text("Yes.")])],

@@ -223,7 +223,7 @@ MEANINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "what the shell said": (
         ITEMS["tools of the server"][5],
-        {"tool_call_id": "c1", "name": "shell_call_output", "content": [{"stdout": "a"}]},
+        {"tool_call_id": "c1", "name": "shell", "content": '{"output":[{"stdout":"a"}]}'},
     ),
     "an error": (
         ITEMS["results"][2],

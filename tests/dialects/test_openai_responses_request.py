@@ -70,7 +70,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "a display of another": (
         {"thinking_display": "summarized"},
         {},
-        [("thinking_display", "dropped", "semantic")],
+        [("thinking_display", "dropped", "minor")],
     ),
     "nothing stored": ({"store": False}, {"store": False, "include": ["reasoning.encrypted_content"]}, []),
     "log probabilities": (
@@ -104,7 +104,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
                 }
             }
         },
-        [("output.schema", "approximated", "minor")],
+        [("output.schema", "approximated", "formal")],
     ),
     "a schema with a name of its own": (
         {"output": Output("schema", NOTHING, "my answer")},
@@ -122,8 +122,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         [
             ("effort", "dropped", "semantic"),
             ("verbosity", "dropped", "semantic"),
-            ("metadata.a", "dropped", "semantic"),
-            ("service_tier", "dropped", "semantic"),
+            ("metadata.a", "dropped", "formal"),
+            ("service_tier", "dropped", "minor"),
         ],
     ),
 }
@@ -224,7 +224,7 @@ SYSTEM: dict[str, tuple[Any, list[Message], Any, list[Any], list[Said]]] = {
         "A",
         [],
         [
-            ("system.content[0].cache", "dropped", "minor"),
+            ("system.content[0].cache", "dropped", "formal"),
             ("system.content[0].citations", "dropped", "semantic"),
         ],
     ),

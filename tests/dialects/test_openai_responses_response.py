@@ -268,7 +268,7 @@ ENDINGS: dict[Any, tuple[str, Any, list[Said]]] = {
         {"reason": "max_output_tokens"},
         [("choices[0].finish_reason", "approximated", "semantic")],
     ),
-    "stop_sequence": ("completed", None, [("choices[0].finish_reason", "approximated", "semantic")]),
+    "stop_sequence": ("completed", None, [("choices[0].finish_reason", "approximated", "minor")]),
     "refusal": ("completed", None, [("choices[0].finish_reason", "approximated", "semantic")]),
     "malformed_tool_call": ("completed", None, [("choices[0].finish_reason", "approximated", "semantic")]),
 }
@@ -294,11 +294,11 @@ def test_what_a_response_cannot_hold() -> None:
     assert losses(openai_responses.encode_response(response)) == [
         ("choices[0].message.content[0]", "dropped", "semantic"),
         ("choices[0].message.name", "dropped", "semantic"),
-        ("choices[0].stop_sequence", "dropped", "semantic"),
+        ("choices[0].stop_sequence", "dropped", "minor"),
         ("choices[1]", "dropped", "semantic"),
-        ("service_tier", "dropped", "semantic"),
-        ("provider_state.previous_response_id", "dropped", "minor"),
-        ("provider_state.y", "dropped", "minor"),
+        ("service_tier", "dropped", "formal"),
+        ("provider_state.previous_response_id", "dropped", "formal"),
+        ("provider_state.y", "dropped", "formal"),
     ]
 
 
@@ -392,4 +392,4 @@ def test_an_error_from_elsewhere() -> None:
             "code": "context_length_exceeded",
         }
     }
-    assert losses(reply) == [("request_id", "dropped", "minor")]
+    assert losses(reply) == [("request_id", "dropped", "formal")]

@@ -58,7 +58,7 @@ TOOLS: dict[str, Case] = {
             },
             "strict": True,
         },
-        [("tools[0].parameters", "approximated", "minor")],
+        [("tools[0].parameters", "approximated", "formal")],
     ),
     "a name that is too long and has a dot": (
         Tool("a." + "b" * 127, None, NOTHING),
@@ -75,8 +75,8 @@ TOOLS: dict[str, Case] = {
         replace(LOOK, metadata={"a": 1}, cache=Cache(), opaque=Opaque("anthropic", {"input_examples": [1]})),
         {"type": "function", "name": "look", "description": "Look.", "parameters": SCHEMA, "strict": False},
         [
-            ("tools[0].metadata", "dropped", "minor"),
-            ("tools[0].cache", "dropped", "minor"),
+            ("tools[0].metadata", "dropped", "formal"),
+            ("tools[0].cache", "dropped", "formal"),
             ("tools[0].opaque.input_examples", "dropped", "semantic"),
         ],
     ),
@@ -149,7 +149,7 @@ CHOICES: dict[str, Case] = {
     "none of some": (
         ToolChoice("none", ["look"]),
         "none",
-        [("tool_choice.names", "dropped", "semantic")],
+        [("tool_choice.names", "dropped", "minor")],
     ),
 }
 

@@ -94,11 +94,11 @@ def test_words_that_are_none_are_left_out_of_messages() -> None:
 
 UNREASONED: list[tuple[dict[str, Any], list[Said]]] = [
     ({"effort": "high"}, [("effort", "dropped", "semantic")]),
-    ({"effort": "none"}, [("effort", "dropped", "minor")]),
+    ({"effort": "none"}, [("effort", "dropped", "formal")]),
     ({"thinking": "adaptive"}, [("thinking", "dropped", "semantic")]),
-    ({"thinking": "disabled"}, [("thinking", "dropped", "minor")]),
+    ({"thinking": "disabled"}, [("thinking", "dropped", "formal")]),
     ({"thinking_budget": 5000}, [("thinking_budget", "dropped", "semantic")]),
-    ({"thinking_display": "summarized"}, [("thinking_display", "dropped", "semantic")]),
+    ({"thinking_display": "summarized"}, [("thinking_display", "dropped", "minor")]),
 ]
 
 

@@ -26,7 +26,7 @@ def said(name: str, messages: list[Any]) -> list[dict[str, Any]]:
 RESULT = Message("tool", "found", "search", "call_1")
 CALLED = ["Search.", Message("assistant", [CALL])]
 ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
-    "R003-11 user": (
+    "user": (
         [Message("user", "Hi")],
         0,
         {
@@ -36,7 +36,7 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
             "openai-responses": {"type": "message", "role": "user", "content": "Hi"},
         },
     ),
-    "R003-12 assistant": (
+    "assistant": (
         ["Hi", Message("assistant", "Hello."), "Go on"],
         1,
         {
@@ -46,7 +46,7 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
             "openai-responses": {"type": "message", "role": "assistant", "content": "Hello."},
         },
     ),
-    "R003-13 tool, R003-48, R003-50, R003-52, R003-54": (
+    "tool": (
         [*CALLED, RESULT],
         2,
         {
@@ -62,7 +62,7 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
             "openai-responses": {"type": "function_call_output", "call_id": "call_1", "output": "found"},
         },
     ),
-    "R003-52, R003-54, R003-31 a call": (
+    "a call": (
         [*CALLED, RESULT],
         1,
         {
@@ -83,7 +83,12 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
             },
             "gemini": {
                 "role": "model",
-                "parts": [{"functionCall": {"id": "call_1", "name": "search", "args": {"q": "hello"}}}],
+                "parts": [
+                    {
+                        "functionCall": {"id": "call_1", "name": "search", "args": {"q": "hello"}},
+                        "thoughtSignature": "skip_thought_signature_validator",
+                    }
+                ],
             },
             "openai-responses": {
                 "type": "function_call",
@@ -97,11 +102,14 @@ ROLES: dict[str, tuple[list[Any], int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("row", ROLES)
-def test_a_role_in_the_words_of_each_wire(row: str, name: str) -> None:
-    messages, place, wires = ROLES[row]
-    written = {"content": None} | said(name, messages)[place] if "a call" in row else said(name, messages)[place]
-    assert written == ({"content": None} | wires[name] if "a call" in row else wires[name])
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.row(
+    "R003-11", "R003-12", "R003-13", "R003-30", "R003-31", "R003-48", "R003-50", "R003-52", "R003-54", "I-05"
+)
+def test_a_role_in_the_words_of_each_wire(role: str, name: str) -> None:
+    messages, place, wires = ROLES[role]
+    written = {"content": None} | said(name, messages)[place] if role == "a call" else said(name, messages)[place]
+    assert written == ({"content": None} | wires[name] if role == "a call" else wires[name])
 
 
 SYSTEMS: dict[str, Any] = {
@@ -113,8 +121,9 @@ SYSTEMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("R003-14", "R003-19", "R003-51")
 def test_the_system_prompt_has_its_place_however_it_is_given(name: str) -> None:
-    """Rows R003-14, R003-19, R003-51 and conflict 9: Gemini's system is no turn of the model."""
+    """Gemini's system is no turn of the model."""
     option = body(name, ["Hi"], system="Be brief.")
     assert SYSTEMS[name](option)
     assert body(name, [Message("system", "Be brief."), "Hi"]) == option
@@ -124,8 +133,8 @@ def test_the_system_prompt_has_its_place_however_it_is_given(name: str) -> None:
 DEVELOPER = [Message("developer", "Always respond in JSON format"), Message("user", "What is 2+2?")]
 
 
+@pytest.mark.row("R003-15", "R003-17")
 def test_developer_words_are_merged_into_claudes_system_prompt() -> None:
-    """Rows R003-15, R003-17 and conflict 38."""
     made = body("anthropic", DEVELOPER)
     assert made["system"] == "Always respond in JSON format"
     assert made["messages"] == [{"role": "user", "content": "What is 2+2?"}]
@@ -133,8 +142,8 @@ def test_developer_words_are_merged_into_claudes_system_prompt() -> None:
     assert [block["text"] for block in both["system"]] == ["Be brief.", "Always respond in JSON format"]
 
 
+@pytest.mark.row("R003-15", "R003-18", "R003-51")
 def test_developer_words_are_messages_elsewhere() -> None:
-    """Rows R003-15, R003-18, R003-51."""
     words = "Always respond in JSON format"
     assert said("openai-chat", DEVELOPER)[0] == {"role": "developer", "content": words}
     assert said("openai-responses", DEVELOPER)[0] == {
@@ -142,12 +151,16 @@ def test_developer_words_are_messages_elsewhere() -> None:
         "role": "developer",
         "content": words,
     }
-    [both] = said("gemini", DEVELOPER)
-    assert both == {"role": "user", "parts": [{"text": words}, {"text": "What is 2+2?"}]}
 
 
+def test_developer_words_that_lead_are_geminis_system_instruction() -> None:
+    made = body("gemini", DEVELOPER)
+    assert made["systemInstruction"] == {"parts": [{"text": "Always respond in JSON format"}]}
+    assert made["contents"] == [{"role": "user", "parts": [{"text": "What is 2+2?"}]}]
+
+
+@pytest.mark.row("R003-16", "R003-37")
 def test_a_tool_message_says_whose_result_it_is() -> None:
-    """Rows R003-16, R003-37."""
     message = Message("tool", "found", CALL.name, CALL.id)
     assert (message.tool_call_id, message.name, message.text) == ("call_1", "search", "")
     assert message.parts == [ToolResult("call_1", "search", "found")]
@@ -155,8 +168,8 @@ def test_a_tool_message_says_whose_result_it_is() -> None:
         Message("tool", "found", "search")
 
 
+@pytest.mark.row("R003-03", "R003-04", "R003-06", "R003-20")
 def test_messages_are_made_as_they_are_said() -> None:
-    """Rows R003-03, R003-04, R003-06, R003-20."""
     assert Message.new("Hello") == Message("user", "Hello") == Message("Hello")
     assert Message.new("assistant", "Hi there!").role == "assistant"
     for role in ("system", "developer", "user", "assistant"):
@@ -171,8 +184,8 @@ PARTS: list[Any] = [Thinking("I search."), Text("Let me check"), CALL]
 SIGNED: list[Any] = [Thinking("I search.", "c2ln", opaque=Opaque("anthropic", {})), *PARTS[1:]]
 
 
+@pytest.mark.row("R003-21", "R003-22", "R003-23", "R003-24", "R003-25")
 def test_the_five_kinds_of_parts() -> None:
-    """Rows R003-21 to R003-25."""
     signed = SIGNED[0]
     assert isinstance(signed, Thinking)
     assert [type(part).__name__ for part in PARTS] == ["Thinking", "Text", "ToolCall"]
@@ -182,8 +195,9 @@ def test_the_five_kinds_of_parts() -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.row("R003-26", "R003-27", "R003-30", "R003-49")
 def test_parts_come_back_in_their_order(name: str) -> None:
-    """Rows R003-26, R003-27, R003-30, R003-49; a wire without thoughts in requests says so."""
+    """A wire without thoughts in requests says so."""
     encoded = dialect(name).encode_request(asking(["Hi", Message("assistant", SIGNED), RESULT]))
     back = dialect(name).decode_request(encoded.body, encoded.path).messages[1].parts
     kept = [type(part).__name__ for part in back]
@@ -198,8 +212,8 @@ def test_parts_come_back_in_their_order(name: str) -> None:
         ]
 
 
+@pytest.mark.row("R003-28", "R003-31", "R003-53", "R003-54")
 def test_parts_are_taken_apart_for_openai() -> None:
-    """Rows R003-28, R003-31, R003-53, R003-54."""
     [_, message, _] = said("openai-chat", ["Hi", Message("assistant", PARTS), RESULT])
     assert message["content"] == "Let me check"
     assert [call["id"] for call in message["tool_calls"]] == ["call_1"]
@@ -242,8 +256,9 @@ def calls_of(events: list[Any]) -> list[ToolCall]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 10_000])
+@pytest.mark.row("R003-32", "R003-33", "R003-34", "R003-35", "R003-36", "R003-38", "R003-39")
 def test_fragments_make_one_whole_call(size: int) -> None:
-    """Rows R003-32 to R003-36, R003-38, R003-39: whatever the pieces, there is no half of a call."""
+    """Whatever the pieces, there is no half of a call."""
     events = read(frames(*FRAGMENTS, *END), size)
     [call] = calls_of(events)
     assert (call.id, call.name, call.arguments, call.index, call.complete) == (
@@ -261,8 +276,8 @@ def test_fragments_make_one_whole_call(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5, 10_000])
+@pytest.mark.row("R003-40")
 def test_calls_that_interleave_come_apart(size: int) -> None:
-    """Row R003-40."""
     calls = calls_of(read(frames(*TWO, *END), size))
     assert [(call.id, call.name, call.arguments, call.index) for call in calls] == [
         ("call_1", "get_weather", {"city": "NYC"}, 0),
@@ -270,8 +285,8 @@ def test_calls_that_interleave_come_apart(size: int) -> None:
     ]
 
 
+@pytest.mark.row("R003-29")
 def test_reasoning_content_is_thinking() -> None:
-    """Row R003-29."""
     answer = accumulate(read(frames(THOUGHT, *FRAGMENTS, *END), 10_000))
     assert [type(part).__name__ for part in answer.parts] == ["Thinking", "ToolCall"]
     assert isinstance(answer.parts[0], Thinking)
@@ -284,8 +299,9 @@ def gemini_answer(place: int, *calls: dict[str, Any]) -> dict[str, Any]:
     return {"candidates": [choice], "responseId": f"r{place}"}
 
 
+@pytest.mark.row("R003-41", "R003-42")
 def test_gemini_calls_without_ids_get_some() -> None:
-    """Rows R003-41, R003-42 and conflict 8: unique in a conversation, and never sent back."""
+    """Unique in a conversation, and never sent back."""
     answers = [dialect("gemini").decode_response(gemini_answer(place, {}, {}, {"id": "own"})) for place in range(20)]
     ids = [call.id or "" for answer in answers for call in answer.tool_calls if call.id != "own"]
     assert len(set(ids)) == 40
@@ -312,9 +328,38 @@ IDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", IDS)
+@pytest.mark.row("R003-32", "R003-41")
 def test_ids_of_a_provider_are_kept_as_they_came(name: str) -> None:
-    """Rows R003-32, R003-41."""
     [call] = dialect(name).decode_response(IDS[name]).tool_calls
     assert call.id in ("call_abc123xyz", "toolu_01XYZ789", "call_def456")
     written = said(name, ["Go", Message("assistant", [call]), Message("tool", "done", "f", call.id)])
     assert str(written).count(repr(call.id)) == 2
+
+
+@pytest.mark.row("R003-51")
+def test_gemini_has_two_roles_wherever_a_message_stands() -> None:
+    messages = ["Hi", Message("assistant", "Hello."), Message("developer", "Be brief."), "Search.", *CALLED[1:], RESULT]
+    made = body("gemini", messages, system="Be kind.")
+    assert [content["role"] for content in made["contents"]] == ["user", "model", "user", "model", "user"]
+    assert "role" not in made["systemInstruction"]
+
+
+# The parts of an assistant's message that come back: signed as Claude thinks, and without a signature.
+KEPT = {
+    "openai-chat": ("Text ToolCall", "Text ToolCall"),
+    "openai-responses": ("Text ToolCall", "Text ToolCall"),
+    "anthropic": ("Thinking Text ToolCall", "Text ToolCall"),
+    "gemini": ("Thinking Text ToolCall", "Thinking Text ToolCall"),
+    "ollama": ("Thinking Text ToolCall", "Thinking Text ToolCall"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.row("R003-26")
+def test_what_comes_back_of_a_mixed_message_and_what_is_told_to_be_lost(name: str) -> None:
+    for given, kept in zip((SIGNED, PARTS), KEPT[name], strict=True):
+        encoded = dialect(name).encode_request(asking(["Hi", Message("assistant", given), RESULT]))
+        back = dialect(name).decode_request(encoded.body, encoded.path).messages[1].parts
+        assert [type(part).__name__ for part in back] == kept.split()
+        dropped = {loss.path.split(".")[1] for loss in encoded.losses if loss.action == "dropped"}
+        assert ("content[0]" in dropped) is ("Thinking" not in kept or "signature" in str(encoded.losses))

@@ -5,10 +5,11 @@ Rule: the bodies stand here as the vendors' pages show them, and not as anything
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.dialects.asking import asking
-from toolwire import Context, Message, Request, ServerTool, Tool, ToolCall, ToolChoice, codec, dialect
+from toolwire import Context, Message, Request, ServerTool, Tool, ToolCall, ToolChoice, accumulate, codec, dialect
 from toolwire.errors import MissingFields
 from toolwire.providers import provider_of
 from toolwire.schema.validator import Validator
@@ -78,8 +79,8 @@ def answered(name: str) -> Response:
     return response
 
 
+@pytest.mark.row("R001-02", "R001-04", "R001-51")
 def test_a_declaration_is_a_tool_in_the_known_spelling() -> None:
-    """Rows R001-02, R001-04, R001-51."""
     tool = Tool.from_map(WEATHER)
     assert (tool.name, tool.parameters) == ("get_weather", SCHEMA)
     assert tool.to_openai_format() == WEATHER
@@ -90,8 +91,9 @@ def test_a_declaration_is_a_tool_in_the_known_spelling() -> None:
 
 
 @pytest.mark.parametrize("name", ["openai", "ollama-v1"])
+@pytest.mark.row("R001-03", "R001-04", "R001-38", "R001-45", "R001-56", "R001-58")
 def test_a_request_in_the_format_of_openai(name: str) -> None:
-    """Rows R001-03, R001-04, R001-38, R001-45, R001-56, R001-58: the declaration goes out as it came in."""
+    """The declaration goes out as it came in."""
     body = written(name, [ASKED], system=SYSTEM, tools=[WEATHER], tool_choice=ToolChoice("auto"))
     assert body == {
         "model": "m",
@@ -101,8 +103,8 @@ def test_a_request_in_the_format_of_openai(name: str) -> None:
     }
 
 
+@pytest.mark.row("R001-16", "R001-23", "R001-38", "R001-45", "R001-57")
 def test_a_request_in_the_format_of_claude() -> None:
-    """Rows R001-16, R001-23, R001-38, R001-45, R001-57."""
     body = written("anthropic", [ASKED], system=SYSTEM, tools=[WEATHER], max_tokens=1024)
     assert body == {
         "model": "m",
@@ -114,8 +116,9 @@ def test_a_request_in_the_format_of_claude() -> None:
     assert written("anthropic", [ASKED])["max_tokens"] >= 1024
 
 
+@pytest.mark.row("R001-05")
 def test_strict_is_said_where_it_is_known_and_held_everywhere() -> None:
-    """Row R001-05: OpenAI is told in its own form of it, Ollama gets no key that it does not know."""
+    """OpenAI is told in its own form of it, Ollama gets no key that it does not know."""
     [openai] = written("openai", [ASKED], tools=[STRICT])["tools"]
     assert openai["function"]["strict"] is True
     assert openai["function"]["parameters"]["properties"]["location"] == LOCATION
@@ -139,8 +142,8 @@ CHOICES: dict[str, tuple[Any, Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("case", CHOICES)
+@pytest.mark.row("R001-06", "R001-12")
 def test_a_tool_choice_in_the_words_of_each(case: str) -> None:
-    """Rows R001-06, R001-12."""
     openai, claude, mode, names = CHOICES[case]
     given = ToolChoice("required", ["get_weather"]) if case == "one" else ToolChoice(case)  # type: ignore[arg-type]
     asked = {
@@ -153,11 +156,20 @@ def test_a_tool_choice_in_the_words_of_each(case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.row(
+    "R001-07",
+    "R001-17",
+    "R001-24",
+    "R001-25",
+    "R001-27",
+    "R001-30",
+    "R001-39",
+    "R001-40",
+    "R001-46",
+    "R001-53",
+    "R001-54",
+)
 def test_an_answer_is_the_same_whoever_gave_it(name: str) -> None:
-    """Rows R001-07, R001-17, R001-24, R001-25, R001-27, R001-30.
-
-    Of the comparison: R001-39, R001-40, R001-46; of the plan: R001-53, R001-54.
-    """
     response, (body, call_id) = answered(name), ANSWERS[name]
     assert type(response) is Response
     assert response.content is None
@@ -171,8 +183,9 @@ def test_an_answer_is_the_same_whoever_gave_it(name: str) -> None:
     assert not response.is_final_answer()
 
 
+@pytest.mark.row("R001-40")
 def test_both_spellings_of_arguments_are_read() -> None:
-    """Row R001-40 and conflict 1: a server of the other Ollama format is read as well."""
+    """A server of the other Ollama format is read as well."""
     for arguments in (TEXT, ARGUMENTS):
         body = {"message": {"role": "assistant", "tool_calls": [{"function": {**SAID, "arguments": arguments}}]}}
         [call] = codec.decode_tool_calls(body, "ollama")
@@ -183,8 +196,8 @@ TOLD = {"role": "tool", "tool_call_id": "call_abc123", "name": "get_weather", "c
 
 
 @pytest.mark.parametrize("name", ["openai", "ollama-v1"])
+@pytest.mark.row("R001-08", "R001-09", "R001-26", "R001-41")
 def test_a_conversation_goes_on_in_the_format_of_openai(name: str) -> None:
-    """Rows R001-08, R001-09, R001-41."""
     called = {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]}
     body = written(name, [{"role": "user", "content": ASKED}, called, TOLD], tools=[WEATHER])
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool"]
@@ -192,8 +205,8 @@ def test_a_conversation_goes_on_in_the_format_of_openai(name: str) -> None:
     assert (body["messages"][2]["tool_call_id"], body["messages"][2]["content"]) == ("call_abc123", FOUND)
 
 
+@pytest.mark.row("R001-18", "R001-26", "R001-41")
 def test_a_conversation_goes_on_in_the_format_of_claude() -> None:
-    """Rows R001-18, R001-26, R001-41."""
     call = ToolCall("toolu_abc123", "get_weather", ARGUMENTS)
     result = Message("tool", FOUND, "get_weather", "toolu_abc123")
     body = written("anthropic", [ASKED, Message("assistant", [call]), result])
@@ -208,8 +221,8 @@ def test_a_conversation_goes_on_in_the_format_of_claude() -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.row("R001-11", "R001-42")
 def test_several_calls_come_in_their_order(name: str) -> None:
-    """Rows R001-11, R001-42."""
     if name == "anthropic":
         body = {**CLAUDE_ANSWER, "content": [CLAUDE_CALL | {"id": f"t{place}"} for place in range(3)]}
     else:
@@ -239,13 +252,15 @@ VALUES: list[tuple[dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("value", "good"), VALUES)
+@pytest.mark.row("R001-13")
 def test_arguments_are_checked_by_draft_2020_12(value: dict[str, Any], good: bool) -> None:
-    """Row R001-13; the draft's own suite is held in test_validation_suite.py."""
+    """The draft's own suite is held in test_validation_suite.py."""
     assert (not Validator(DRAFT).problems(value)) is good
 
 
+@pytest.mark.row("R001-19")
 def test_arguments_may_stream_without_being_kept_back() -> None:
-    """Row R001-19: fragments are put together, and the server may be told to send them at once."""
+    """Fragments are put together, and the server may be told to send them at once."""
     tool = Tool.from_map(WEATHER)
     eager = Tool(
         tool.name,
@@ -258,8 +273,9 @@ def test_arguments_may_stream_without_being_kept_back() -> None:
     assert "eager_input_streaming" not in str(written("openai", [ASKED], tools=[eager]))
 
 
+@pytest.mark.row("R001-21")
 def test_a_tool_of_the_server_goes_through_as_it_is() -> None:
-    """Row R001-21: declared to Anthropic word for word, said as a loss elsewhere, and never run here."""
+    """Declared to Anthropic word for word, said as a loss elsewhere, and never run here."""
     value = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
     request = asking([ASKED], tools=[ServerTool("web_search_20250305", "anthropic", value)])
     assert dialect("anthropic").encode_request(request).body["tools"] == [value]
@@ -270,8 +286,8 @@ def test_a_tool_of_the_server_goes_through_as_it_is() -> None:
     assert dialect("anthropic").decode_response({**CLAUDE_ANSWER, "content": [ran]}).tool_calls == []
 
 
+@pytest.mark.row("R001-22")
 def test_thinking_is_kept_and_said_again() -> None:
-    """Row R001-22."""
     thought = {"type": "thinking", "thinking": "Where is that?", "signature": "c2ln"}
     response = dialect("anthropic").decode_response({**CLAUDE_ANSWER, "content": [thought, CLAUDE_CALL]})
     assert isinstance(response.parts[0], Thinking)
@@ -280,8 +296,9 @@ def test_thinking_is_kept_and_said_again() -> None:
     assert body["messages"][1]["content"] == [thought, CLAUDE_CALL]
 
 
+@pytest.mark.row("R001-61")
 def test_one_conversion_for_each_format_is_enough() -> None:
-    """Row R001-61: a body of one format is another's by way of one model of it, in both directions."""
+    """A body of one format is another's by way of one model of it, in both directions."""
     asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": ASKED}]}
     names = ("openai-chat", "anthropic", "gemini", "openai-responses", "ollama")
     for name in names:
@@ -290,3 +307,39 @@ def test_one_conversion_for_each_format_is_enough() -> None:
         assert [part.text for part in back.messages[0].parts if isinstance(part, Text)] == [ASKED]
     made = Request(context=Context(None, [Message(ASKED)]), model="m")
     assert len({str(dialect(name).encode_request(made).body) for name in names}) == len(names)
+
+
+@pytest.mark.row("R001-19")
+def test_fragments_of_arguments_are_put_together() -> None:
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**CLAUDE_ANSWER, "content": [], "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {**CLAUDE_CALL, "input": {}}},
+        *(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": TEXT[at : at + 5]},
+            }
+            for at in range(0, len(TEXT), 5)
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 18}},
+        {"type": "message_stop"},
+    ]
+    decoder = dialect("anthropic").decode_stream()
+    frames = [f"event: {event['type']}\ndata: {msgspec.json.encode(event).decode()}\n\n" for event in events]
+    told = [decoder.feed(frame.encode()) for frame in frames]
+    assert [type(event).__name__ for event in told[2]] == ["CallDelta"]
+    response = accumulate([event for part in told for event in part] + decoder.close())
+    assert [(call.id, call.name, call.arguments) for call in response.tool_calls] == [
+        ("toolu_abc123", "get_weather", ARGUMENTS)
+    ]
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "ollama-v1", "gemini", "openai-responses"])
+@pytest.mark.parametrize("call_id", ["call_abc123", "toolu_abc123", "17", "of-another_server"])
+@pytest.mark.row("R001-24")
+def test_an_id_of_any_spelling_links_a_result_to_its_call(name: str, call_id: str) -> None:
+    call, result = ToolCall(call_id, "get_weather", ARGUMENTS), Message("tool", FOUND, "get_weather", call_id)
+    body = written(name, [ASKED, Message("assistant", [call]), result])
+    assert str(body).count(repr(call_id)) == 2

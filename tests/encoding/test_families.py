@@ -15,11 +15,12 @@ from toolwire.encoding.families import UNKNOWN, Family, family_of, rows
 SOURCE = Path(toolwire.__file__).parent
 FEW = ("low", "medium", "high")
 NEW_GPT = {"reasons": True, "functions_while_reasoning": False}
-OLD_CLAUDE = {"structured_output": False}
+OLDER_CLAUDE = {"sampling": True}
+OLD_CLAUDE = OLDER_CLAUDE | {"structured_output": False}
 NO_PREFILL = {"prefill": False}
 ADAPTIVE = NO_PREFILL | {"sampling": False, "thinking_budget": False}
 NEWEST_CLAUDE = ADAPTIVE | {"system_messages": True, "thoughts_bound": True}
-OLD_GEMINI = {"efforts": (), "media_in_results": False, "structured_output_with_tools": False}
+OLD_GEMINI = {"efforts": (), "media_in_results": False, "structured_output_with_tools": False, "signed_calls": False}
 NEW_GEMINI = {"signed_calls": True, "efforts": FEW, "thinking_budget": False}
 
 KNOWN: dict[str, dict[str, Any]] = {
@@ -47,10 +48,11 @@ KNOWN: dict[str, dict[str, Any]] = {
     "claude-sonnet-4-20250514": OLD_CLAUDE,
     "claude-sonnet-4@20250514": OLD_CLAUDE,
     "claude-opus-4-0": OLD_CLAUDE,
-    "claude-opus-4-1-20250805": {},
-    "claude-sonnet-4-5": {},
-    "claude-sonnet-4-5-20250929": {},
-    "claude-opus-4-6": NO_PREFILL,
+    "claude-opus-4-1-20250805": OLDER_CLAUDE,
+    "claude-sonnet-4-5": OLDER_CLAUDE,
+    "claude-sonnet-4-5-20250929": OLDER_CLAUDE,
+    "us.anthropic.claude-haiku-4-5-20251001-v1:0": OLDER_CLAUDE,
+    "claude-opus-4-6": OLDER_CLAUDE | NO_PREFILL,
     "claude-opus-4.7": ADAPTIVE,
     "claude-mythos-preview": {"always_thinks": True, "thinking_budget": False},
     "claude-sonnet-5": ADAPTIVE | {"system_messages": True},

@@ -94,7 +94,7 @@ ENCODED: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]]
     "what the table does not name": (
         {"top_p": 0.5, "metadata": {}},
         {},
-        [("top_p", "semantic"), ("metadata", "semantic")],
+        [("top_p", "semantic"), ("metadata", "formal")],
     ),
     "what every server does anyway": (
         {
@@ -108,13 +108,13 @@ ENCODED: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]]
         },
         {},
         [
-            ("stream", "minor"),
-            ("parallel_tool_calls", "minor"),
-            ("n", "minor"),
-            ("frequency_penalty", "minor"),
-            ("presence_penalty", "minor"),
-            ("logprobs", "minor"),
-            ("store", "minor"),
+            ("stream", "formal"),
+            ("parallel_tool_calls", "formal"),
+            ("n", "formal"),
+            ("frequency_penalty", "formal"),
+            ("presence_penalty", "formal"),
+            ("logprobs", "formal"),
+            ("store", "formal"),
         ],
     ),
     "what it does not": (
@@ -133,7 +133,7 @@ ENCODED: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]]
             ("n", "semantic"),
             ("frequency_penalty", "semantic"),
             ("logprobs", "semantic"),
-            ("store", "semantic"),
+            ("store", "formal"),
         ],
     ),
 }
@@ -188,4 +188,4 @@ def test_where_each_field_stands() -> None:
 def test_a_loss_names_the_dialect() -> None:
     ledger = Ledger(WIRE)
     TABLE.encode(Request(context=Context(), user="u"), ledger, {})
-    assert ledger.losses == [Loss("user", "user", "dropped", "test has no such setting", "semantic")]
+    assert ledger.losses == [Loss("user", "user", "dropped", "test has no such setting", "formal")]

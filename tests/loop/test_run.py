@@ -98,14 +98,15 @@ def test_a_loop_is_a_generator_that_returns_what_it_yields_last() -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 3, 25])
-def test_a_model_that_always_calls_is_stopped(turns: int) -> None:  # row J1
+@pytest.mark.row("J1")
+def test_a_model_that_always_calls_is_stopped(turns: int) -> None:
     outcomes = [item for n in range(turns) for item in (says(call(n, q=n)), [result(n, str(n))])]
     done = Driver(outcomes, limits=LoopLimits(turns=turns)).done
     assert (done.ending, done.turns) == ("limit", turns)
     assert legal(done.messages)
 
 
-def test_there_is_a_limit_if_nobody_says_one() -> None:  # conflict 29
+def test_there_is_a_limit_if_nobody_says_one() -> None:
     outcomes = [item for n in range(30) for item in (says(call(n, q=n)), [result(n, str(n))])]
     assert (Driver(outcomes).done.ending, Driver(outcomes).done.turns) == ("limit", 25)
     assert isinstance(Driver(outcomes, limits=LoopLimits(turns=None)).last, AskModel)
@@ -118,7 +119,8 @@ def test_there_is_a_limit_if_nobody_says_one() -> None:  # conflict 29
         ([{"q": 1}, {"q": 2}], ["a", "b"], 6),
     ],
 )
-def test_going_around_in_a_circle_ends_the_run(calls: Any, contents: Any, turns: int) -> None:  # row J2
+@pytest.mark.row("J2")
+def test_going_around_in_a_circle_ends_the_run(calls: Any, contents: Any, turns: int) -> None:
     outcomes = []
     for n in range(20):
         outcomes += [says(call(n, **calls[n % len(calls)])), [result(n, contents[n % len(contents)])]]
@@ -127,7 +129,8 @@ def test_going_around_in_a_circle_ends_the_run(calls: Any, contents: Any, turns:
     assert legal(done.messages)
 
 
-def test_the_same_error_again_and_again_ends_the_run() -> None:  # row I-20
+@pytest.mark.row("I-20")
+def test_the_same_error_again_and_again_ends_the_run() -> None:
     outcomes = [item for n in range(9) for item in (says(call(n, q=n)), [result(n, "broken", is_error=True)])]
     done = Driver(outcomes).done
     assert (done.ending, done.turns, done.reason) == (
@@ -150,7 +153,8 @@ def test_the_same_call_with_news_is_progress() -> None:
         (LoopLimits(seconds=2), "2.0 of 2 seconds have passed"),
     ],
 )
-def test_budgets_are_kept(limits: LoopLimits, reason: str) -> None:  # row J2
+@pytest.mark.row("J2")
+def test_budgets_are_kept(limits: LoopLimits, reason: str) -> None:
     seconds = iter(range(100))
     outcomes = []
     for n in range(9):
@@ -170,7 +174,8 @@ def test_what_was_used_is_counted() -> None:
 @pytest.mark.parametrize(
     "results", [[], [result(2)], [result(1), result(1), result(9)], [result(1), result(2), result(3)]]
 )
-def test_each_call_has_exactly_one_result(results: list[ToolResult]) -> None:  # row J14
+@pytest.mark.row("J14")
+def test_each_call_has_exactly_one_result(results: list[ToolResult]) -> None:
     run = Driver([says(call(1), call(2)), results, says("Done")])
     assert legal(run.done.messages)
     found = [part for message in run.done.messages for part in message.parts if type(part) is ToolResult]
@@ -209,27 +214,30 @@ def test_a_forced_choice_is_released_after_its_first_use() -> None:
     assert Driver([says(call(1)), [result(1)], says("x")], none).requests[1].tool_choice == ToolChoice("none")
 
 
-def test_without_auto_tools_the_calls_are_given() -> None:  # row R003-44
+@pytest.mark.row("R003-44")
+def test_without_auto_tools_the_calls_are_given() -> None:
     run = Driver([says("I look.", call(1), ToolCall("c2", "x", {}, complete=False))], auto_tools=False)
     assert (run.done.ending, run.done.calls) == ("calls", [call(1)])
     assert [type(step) for step in run.steps] == [AskModel, Done]
 
 
-def test_a_terminal_tool_ends_the_run() -> None:  # row I-21
+@pytest.mark.row("I-21")
+def test_a_terminal_tool_ends_the_run() -> None:
     run = Driver([says(call(1, "finish", answer=42), call(2))], terminal_tool="finish")
     assert (run.done.ending, [one.name for one in run.done.calls]) == ("terminal", ["finish", "search"])
     assert run.done.calls[0].arguments == {"answer": 42}
 
 
-def test_a_pause_is_gone_on_from() -> None:  # row J13
+@pytest.mark.row("J13")
+def test_a_pause_is_gone_on_from() -> None:
     run = Driver([says("Let me", finish="pause"), says("see.")])
     assert (run.done.ending, run.done.turns) == ("answer", 2)
     assert [message.text for message in run.requests[1].messages] == ["Hi", "Let me"]
 
 
 @pytest.mark.parametrize("nothing", [says(), says(""), says(Thinking("Hm.")), says("  ")])
+@pytest.mark.row("I-22", "J13")
 def test_an_answer_that_says_nothing_is_asked_for_again_and_then_an_error(nothing: Response) -> None:
-    """Rows I-22, J13."""
     assert Driver([nothing, says("Done")]).done.ending == "answer"
     done = Driver([nothing] * 9).done
     assert (done.ending, done.turns, done.reason) == ("error", 3, "the model said nothing, 3 times")
@@ -240,7 +248,8 @@ def test_a_picture_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize("finish", ["content_filter", "refusal"])
-def test_a_refusal_ends_the_run(finish: Any) -> None:  # row J13
+@pytest.mark.row("J13")
+def test_a_refusal_ends_the_run(finish: Any) -> None:
     done = Driver([says("I cannot.", call(1), finish=finish)]).done
     assert (done.ending, finish in done.reason) == ("refused", True)
     assert legal(done.messages)
@@ -261,7 +270,8 @@ def test_an_error_of_the_provider_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_a_run_can_be_cancelled_at_any_step(place: int) -> None:  # row J5
+@pytest.mark.row("J5")
+def test_a_run_can_be_cancelled_at_any_step(place: int) -> None:
     outcomes: list[Any] = [says(call(1), call(2)), [result(1), result(2)], says(call(3)), [result(3)]]
     outcomes[place:] = [Cancelled()]
     done = Driver(outcomes).done
@@ -295,8 +305,8 @@ RESULTS = st.lists(st.integers(1, 9).map(result), max_size=4)
 
 
 @given(OUTCOMES, st.lists(st.one_of(RESULTS, st.just(Cancelled())), min_size=20, max_size=20), st.booleans())
+@pytest.mark.row("J14")
 def test_the_history_is_valid_whatever_happens(answers: list[Any], results: list[Any], auto: bool) -> None:
-    """Row J14."""
     loop = tool_loop(REQUEST, auto_tools=auto, limits=LoopLimits(turns=8))
     step, given_answers, given_results = next(loop), iter(answers), iter(results)
     for _ in range(60):

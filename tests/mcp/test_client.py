@@ -58,8 +58,9 @@ def resolver(request: pytest.FixtureRequest) -> McpResolver:
     return found
 
 
+@pytest.mark.row("R002-45")
 def test_all_pages_are_listed_as_they_are(resolver: McpResolver) -> None:
-    """Row R002-45: what a listing says of a tool is kept."""
+    """What a listing says of a tool is kept."""
     tools = resolver.available_tools()
     assert [one.name for one in tools][: len(official.TOOLS)] == [one.name for one in official.TOOLS]
     assert tools[0] == Tool(

@@ -39,8 +39,9 @@ def compare(ours: AgentResolver, theirs: McpResolver) -> None:
 
 
 @pytest.mark.parametrize("transport", ["http", pytest.param("stdio", marks=pytest.mark.slow)])
+@pytest.mark.row("R002-45")
 def test_our_server_behind_our_client_is_the_same_resolver(transport: str) -> None:
-    """Row R002-45: a tool comes through an MCP listing as it was, and its results do."""
+    """A tool comes through an MCP listing as it was, and its results do."""
     ours = served.resolver()
     if transport == "stdio":
         with mcp.stdio(sys.executable, [SERVED], env=PATHS) as theirs:

@@ -97,8 +97,9 @@ def test_a_name_is_matched_whole(name: str | None, found: str | None) -> None:
         ("ollama/qwen3", Usage(5, 5), None),
     ],
 )
+@pytest.mark.row("R001-50")
 def test_cost(model: str, usage: Usage | None, cost: float | None) -> None:
-    """Row R001-50: in and out by their prices; what is not known costs None, and not 0."""
+    """In and out by their prices; what is not known costs None, and not 0."""
     found = catalogue.cost(usage, model)
     assert found == (cost if cost is None else pytest.approx(cost, rel=1e-12, abs=0))
     assert catalogue.cost(usage, catalogue.model(model)) == found
@@ -310,8 +311,8 @@ STRUGGLE = "may struggle with complex tool schemas"
         ("gemini-4-argon", None, ["$2/$10 holds until 2026-11-30, then $4/$20"]),
     ],
 )
+@pytest.mark.row("R001-33")
 def test_hints(model: str, context_window: int | None, said: list[str]) -> None:
-    """Row R001-33."""
     found = catalogue.hints(model, context_window)
     assert len(found) == len(said)
     for hint, words in zip(found, said, strict=True):

@@ -111,8 +111,8 @@ def price_of(entry: Model) -> Price:
 
 
 @pytest.mark.parametrize(("provider", "name", "tags", "words"), LISTED_API)
+@pytest.mark.row("R001-14", "R001-15")
 def test_hosted_models_are_listed(provider: str, name: str, tags: tuple[str, ...], words: str) -> None:
-    """Rows R001-14, R001-15."""
     entry = known(name, SEED)
     assert (entry.providers, entry.tags, entry.local) == ((provider,), tags, False)
     assert entry.words["Latest Models (2025)"] == words
@@ -123,8 +123,8 @@ def test_hosted_models_are_listed(provider: str, name: str, tags: tuple[str, ...
 
 
 @pytest.mark.parametrize(("name", "sizes", "words"), LISTED_LOCAL)
+@pytest.mark.row("R001-28", "R001-32")
 def test_local_models_are_listed(name: str, sizes: tuple[str, ...], words: str) -> None:
-    """Rows R001-28, R001-32."""
     entry = known(name, SEED)
     assert (entry.providers, entry.parameter_sizes, entry.local) == (("ollama",), sizes, True)
     assert entry.words["Supported Models (2025)"] == words
@@ -137,10 +137,11 @@ def test_the_first_source_lists_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("name", "label", "price_in", "price_out", "window", "purpose"), PRICED)
+@pytest.mark.row("R001-47", "R001-48")
 def test_prices_of_the_first_source(
     name: str, label: str, price_in: float, price_out: float, window: int, purpose: str
 ) -> None:
-    """Rows R001-47, R001-48, and conflict 14: dated, in the words of the source."""
+    """Dated, in the words of the source."""
     entry = known(name, SEED)
     price = price_of(entry)
     assert (price.input, price.output, price.currency, price.as_of) == (price_in, price_out, "USD", SEED)
@@ -161,8 +162,8 @@ def test_numbers_follow_from_the_words_of_the_source(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "size", "ram", "purpose", "recommended", "small"), LOCAL)
+@pytest.mark.row("R001-34", "R001-35", "R001-36", "R001-49")
 def test_local_table(name: str, size: float, ram: float, purpose: str, recommended: bool, small: bool) -> None:
-    """Rows R001-34 to R001-36, R001-49."""
     entry = known(name, SEED)
     assert (entry.size_gb, entry.ram_gb, entry.purpose) == (size, ram, purpose)
     assert (entry.recommended, entry.small_model_may_struggle) == (recommended, small)
@@ -170,29 +171,29 @@ def test_local_table(name: str, size: float, ram: float, purpose: str, recommend
     assert entry.words["Best For"].strip("*") == purpose
 
 
+@pytest.mark.row("R001-34", "R001-35")
 def test_who_may_struggle_and_who_is_recommended() -> None:
-    """Rows R001-34, R001-35."""
     entries = catalogue.models()
     assert [entry.name for entry in entries if entry.small_model_may_struggle] == ["llama3.1", "llama3.1:8b"]
     assert [entry.name for entry in entries if entry.recommended] == [row[0] for row in LOCAL[:3]]
 
 
+@pytest.mark.row("R001-36")
 def test_both_ram_figures_of_the_first_source_are_kept() -> None:
-    """Row R001-36."""
     entry = known("deepseek-coder:33b")
     assert entry.words["RAM Required"] == "32GB+"
     assert "16GB+ RAM for 33B" in entry.words["Performance Notes"]
 
 
 @pytest.mark.parametrize(("field", "openai", "anthropic", "ollama"), COMPARED)
+@pytest.mark.row("R001-37", "R001-38", "R001-39", "R001-40", "R001-41", "R001-42", "R001-43", "R001-44")
 def test_provider_comparison(field: str, openai: object, anthropic: object, ollama: object) -> None:
-    """Rows R001-37 to R001-44."""
     found = [catalogue.provider(name, SEED) for name in ("openai", "anthropic", "ollama")]
     assert [getattr(traits, field) for traits in found] == [openai, anthropic, ollama]
 
 
+@pytest.mark.row("R001-37", "R001-38", "R001-39", "R001-40", "R001-41", "R001-42", "R001-43", "R001-44")
 def test_provider_comparison_keeps_the_eight_rows_in_their_words() -> None:
-    """Rows R001-37 to R001-44."""
     rows = [list(traits.words)[:8] for traits in catalogue.providers()]
     assert rows[0] == rows[1] == rows[2]
     assert rows[0] == [
@@ -270,8 +271,8 @@ def test_models_of_a_provider() -> None:
     assert catalogue.models(as_of="yesterday") == ()
 
 
+@pytest.mark.row("R001-32")
 def test_every_local_model_is_free() -> None:
-    """Row R001-32."""
     local = [entry for entry in catalogue.models() if entry.local]
     assert len(local) == 10
     assert [catalogue.cost(Usage(10, 10), entry) for entry in local] == [0.0] * 10

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Client, Context, Message, Request, aio, catalogue, dialect
-from toolwire.client.exchange import http_request_of
+from toolwire import Client, Context, Message, Request, Tool, aio, catalogue, dialect
 from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import PLAIN, tuned
 from toolwire.errors import InvalidField
@@ -21,6 +20,8 @@ from toolwire.providers import (
     put_key,
     quirks_of,
 )
+from toolwire.providers.adapting import quirks_for
+from toolwire.providers.addressing import http_request_of
 from toolwire.providers.catalogue import Model
 
 WANTED = (
@@ -59,8 +60,8 @@ def test_the_known_providers_are_there() -> None:
         ("anthropic", "claude-sonnet-4-5-20250514", "anthropic", "claude-sonnet-4-5-20250514"),
     ],
 )
+@pytest.mark.row("R003-56", "I-27", "R001-55")
 def test_a_provider_and_its_model_are_named(given: Any, model: Any, name: str, found: Any) -> None:
-    """Rows R003-56, I-27, R001-55."""
     provider, chosen = provider_of(given, model)
     assert (provider.name, chosen) == (name, found)
 
@@ -79,7 +80,38 @@ def test_options_win_over_the_preset() -> None:
     assert provider.capabilities == Capabilities(images=False, structured_output_with_tools=True)
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
     with pytest.raises(InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"):
-        provider_of("openai", bas_url="x")
+        provider_of("openai", bas_url="x")  # type: ignore[call-arg]
+
+
+CUSTOM_TOOLS: list[tuple[Any, dict[str, Any], bool]] = [
+    ("openai", {}, True),
+    ("openai-responses", {}, True),
+    ("openai", {"base_url": "http://localhost:8080"}, False),
+    ("openai-responses", {"base_url": "http://localhost:8080"}, False),
+    ("openai", {"base_url": "http://localhost:8080", "capabilities": {"custom_tools": True}}, True),
+    *((name, {}, False) for name in ("llama.cpp", "vllm", "groq", "azure", "openrouter", "ollama-v1")),
+    ("vllm", {"capabilities": {"custom_tools": True}}, True),
+    ("vllm", {"quirks": {"custom_tools": True}}, True),
+    ({"dialect": "openai-chat", "base_url": "http://localhost"}, {}, False),
+    ({"dialect": "openai-responses", "base_url": "http://localhost"}, {}, False),
+    ({"name": "openai", "base_url": "http://localhost"}, {}, False),
+]
+
+
+@pytest.mark.parametrize(("given", "options", "takes"), CUSTOM_TOOLS)
+def test_only_servers_that_are_known_to_take_custom_tools_get_them(given: Any, options: Any, takes: bool) -> None:
+    provider, _ = provider_of(given, "m", **options)
+    request = Request(model="m", context=Context(None, [Message("Hi.")], [Tool("patch", "Patches.", custom=True)]))
+    encoded = provider.speaks().encode_request(request)
+    assert encoded.body["tools"][0]["type"] == ("custom" if takes else "function")
+    assert [loss.concept for loss in encoded.losses] == ([] if takes else ["custom_tool"])
+
+
+def test_a_server_at_an_address_of_the_environment_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8080")
+    assert not provider_of("openai", "m")[0].capabilities.custom_tools
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.openai.com/")
+    assert provider_of("openai", "m")[0].capabilities.custom_tools
 
 
 def test_a_provider_that_says_too_little_is_refused() -> None:
@@ -95,7 +127,7 @@ def test_a_key_is_what_was_given_or_what_the_environment_holds(monkeypatch: pyte
     assert provider_of("gemini", "m")[0].key == "second"
     monkeypatch.setenv("GEMINI_API_KEY", "first")
     assert provider_of("gemini", "m")[0].key == "first"
-    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"  # row I-32
+    assert provider_of("gemini", "m", api_key="mine")[0].key == "mine"
 
 
 def test_a_key_is_never_shown() -> None:
@@ -115,7 +147,7 @@ def test_a_server_without_the_developer_role_gets_none() -> None:
         name: provider_of(name, "m")[0].speaks().encode_request(request).body["messages"][0]["role"]
         for name in ("openai", "groq")
     }
-    assert roles == {"openai": "developer", "groq": "system"}  # conflict 10
+    assert roles == {"openai": "developer", "groq": "system"}
 
 
 QUIRKS: list[tuple[str | None, Any]] = [
@@ -137,7 +169,6 @@ def test_what_is_known_of_a_model_is_said_in_quirks(name: str | None, quirks: di
 
 
 def test_the_most_tokens_of_a_model_are_asked_for_and_never_fewer_than_1024() -> None:
-    """Conflict 35 of the requirements."""
     assert quirks_of("small", Model("small", max_output=512)) == {"default_max_tokens": 1024}
     asked = Request(context=Context(None, [Message("Hi")]), model="claude-opus-5-5")
     known = quirks_of(asked.model, catalogue.model(asked.model))
@@ -169,20 +200,71 @@ def test_the_environment_may_say_where_a_server_is(case: str, monkeypatch: pytes
     assert provider_of(name, base_url="http://y")[0].base_url == "http://y"
 
 
-def test_a_base_that_says_the_version_too_is_not_doubled() -> None:
+CHAT, MESSAGES, STREAM = "/chat/completions", "/messages", "/models/m:streamGenerateContent?alt=sse"
+OF_WIRE = {"openai-chat": CHAT, "openai-responses": "/responses", "anthropic": MESSAGES, "gemini": STREAM}
+ADDRESSES: tuple[tuple[str, str, str], ...] = (
+    ("openai", "https://api.openai.com/v1", f"https://api.openai.com/v1{CHAT}"),
+    ("anthropic", "http://x/v1/", f"http://x/v1{MESSAGES}"),
+    ("anthropic", "http://x/anthropic", f"http://x/anthropic/v1{MESSAGES}"),
+    ("gemini", "http://x/v1", f"http://x/v1{STREAM}"),
+    ("gemini", "http://x/v1/projects/p/publishers/google", f"http://x/v1/projects/p/publishers/google{STREAM}"),
+    ("ollama", "http://x/api", "http://x/api/chat"),
+    ("ollama", "http://x/v1", "http://x/api/chat"),
+    ("groq", "http://x/openai", f"http://x/openai/v1{CHAT}"),
+    ("azure", "https://r.x/openai", f"https://r.x/openai/v1{CHAT}"),
+    ("deepseek", "https://api.deepseek.com", f"https://api.deepseek.com/v1{CHAT}"),
+    ("openai", "http://x/v1beta/openai", f"http://x/v1beta/openai{CHAT}"),
+    ("openai", "http://x/paas/v4", f"http://x/paas/v4{CHAT}"),
+    ("openai", "http://v1.x/v", f"http://v1.x/v/v1{CHAT}"),
+)
+
+
+def url_of(provider: Provider) -> str:
     request = Request(context=Context(None, [Message("Hi")]), model="m", stream=True)
-    for name, base, url in (
-        ("openai", "https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
-        ("anthropic", "http://x/v1/", "http://x/v1/messages"),
-        ("gemini", "http://x/v1beta", "http://x/v1beta/models/m:streamGenerateContent?alt=sse"),
-        ("ollama", "http://x/api", "http://x/api/chat"),
-        ("groq", "http://x/v1", "http://x/v1/chat/completions"),
-    ):
-        given = provider_of(name, base_url=base)[0]
-        assert http_request_of(given, given.speaks().encode_request(request)).url == url
+    return http_request_of(provider, provider.speaks().encode_request(request)).url
 
 
-def test_a_key_may_be_put_for_the_process() -> None:  # row I-32
+@pytest.mark.parametrize(("name", "base", "url"), ADDRESSES)
+def test_an_address_has_one_version(name: str, base: str, url: str) -> None:
+    assert url_of(provider_of(name, base_url=base)[0]) == url
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_base_says_the_version_or_leaves_it_out(name: str) -> None:
+    preset = PROVIDERS[name]
+    version = "/v1beta" if preset.dialect == "gemini" else "/v1"
+    urls = {url_of(provider_of(name, base_url=base)[0]) for base in ("http://x/y", f"http://x/y{version}")}
+    assert urls == {"http://x/y" + (version + OF_WIRE[preset.dialect] if preset.dialect in OF_WIRE else "/api/chat")}
+
+
+def test_a_path_that_a_provider_says_has_no_version_but_its_own() -> None:
+    given = provider_of("openai", base_url="http://x/v2", paths=(("/v1", ""),))[0]
+    assert url_of(given) == f"http://x/v2{CHAT}"
+    assert url_of(provider_of("openai", base_url="http://x", paths=(("/v1", ""),))[0]) == f"http://x{CHAT}"
+
+
+VERSIONS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "nothing said": ({}, {"anthropic-version": "2026-10-21"}),
+    "a quirk": ({"quirks": {"api_version": "2023-06-01"}}, {"anthropic-version": "2023-06-01"}),
+    "a header": ({"headers": {"Anthropic-Version": "2023-06-01"}}, {"anthropic-version": "2023-06-01"}),
+}
+
+
+@pytest.mark.parametrize("name", ["anthropic", "mine"])
+@pytest.mark.parametrize("case", VERSIONS)
+def test_each_provider_of_messages_says_its_version_and_is_written_to_in_it(case: str, name: str) -> None:
+    options, said = VERSIONS[case]
+    given = provider_of({"name": name, "dialect": "anthropic", "base_url": "http://x", **options}, "claude-x")[0]
+    request = Request(context=Context(None, [Message("Hi")]), model="claude-x", temperature=0.5)
+    encoded = given.speaks().encode_request(request, **quirks_for(request, given))
+    headers = http_request_of(given, encoded).headers
+    assert {key: value for key, value in headers.items() if key.lower() == "anthropic-version"} == said
+    assert ("temperature" in encoded.body) == ("2023-06-01" in said.values())
+    assert provider_of({"dialect": "gemini", "base_url": "http://x"})[0].version_header == {}
+
+
+@pytest.mark.row("I-32")
+def test_a_key_may_be_put_for_the_process() -> None:
     try:
         put_key("google", "k-1")
         assert provider_of("gemini")[0].key == "k-1"
@@ -250,4 +332,4 @@ def test_a_query_has_its_own_place_and_a_path_may_have_an_at_sign() -> None:
     )
     assert sent.url == "http://host/a@b/v1/chat/completions?x=1"
     with pytest.raises(InvalidField, match="openai: base_url must be a string, not NoneType"):
-        provider_of("openai", base_url=None)
+        provider_of("openai", base_url=None)  # type: ignore[arg-type]

@@ -37,8 +37,9 @@ def row_of(provider: Provider) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.row("R001-29", "R001-62", "R001-37", "R001-44")
 def test_the_page_lists_the_known_providers_as_they_are() -> None:
-    """Rows R001-29, R001-62, R001-37, R001-44: the dialect and all else is data, and said to users."""
+    """The dialect and all else is data, and said to users."""
     assert sorted(PROVIDERS) == sorted(NAMED)
     assert listed() == {name: row_of(provider) for name, provider in PROVIDERS.items()}
     assert {name for name, provider in PROVIDERS.items() if provider.local} == LOCAL
@@ -53,10 +54,10 @@ def test_every_preset_says_where_it_comes_from_and_nothing_that_a_provider_has_n
 
 
 @pytest.mark.parametrize("name", NAMED)
+@pytest.mark.row("I-32")
 def test_a_key_of_the_environment_is_found_and_one_that_is_given_comes_first(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Row I-32."""
     preset = PROVIDERS[name]
     for variable in preset.env:
         monkeypatch.setenv(variable, f"from {variable}")
@@ -66,14 +67,15 @@ def test_a_key_of_the_environment_is_found_and_one_that_is_given_comes_first(
     assert provider_of(name)[0].key == preset.api_key
 
 
+@pytest.mark.row("R001-29")
 def test_the_provider_that_seed_users_know_as_ollama_needs_no_key() -> None:
-    """Row R001-29: a client is made of nothing but a name and a model; nobody is asked for anything."""
+    """A client is made of nothing but a name and a model; nobody is asked for anything."""
     with Client("ollama-v1", "llama3.1") as client:
         assert (client.provider.base_url, client.provider.key) == ("http://localhost:11434/v1", "ollama")
 
 
+@pytest.mark.row("R001-62")
 def test_a_server_that_nobody_has_heard_of_is_data() -> None:
-    """Row R001-62."""
     given = {"name": "new", "dialect": "openai-chat", "base_url": "https://llm.example/v1", "api_key": "k"}
     made, model = provider_of(given, "new/m")
     assert (made.speaks().DIALECT, made.key, model) == ("openai-chat", "k", "m")

@@ -70,16 +70,19 @@ def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall("call_1", name, arguments)
 
 
-def test_no_tools_are_no_tools() -> None:  # row R002-53
+@pytest.mark.row("R002-53")
+def test_no_tools_are_no_tools() -> None:
     assert AgentResolver([]).available_tools() == []
     assert AgentResolver(tools=[]).available_tools() == []
 
 
-def test_it_is_a_resolver() -> None:  # rows R002-54, R002-31
+@pytest.mark.row("R002-54", "R002-31")
+def test_it_is_a_resolver() -> None:
     assert isinstance(AgentResolver([add]), ToolResolver)
 
 
-def test_tools_are_listed_in_the_order_in_which_they_were_given() -> None:  # row R002-62
+@pytest.mark.row("R002-62")
+def test_tools_are_listed_in_the_order_in_which_they_were_given() -> None:
     resolver = AgentResolver(tools=[Search, add, Service("Rome"), fetch])
     names = [declared.name for declared in resolver.available_tools()]
     assert names == ["search", "add", "weather", "tide", "fetch"]
@@ -87,13 +90,15 @@ def test_tools_are_listed_in_the_order_in_which_they_were_given() -> None:  # ro
 
 
 @pytest.mark.parametrize("given", [Search, Search(), Static, Static()])
-def test_classes_and_objects_have_a_definition_and_execute(given: Any) -> None:  # rows R002-20, R002-21
+@pytest.mark.row("R002-20", "R002-21")
+def test_classes_and_objects_have_a_definition_and_execute(given: Any) -> None:
     resolver = AgentResolver([given])
     assert resolver.available_tools() == [SEARCH]
     assert resolver.resolve(call("search", query="cats")).content.startswith("cats")  # type: ignore[union-attr]
 
 
-def test_the_context_is_forwarded_as_it_is() -> None:  # row R002-55
+@pytest.mark.row("R002-55")
+def test_the_context_is_forwarded_as_it_is() -> None:
     seen = []
 
     def look(context: Any) -> None:
@@ -105,15 +110,18 @@ def test_the_context_is_forwarded_as_it_is() -> None:  # row R002-55
     assert seen[0] is context
 
 
-def test_without_a_context_there_is_an_empty_map() -> None:  # row R002-56
+@pytest.mark.row("R002-56")
+def test_without_a_context_there_is_an_empty_map() -> None:
     assert AgentResolver([Search]).resolve(call("search", query="x")).content == "x for {}"
 
 
-def test_a_result_is_linked_to_its_call() -> None:  # row R002-51
+@pytest.mark.row("R002-51")
+def test_a_result_is_linked_to_its_call() -> None:
     assert AgentResolver([add]).resolve(call("add", a=1)) == ToolResult("call_1", "add", "3")
 
 
-def test_sensitive_fields_are_those_that_were_declared() -> None:  # row R002-57
+@pytest.mark.row("R002-57", "4.3.8")
+def test_sensitive_fields_are_those_that_were_declared() -> None:
     resolver = AgentResolver([Search, add, fetch])
     fields = [resolver.sensitive_fields_for(name) for name in ("search", "add", "fetch", "nothing")]
     assert fields == [["api_key"], ["token"], [], []]
@@ -125,8 +133,8 @@ def leak(api_key: str, inner: dict[str, Any]) -> str:
     raise ValueError(f"bad key {api_key!r} in {inner}")
 
 
+@pytest.mark.row("R002-58", "R002-59", "R002-60", "4.3.8")
 def test_what_a_tool_raises_is_its_result_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Rows R002-58, R002-59, R002-60."""
     with caplog.at_level(logging.ERROR, "toolwire"):
         result = AgentResolver([leak]).resolve(call("leak", api_key="sk-12345", inner={"API_KEY": "n3sted", "a": 1}))
     assert result.is_error
@@ -175,7 +183,8 @@ def test_a_tool_fails_with_its_own_words() -> None:
     ids=lambda problem: type(problem).__name__,
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_whatever_a_tool_raises_is_an_error_result(problem: BaseException, is_async: bool) -> None:  # row J3
+@pytest.mark.row("J3")
+def test_whatever_a_tool_raises_is_an_error_result(problem: BaseException, is_async: bool) -> None:
     def plain() -> str:
         raise problem
 
@@ -189,7 +198,8 @@ def test_whatever_a_tool_raises_is_an_error_result(problem: BaseException, is_as
         assert len(str(result.content)) > len("Tool execution failed: ")
 
 
-def test_what_stops_the_program_goes_through() -> None:  # row J3
+@pytest.mark.row("J3")
+def test_what_stops_the_program_goes_through() -> None:
     def stop() -> str:
         raise KeyboardInterrupt
 
@@ -269,7 +279,8 @@ def test_a_value_is_the_content_of_the_result(value: Any, content: Any) -> None:
         "\ud800".encode,
     ],
 )
-def test_a_value_that_has_no_json_is_an_error_result(value: Any) -> None:  # row J3
+@pytest.mark.row("J3")
+def test_a_value_that_has_no_json_is_an_error_result(value: Any) -> None:
     def give() -> Any:
         return value
 
@@ -278,7 +289,8 @@ def test_a_value_that_has_no_json_is_an_error_result(value: Any) -> None:  # row
     assert str(result.content).startswith("Tool execution failed: ")
 
 
-def test_an_object_may_answer_ok_or_error() -> None:  # rows R002-21, R002-30
+@pytest.mark.row("R002-21", "R002-30")
+def test_an_object_may_answer_ok_or_error() -> None:
     class Picky:
         definition = SEARCH
 
@@ -290,13 +302,15 @@ def test_an_object_may_answer_ok_or_error() -> None:  # rows R002-21, R002-30
     assert resolver.resolve(call("search", query="y")) == ToolResult("call_1", "search", "nothing", is_error=True)
 
 
-def test_a_name_that_is_not_there_is_raised_with_those_that_are() -> None:  # row R002-36
+@pytest.mark.row("R002-36")
+def test_a_name_that_is_not_there_is_raised_with_those_that_are() -> None:
     with pytest.raises(UnknownTool, match=r"Unknown tool: Add; available: add, fetch") as raised:
         AgentResolver([add, fetch]).resolve(call("Add"))
     assert (raised.value.name, raised.value.known) == ("Add", ("add", "fetch"))
 
 
-def test_a_call_that_does_not_fit_is_not_run_and_says_what_to_mend() -> None:  # rows I-09, I-19
+@pytest.mark.row("I-09", "I-19")
+def test_a_call_that_does_not_fit_is_not_run_and_says_what_to_mend() -> None:
     ran = []
 
     def order(item: str, count: int) -> None:
@@ -316,7 +330,8 @@ def test_a_call_that_does_not_fit_is_not_run_and_says_what_to_mend() -> None:  #
     assert type(ran[0][1]) is int
 
 
-def test_a_tool_cannot_change_the_arguments_of_its_call() -> None:  # row K8
+@pytest.mark.row("K8")
+def test_a_tool_cannot_change_the_arguments_of_its_call() -> None:
     def spoil(items: list[Any]) -> str:
         items.append("more")
         return json.dumps(items)
@@ -349,7 +364,8 @@ def test_async_tools_work_from_sync_and_from_async_code() -> None:
     asyncio.run(main())
 
 
-def test_two_tools_of_one_name_are_refused() -> None:  # row H8
+@pytest.mark.row("H8")
+def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(InvalidField, match="has 'add' twice"):
         AgentResolver([add, add])
 

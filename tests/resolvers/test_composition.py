@@ -62,7 +62,8 @@ def call(name: str) -> ToolCall:
     return ToolCall("c", name, {})
 
 
-def test_tools_are_listed_in_order_and_duplicates_are_kept() -> None:  # rows R002-72, R002-73
+@pytest.mark.row("R002-72", "R002-73", "R002-81", "4.3.9")
+def test_tools_are_listed_in_order_and_duplicates_are_kept() -> None:
     composition = Composition([Plain("a", "b"), Plain("b", "c")])
     assert [tool.name for tool in composition.available_tools()] == ["a", "b", "b", "c"]
     assert [tool.name for tool in Composition.available_tools(composition)] == [
@@ -70,19 +71,21 @@ def test_tools_are_listed_in_order_and_duplicates_are_kept() -> None:  # rows R0
         "b",
         "b",
         "c",
-    ]  # row R002-81
+    ]
 
 
-def test_the_first_that_knows_a_tool_runs_it() -> None:  # rows R002-74, R002-79
+@pytest.mark.row("R002-71", "R002-74", "R002-79")
+def test_the_first_that_knows_a_tool_runs_it() -> None:
     first, second = Plain("b"), Plain("b", "c")
-    composition = Composition.new([first, second])  # row R002-71
+    composition = Composition.new([first, second])
     assert composition.resolve(call("b")).content == "b by ('b',)"
     assert composition.resolve(call("c")).content == "c by ('b', 'c')"
     assert second.asked == ["c"]
     assert Composition([agent("bash", "mine"), agent("bash", "theirs")]).resolve(call("bash")).content == "mine"
 
 
-def test_an_error_of_the_first_is_final() -> None:  # rows R002-75, R002-76
+@pytest.mark.row("R002-75", "R002-76", "4.3.9")
+def test_an_error_of_the_first_is_final() -> None:
     second = Plain("b")
     for answer in (
         ("error", "it is closed"),
@@ -95,7 +98,8 @@ def test_an_error_of_the_first_is_final() -> None:  # rows R002-75, R002-76
     assert second.asked == []
 
 
-def test_a_resolver_that_raises_has_answered() -> None:  # rows R002-37, K8
+@pytest.mark.row("R002-37", "K8")
+def test_a_resolver_that_raises_has_answered() -> None:
     class Broken(Plain):
         def resolve(self, call: ToolCall) -> Any:
             raise ValueError(f"{call.name} broke")
@@ -104,12 +108,14 @@ def test_a_resolver_that_raises_has_answered() -> None:  # rows R002-37, K8
     assert result == ToolResult("c", "b", "Tool execution failed: b broke", is_error=True)
 
 
-def test_unknown_tools_fall_through_in_either_spelling() -> None:  # row R002-75, conflict 22
+@pytest.mark.row("R002-75")
+def test_unknown_tools_fall_through_in_either_spelling() -> None:
     composition = Composition([agent("a", "1"), Plain("b"), agent("c", "3")])
     assert [composition.resolve(call(name)).content for name in "abc"] == ["1", "b by ('b',)", "3"]
 
 
-def test_what_nobody_has_is_unknown() -> None:  # row R002-77
+@pytest.mark.row("R002-77")
+def test_what_nobody_has_is_unknown() -> None:
     with pytest.raises(UnknownTool, match="Unknown tool: z; available: a, b") as raised:
         Composition([agent("a", "1"), Plain("b", "a")]).resolve(call("z"))
     assert raised.value.known == ("a", "b")
@@ -117,14 +123,16 @@ def test_what_nobody_has_is_unknown() -> None:  # row R002-77
         Composition([]).resolve(call("z"))
 
 
-def test_a_composition_is_a_resolver() -> None:  # row R002-82
+@pytest.mark.row("R002-82", "4.3.9")
+def test_a_composition_is_a_resolver() -> None:
     inner = Composition([agent("a", "1"), agent("b", "2")])
     outer = Composition([agent("c", "3"), inner, Composition([])])
     assert [outer.resolve(call(name)).content for name in "abc"] == ["1", "2", "3"]
     assert [tool.name for tool in outer.available_tools()] == ["c", "a", "b"]
 
 
-def test_a_pair_binds_a_folder_and_others_do_not_mind() -> None:  # rows R002-18, R002-19, R002-71, R002-80
+@pytest.mark.row("R002-19", "R002-71", "R002-80")
+def test_a_pair_binds_a_folder_and_others_do_not_mind() -> None:
     composition = Composition([(Folder, "/a"), (Plain("p"), "/b"), Plain("q")])
     assert [cwd for _, cwd in composition.resolvers] == ["/a", "/b", "."]
     assert composition.resolve(call("where")).content == "/a"
@@ -142,7 +150,8 @@ class Cook(Plain):
         return self.recipes.get(name)
 
 
-def test_the_first_recipe_wins() -> None:  # rows R002-32, R002-39, R002-78
+@pytest.mark.row("R002-32", "R002-39", "R002-78", "4.3.6")
+def test_the_first_recipe_wins() -> None:
     def one(_arguments: Any) -> dict[str, Any]:
         return {}
 
@@ -197,3 +206,15 @@ def test_sensitive_fields_are_those_of_all_resolvers() -> None:
 def test_what_is_no_resolver_is_refused(given: Any) -> None:
     with pytest.raises(InvalidField, match=r"Composition\[1\]: resolver must have `resolve`"):
         Composition([Plain("a"), given])
+
+
+@pytest.mark.row("R002-81", "R002-30")
+def test_it_is_used_by_methods_or_as_the_first_argument() -> None:
+    def recipe(_arguments: Any) -> dict[str, Any]:
+        return {}
+
+    composition = Composition.new([Plain("a"), Cook("b", b=recipe)])
+    assert composition.available_tools() == Composition.available_tools(composition)
+    for found in (composition.resolve(call("a")), Composition.resolve(composition, call("a"))):
+        assert found == ToolResult("c", "a", "a by ('a',)")
+    assert composition.dispatch_recipe("b") == Composition.dispatch_recipe(composition, "b") == recipe

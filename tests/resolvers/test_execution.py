@@ -101,7 +101,8 @@ def test_results_are_in_the_order_of_the_calls(run: Face) -> None:
 
 
 @FACES
-def test_five_calls_of_which_some_fail_have_five_results(run: Face) -> None:  # row J6
+@pytest.mark.row("J6")
+def test_five_calls_of_which_some_fail_have_five_results(run: Face) -> None:
     calls = [
         call(1, "slow_echo", text="a", wait=0.01),
         call(2, "broken"),
@@ -215,7 +216,8 @@ def test_a_call_that_came_broken_is_not_run(run: Face) -> None:
 
 
 @FACES
-def test_calls_of_one_id_are_not_run(run: Face) -> None:  # row J12
+@pytest.mark.row("J12")
+def test_calls_of_one_id_are_not_run(run: Face) -> None:
     ran: list[str] = []
 
     def note(text: str) -> str:
@@ -236,7 +238,8 @@ def test_calls_of_one_id_are_not_run(run: Face) -> None:  # row J12
 
 
 @FACES
-def test_calls_after_the_limit_are_not_run(run: Face) -> None:  # row J12
+@pytest.mark.row("J12")
+def test_calls_after_the_limit_are_not_run(run: Face) -> None:
     found = run([call(number, "echo", text=str(number)) for number in range(1000)], TOOLS)
     assert [one.content for one in found[:128]] == [str(number) for number in range(128)]
     assert all("a turn may have 128 calls" in str(one.content) and one.is_error for one in found[128:])
@@ -244,7 +247,8 @@ def test_calls_after_the_limit_are_not_run(run: Face) -> None:  # row J12
 
 
 @FACES
-def test_calls_that_came_broken_or_name_nothing_have_results(run: Face) -> None:  # rows I-19, J12
+@pytest.mark.row("I-19", "J12")
+def test_calls_that_came_broken_or_name_nothing_have_results(run: Face) -> None:
     calls = [
         ToolCall.parse("c1", "echo", '{"text": "a'),
         ToolCall("c2", "echo", {"text": "a"}, complete=False),
@@ -265,7 +269,8 @@ def test_calls_that_came_broken_or_name_nothing_have_results(run: Face) -> None:
 
 
 @FACES
-def test_output_is_cut_and_says_so(run: Face) -> None:  # row J15
+@pytest.mark.row("J15")
+def test_output_is_cut_and_says_so(run: Face) -> None:
     @tool(output_limit=10)
     def much(parts: bool) -> Any:
         """Give much."""
@@ -291,7 +296,8 @@ def test_output_is_cut_and_says_so(run: Face) -> None:  # row J15
         (SystemExit(1), "Tool execution failed: 1", True),
     ],
 )
-def test_any_function_may_resolve_calls(run: Face, answer: Any, content: str, failed: bool) -> None:  # row K8
+@pytest.mark.row("K8")
+def test_any_function_may_resolve_calls(run: Face, answer: Any, content: str, failed: bool) -> None:
     def resolve(_call: ToolCall) -> Any:
         if isinstance(answer, BaseException):
             raise answer
@@ -307,7 +313,8 @@ def test_any_function_may_resolve_calls(run: Face, answer: Any, content: str, fa
 
 
 @FACES
-def test_what_stops_the_program_goes_through(run: Face) -> None:  # row J3
+@pytest.mark.row("J3")
+def test_what_stops_the_program_goes_through(run: Face) -> None:
     def stop() -> str:
         raise KeyboardInterrupt
 
@@ -392,7 +399,8 @@ def test_a_sync_tool_does_not_block_the_event_loop() -> None:
     assert asyncio.run(main()) > 5
 
 
-def test_sync_code_works_in_an_event_loop_too() -> None:  # row J18
+@pytest.mark.row("J18")
+def test_sync_code_works_in_an_event_loop_too() -> None:
     async def main() -> list[ToolResult]:
         calls = [call(1, "echo", text="a"), call(2, "async_echo", text="b", wait=0), call(3, "hangs")]
         return execute(calls, TOOLS)

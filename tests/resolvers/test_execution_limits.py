@@ -15,7 +15,8 @@ from toolwire.work.results import CallRecord, Ran
 from toolwire.work.threads import MAX_THREADS, TooManyThreads, in_thread
 
 
-def test_a_cancelled_task_cancels_its_tools() -> None:  # row J5
+@pytest.mark.row("J5")
+def test_a_cancelled_task_cancels_its_tools() -> None:
     ended: list[str] = []
     begun = asyncio.Semaphore(0)
 
@@ -77,7 +78,7 @@ def test_limits_may_be_a_value_and_unknown_ones_are_refused() -> None:
     found = execute([call(1, "async_echo", text="a", wait=5)], TOOLS, limits=Limits(timeout=0.01))
     assert "longer than 0.01 s" in str(found[0].content)
     with pytest.raises(InvalidField, match="time is no limit; there are: timeout, output, calls, parallel"):
-        execute([], TOOLS, time=3)
+        execute([], TOOLS, time=3)  # type: ignore[call-arg]
 
 
 def test_metadata_that_is_no_amount_is_not_minded() -> None:
@@ -91,7 +92,8 @@ def test_a_session_says_how_its_tools_run() -> None:
     assert "longer than 0.02 s" in str(execute([call(1, "hangs")], resolve)[0].content)
 
 
-def test_threads_that_hang_are_bounded() -> None:  # row J4
+@pytest.mark.row("J4")
+def test_threads_that_hang_are_bounded() -> None:
     release = threading.Event()
 
     async def main() -> int:

@@ -39,7 +39,8 @@ def run(raw: str, name: str = "take") -> ToolResult:
     return result
 
 
-def test_the_parsing_suite_as_argument_text(suites: Any, tally: Any) -> None:  # row G1
+@pytest.mark.row("G1")
+def test_the_parsing_suite_as_argument_text(suites: Any, tally: Any) -> None:
     for file in sorted((suites / "json-parsing").rglob("*.json")):
         text = file.read_bytes().decode("utf-8", "surrogateescape")
         result = run(text)
@@ -55,13 +56,15 @@ def test_the_parsing_suite_as_argument_text(suites: Any, tally: Any) -> None:  #
     "raw",
     ['{"a":1,"a":2}', '{"x":{"a":1,"a":2}}', '{"x":[{"a":1,"a":2}]}', '{"path":"a","\\u0070ath":"b"}'],
 )
-def test_a_key_given_twice_is_refused(raw: str) -> None:  # row G2
+@pytest.mark.row("G2")
+def test_a_key_given_twice_is_refused(raw: str) -> None:
     assert "twice" in str(run(raw).content)
 
 
 @pytest.mark.parametrize("depth", [100, 1_000, 100_000])
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
-def test_deep_nesting_is_bounded(depth: int, begin: str, end: str) -> None:  # row G3
+@pytest.mark.row("G3")
+def test_deep_nesting_is_bounded(depth: int, begin: str, end: str) -> None:
     begun = time.process_time()
     result = run('{"x":' + begin * depth + "1" + end * depth + "}")
     assert result.is_error == (depth * len(begin.replace('"a":', "")) > 127)
@@ -78,25 +81,29 @@ def test_deep_nesting_is_bounded(depth: int, begin: str, end: str) -> None:  # r
         ('{"x":0.1}', 0.1),
     ],
 )
-def test_numbers_are_exact(raw: str, value: Any) -> None:  # row G4
+@pytest.mark.row("G4")
+def test_numbers_are_exact(raw: str, value: Any) -> None:
     assert not run(raw).is_error
     assert RAN[0]["x"] == value
     assert type(RAN[0]["x"]) is type(value)
 
 
 @pytest.mark.parametrize("raw", ['{"x":1e999}', '{"x":' + "9" * 5000 + "}", '{"x":NaN}', '{"x":-Infinity}'])
-def test_numbers_that_nobody_can_hold_are_refused(raw: str) -> None:  # rows G1, G4
+@pytest.mark.row("G1", "G4")
+def test_numbers_that_nobody_can_hold_are_refused(raw: str) -> None:
     assert run(raw).is_error
 
 
 @pytest.mark.parametrize(
     "raw", ['{"x":"\\ud800"}', "\ufeff{}", '{"x":1}'.encode("utf-16").decode("latin-1"), '{"\udcff":1}']
 )
-def test_text_that_is_no_unicode_is_refused(raw: str) -> None:  # row G5
+@pytest.mark.row("G5")
+def test_text_that_is_no_unicode_is_refused(raw: str) -> None:
     assert run(raw).is_error
 
 
-def test_a_nul_is_a_character() -> None:  # row G5
+@pytest.mark.row("G5")
+def test_a_nul_is_a_character() -> None:
     assert not run('{"x":"\\u0000\\uffff"}').is_error
     assert RAN == [{"x": "\x00\uffff"}]
 
@@ -118,12 +125,14 @@ def test_a_nul_is_a_character() -> None:  # row G5
         "{'a': None}",
     ],
 )
-def test_only_an_object_is_arguments(raw: str) -> None:  # row G6
+@pytest.mark.row("G6")
+def test_only_an_object_is_arguments(raw: str) -> None:
     assert run(raw).is_error
 
 
 @pytest.mark.parametrize("raw", ["", "  ", "null", "{}"])
-def test_nothing_is_no_arguments(raw: str) -> None:  # row G6
+@pytest.mark.row("G6")
+def test_nothing_is_no_arguments(raw: str) -> None:
     assert not run(raw).is_error
     assert RAN == [{}]
 
@@ -139,7 +148,8 @@ def test_nothing_is_no_arguments(raw: str) -> None:  # row G6
     ],
     ids=["text", "keys", "key", "array"],
 )
-def test_large_arguments_take_bounded_time(make: Callable[[], Any]) -> None:  # row G7
+@pytest.mark.row("G7")
+def test_large_arguments_take_bounded_time(make: Callable[[], Any]) -> None:
     begun = time.process_time()
     run(json.dumps({"x": make()}))
     assert time.process_time() - begun < 10
@@ -148,7 +158,8 @@ def test_large_arguments_take_bounded_time(make: Callable[[], Any]) -> None:  # 
 @pytest.mark.parametrize(
     "key", ["__proto__", "__class__", "self", "cls", "*args", "**kwargs", "return", "args", "call"]
 )
-def test_keys_never_reach_the_inside_of_python(key: str) -> None:  # row G8
+@pytest.mark.row("G8")
+def test_keys_never_reach_the_inside_of_python(key: str) -> None:
     assert not run(json.dumps({key: 1})).is_error
     assert [{key: 1}] == RAN
     assert (
@@ -163,7 +174,8 @@ FITS: dict[str, set[Any]] = {"count": {1}, "flag": {True}, "ratio": {1, 1.5}, "t
 
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("value", WRONG, ids=repr)
-def test_each_type_for_each_parameter(name: str, value: Any) -> None:  # rows G9, G10
+@pytest.mark.row("G9", "G10")
+def test_each_type_for_each_parameter(name: str, value: Any) -> None:
     fits = any(type(value) is type(one) and value == one for one in FITS[name] if not isinstance(value, dict | list))
     result = run(json.dumps({name: value}), "typed")
     assert result.is_error is not fits
@@ -172,17 +184,20 @@ def test_each_type_for_each_parameter(name: str, value: Any) -> None:  # rows G9
 
 
 @pytest.mark.parametrize("raw", ['{"count":"5"}', '{"flag":1}', '{"count":true}', '{"flag":"true"}', '{"ratio":"1"}'])
-def test_nothing_is_coerced(raw: str) -> None:  # row G10
+@pytest.mark.row("G10")
+def test_nothing_is_coerced(raw: str) -> None:
     assert run(raw, "typed").is_error
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:  # row G10
+@pytest.mark.row("G10")
+def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert not run('{"count":5.0}', "typed").is_error
     assert RAN == [(5, False, 0.0, "")]
     assert type(RAN[0][0]) is int
 
 
-def test_text_over_the_limit_is_refused_while_it_arrives() -> None:  # row G11
+@pytest.mark.row("G11")
+def test_text_over_the_limit_is_refused_while_it_arrives() -> None:
     call = CallSoFar("c", "take")
     piece = "x" * (LIMIT // 4)
     for _ in range(4):

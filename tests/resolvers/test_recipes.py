@@ -58,7 +58,8 @@ def step(name: str, label: str = "", /, **arguments: Any) -> dict[str, Any]:
     return {"tool": name, "arguments": arguments, "label": label}
 
 
-def test_a_recipe_is_followed_instead_of_the_tool() -> None:  # rows R002-33, R002-35, I-14
+@pytest.mark.row("R002-33", "R002-35", "I-14", "4.3.6")
+def test_a_recipe_is_followed_instead_of_the_tool() -> None:
     text = content(
         lambda arguments: {
             "serial": [step("say", "First", text=arguments["topic"]), step("later", "Second", text="b")],
@@ -71,12 +72,14 @@ def test_a_recipe_is_followed_instead_of_the_tool() -> None:  # rows R002-33, R0
     )
 
 
-def test_without_a_recipe_the_tool_is_run() -> None:  # row R002-34
+@pytest.mark.row("R002-34")
+def test_without_a_recipe_the_tool_is_run() -> None:
     resolver = AgentResolver([study])
     assert run(dispatching(resolver, CALL)).content == "studied owls"
 
 
-def test_arguments_may_be_made_of_earlier_results() -> None:  # row I-10
+@pytest.mark.row("I-10")
+def test_arguments_may_be_made_of_earlier_results() -> None:
     text = content(
         lambda _: {
             "serial": [
@@ -90,7 +93,8 @@ def test_arguments_may_be_made_of_earlier_results() -> None:  # row I-10
     assert text == '["said a","later said a!","said [\'later\', \'say\']"]'
 
 
-def test_an_error_is_collected_and_stops_nothing() -> None:  # rows I-11, I-12, I-14
+@pytest.mark.row("I-11", "I-12", "I-14")
+def test_an_error_is_collected_and_stops_nothing() -> None:
     text = content(
         lambda _: {
             "serial": [step("fail", "Bad", why="x"), step("say", "Good", text="y")],
@@ -109,7 +113,8 @@ def test_an_error_is_collected_and_stops_nothing() -> None:  # rows I-11, I-12, 
     )
 
 
-def test_arguments_that_cannot_be_made_are_an_error_of_their_step() -> None:  # row I-11
+@pytest.mark.row("I-11")
+def test_arguments_that_cannot_be_made_are_an_error_of_their_step() -> None:
     text = content(
         lambda _: {
             "serial": [
@@ -123,7 +128,8 @@ def test_arguments_that_cannot_be_made_are_an_error_of_their_step() -> None:  # 
     assert "- **Bad**: KeyError: 'nothing'\n- **Odd**: its arguments are no map" in text
 
 
-def test_parallel_steps_run_at_the_same_time_and_keep_their_order() -> None:  # row I-12
+@pytest.mark.row("I-12")
+def test_parallel_steps_run_at_the_same_time_and_keep_their_order() -> None:
     barrier = threading.Barrier(3, timeout=10)
 
     @tool
@@ -142,7 +148,8 @@ def test_parallel_steps_run_at_the_same_time_and_keep_their_order() -> None:  # 
     assert asyncio.run(arun(dispatching(resolver, CALL))).content == "abc"
 
 
-def test_steps_have_ids_of_their_own() -> None:  # row I-13
+@pytest.mark.row("I-13")
+def test_steps_have_ids_of_their_own() -> None:
     seen = []
 
     class Noting(AgentResolver):
@@ -160,7 +167,8 @@ def test_steps_have_ids_of_their_own() -> None:  # row I-13
     ]
 
 
-def test_compose_gets_results_and_errors() -> None:  # row I-14
+@pytest.mark.row("I-14")
+def test_compose_gets_results_and_errors() -> None:
     plan = {
         "serial": [step("say", "A", text="a")],
         "parallel": [step("say", "B", text="b"), step("fail", "C")],
@@ -188,12 +196,14 @@ def test_compose_gets_results_and_errors() -> None:  # row I-14
 
 
 @pytest.mark.parametrize("plan", [{}, {"serial": None}, {"serial": [], "parallel": None}, Plan()])
-def test_empty_phases_pass_through(plan: Any) -> None:  # rows I-17, I-14
+@pytest.mark.row("I-17", "I-14")
+def test_empty_phases_pass_through(plan: Any) -> None:
     assert content(lambda _: plan) == "No results produced."
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
-def test_composing_nothing_runs_the_tool(nothing: Any) -> None:  # row I-15
+@pytest.mark.row("I-15")
+def test_composing_nothing_runs_the_tool(nothing: Any) -> None:
     assert content(lambda _: {"compose": lambda *_found: nothing}) == "studied owls"
 
 
@@ -215,7 +225,8 @@ def test_composing_nothing_runs_the_tool(nothing: Any) -> None:  # row I-15
         (lambda _: {"compose": "text"}, "plan: compose must be a function"),
     ],
 )
-def test_a_recipe_that_raises_or_gives_no_plan_is_an_error_result(recipe: Recipe, message: str) -> None:  # row I-15
+@pytest.mark.row("I-15")
+def test_a_recipe_that_raises_or_gives_no_plan_is_an_error_result(recipe: Recipe, message: str) -> None:
     result = results(recipe)[0]
     assert result.is_error
     assert str(result.content).startswith("Recipe evaluation error: ")
@@ -230,7 +241,8 @@ def test_a_plan_may_be_written_with_types_and_recipes_may_be_async() -> None:
     assert content(recipe) == "## Sequential Results\n\n### Step 1: One\n\nsaid owls"
 
 
-def test_a_batch_of_recipes_and_plain_calls_keeps_its_order() -> None:  # row I-16
+@pytest.mark.row("I-16")
+def test_a_batch_of_recipes_and_plain_calls_keeps_its_order() -> None:
     resolver = AgentResolver([say, fail, later, study], recipes={"study": lambda _: {"serial": [step("say", "S")]}})
     calls = [
         ToolCall("1", "say", {"text": "a"}),

@@ -37,7 +37,8 @@ DELETED: list[str] = []
 RESOLVER = AgentResolver([read_file, search, delete])
 
 
-def test_only_what_is_declared_and_there_is_given() -> None:  # rows R002-83, R002-84
+@pytest.mark.row("R002-83", "R002-84", "4.3.10")
+def test_only_what_is_declared_and_there_is_given() -> None:
     tools, resolve = session_tools.prepare(RESOLVER, ["search", "nothing", "read_file"], {"user": "abc"})
     assert [one.name for one in tools] == ["read_file", "search"]
     assert resolve is not None
@@ -46,7 +47,8 @@ def test_only_what_is_declared_and_there_is_given() -> None:  # rows R002-83, R0
 
 
 @pytest.mark.parametrize("names", [None, [], ["nothing"], ["Search", "search "], ()])
-def test_without_tools_there_is_no_resolver(names: Any) -> None:  # rows R002-85, R002-86, R002-87
+@pytest.mark.row("R002-85", "R002-86", "R002-87", "4.3.10")
+def test_without_tools_there_is_no_resolver(names: Any) -> None:
     assert session_tools.prepare(RESOLVER, names, {}) == ([], None)
 
 
@@ -55,7 +57,8 @@ def test_a_name_alone_is_no_list() -> None:
         session_tools.prepare(RESOLVER, "search", {})
 
 
-def test_the_context_is_forwarded_as_it_is() -> None:  # row R002-88
+@pytest.mark.row("R002-88", "4.3.10")
+def test_the_context_is_forwarded_as_it_is() -> None:
     seen = []
 
     def look(context: Any) -> None:
@@ -68,7 +71,8 @@ def test_the_context_is_forwarded_as_it_is() -> None:  # row R002-88
         assert seen.pop() is context
 
 
-def test_what_was_not_declared_is_refused() -> None:  # rows R002-91, K1
+@pytest.mark.row("R002-91", "K1")
+def test_what_was_not_declared_is_refused() -> None:
     DELETED.clear()
     _, resolve = session_tools.prepare(RESOLVER, ["search"], {"user": "abc"})
     assert resolve is not None
@@ -105,7 +109,8 @@ def test_each_name_is_given_once() -> None:
     assert [one.name for one in tools] == ["search"]
 
 
-def test_preparing_again_gives_the_same_tools() -> None:  # rows R002-23, R002-92
+@pytest.mark.row("R002-23", "R002-92")
+def test_preparing_again_gives_the_same_tools() -> None:
     first, one = session_tools.prepare(RESOLVER, ["search"], {"user": 1})
     second, other = session_tools.prepare(RESOLVER, ["search"], {"user": 2})
     assert first == second
@@ -117,7 +122,8 @@ def test_preparing_again_gives_the_same_tools() -> None:  # rows R002-23, R002-9
     )
 
 
-def test_a_tool_that_went_away_is_refused_at_its_call() -> None:  # row K2
+@pytest.mark.row("K2")
+def test_a_tool_that_went_away_is_refused_at_its_call() -> None:
     class Shrinking:
         gone = False
 
@@ -193,7 +199,8 @@ async def run_sessions(names: list[str], tally: list[int]) -> None:
     await asyncio.gather(*map(session, range(SESSIONS)))
 
 
-def test_sessions_never_see_each_other() -> None:  # rows R002-89, K3
+@pytest.mark.row("R002-89", "K3")
+def test_sessions_never_see_each_other() -> None:
     tally: list[int] = []
     asyncio.run(run_sessions(["echo", "aecho"], tally))
     assert (len(tally), sum(tally)) == (SESSIONS * ROUNDS, 0)
@@ -206,7 +213,8 @@ def test_a_careless_tool_is_found_out() -> None:
     assert sum(tally) > 0
 
 
-def test_sessions_in_threads_never_see_each_other() -> None:  # row R002-89
+@pytest.mark.row("R002-89", "4.3.10")
+def test_sessions_in_threads_never_see_each_other() -> None:
     resolver = AgentResolver([echo, aecho])
     start = threading.Barrier(8, timeout=10)
 
@@ -261,7 +269,8 @@ def spoofs(name: str, count: int) -> list[str]:
     return sorted(made - {name})
 
 
-def test_ten_thousand_names_that_were_not_declared_run_nothing(tally: Any) -> None:  # row K1
+@pytest.mark.row("K1")
+def test_ten_thousand_names_that_were_not_declared_run_nothing(tally: Any) -> None:
     DELETED.clear()
     _, resolve = session_tools.prepare(RESOLVER, ["read_file", "search"], {"user": "abc"})
     names = [*spoofs("delete", 9_999), "delete"]
@@ -272,3 +281,27 @@ def test_ten_thousand_names_that_were_not_declared_run_nothing(tally: Any) -> No
     assert DELETED == []
     assert execute([ToolCall("1", "delete", {"path": "/"})], RESOLVER)[0].content == "gone", "a control"
     tally["calls of names that were not declared"] += len(results)
+
+
+@pytest.mark.row("R002-22")
+def test_the_example_of_a_session() -> None:
+    seen: list[Any] = []
+
+    class Resolver:
+        """A resolver that takes the context, whatever is in it."""
+
+        def available_tools(self) -> list[Tool]:
+            return [Tool(name, "", {"type": "object"}) for name in ("read_file", "write_file", "search")]
+
+        def resolve(self, call: ToolCall, context: Any) -> tuple[str, str]:
+            seen.append(context)
+            return "ok", f"{call.name} {call.arguments}"
+
+    context = {"user_id": "abc", "project": "/repo"}
+    tools, resolver_fn = session_tools.prepare(Resolver(), ["read_file", "search"], context)
+    assert [one.name for one in tools] == ["read_file", "search"]
+    assert resolver_fn is not None
+    result = resolver_fn(ToolCall("1", "read_file", {"path": "README.md"}))
+    assert (result.content, result.is_error) == ("read_file {'path': 'README.md'}", False)
+    assert seen == [context]
+    assert seen[0] is context

@@ -24,6 +24,7 @@ from toolwire import (
     aio,
     dialect,
     execute,
+    resolvers,
     session_tools,
 )
 from toolwire.errors import InvalidField, MissingFields
@@ -36,7 +37,7 @@ SEARCH = {
 
 
 class ToolResolver:
-    """A caller's own resolver, in the shape of the original's example."""  # row R002-38
+    """A caller's own resolver, in the shape of the original's example."""
 
     def available_tools(self) -> list[Tool]:
         return [Tool.new(SEARCH)]
@@ -48,7 +49,8 @@ class ToolResolver:
         return ("error", f"Unknown tool: {call.name}")
 
 
-def test_the_original_example_works() -> None:  # rows R002-38, R002-19
+@pytest.mark.row("R002-38", "R002-19")
+def test_the_original_example_works() -> None:
     resolver = Composition.new([ToolResolver()])
     calls = [
         ToolCall("1", "search", {"query": "tea"}),
@@ -63,7 +65,8 @@ def test_the_original_example_works() -> None:  # rows R002-38, R002-19
         ]
 
 
-def test_a_tool_is_pure_data() -> None:  # rows R002-40, R002-41, R002-42
+@pytest.mark.row("R002-40", "R002-41", "R002-42")
+def test_a_tool_is_pure_data() -> None:
     tool = Tool.new(SEARCH)
     assert tool.metadata == {}
     assert json.loads(json.dumps(to_builtins(tool)))["name"] == "search"
@@ -81,15 +84,16 @@ def test_a_tool_is_pure_data() -> None:  # rows R002-40, R002-41, R002-42
         ({**SEARCH, "metadata": 1}, "invalid_field", "metadata", "must be a map"),
     ],
 )
+@pytest.mark.row("R002-43", "I-07", "4.3.7")
 def test_a_tool_that_lacks_something_is_not_made(given: Any, code: str, fields: Any, message: str) -> None:
-    """Rows R002-43, I-07."""
     with pytest.raises((MissingFields, InvalidField), match=message) as raised:
         Tool.new(given)
     problem: Any = raised.value
     assert (problem.code, getattr(problem, "fields", None) or problem.field) == (code, fields)
 
 
-def test_keywords_and_maps_are_alike() -> None:  # row I-08
+@pytest.mark.row("I-08")
+def test_keywords_and_maps_are_alike() -> None:
     assert Tool.new(**SEARCH) == Tool.new(SEARCH) == Tool.from_map(SEARCH)
 
 
@@ -104,8 +108,8 @@ def test_keywords_and_maps_are_alike() -> None:  # row I-08
         (ToolResult.new, {"name": "x", "content": "y"}, [{}, {"name": "x"}, {"name": "x", "content": 3}]),
     ],
 )
+@pytest.mark.row("R002-46", "R002-48", "R002-49", "R002-50")
 def test_calls_and_results_are_made_or_refused(make: Any, good: dict[str, Any], bad: list[Any]) -> None:
-    """Rows R002-46, R002-48, R002-49, R002-50."""
     made = make({**good, **({"id": "c"} if make == ToolCall.new else {"tool_call_id": "c"})})
     assert getattr(made, "id", None) or made.tool_call_id == "c"
     assert getattr(make(good), "id" if make == ToolCall.new else "tool_call_id") is None
@@ -115,20 +119,23 @@ def test_calls_and_results_are_made_or_refused(make: Any, good: dict[str, Any], 
 
 
 @pytest.mark.parametrize("arguments", ['{"a": 1}', None, [], 3])
-def test_arguments_are_never_text(arguments: Any) -> None:  # row R002-47
+@pytest.mark.row("R002-47")
+def test_arguments_are_never_text(arguments: Any) -> None:
     with pytest.raises(InvalidField, match="arguments must be a map"):
         ToolCall("c", "x", arguments)
 
 
 @pytest.mark.parametrize("value", [Tool.new(SEARCH), ToolCall("c", "x", {"a": 1}), ToolResult("c", "x", "y")])
-def test_values_are_equal_and_frozen(value: Any) -> None:  # row R002-52
+@pytest.mark.row("R002-52")
+def test_values_are_equal_and_frozen(value: Any) -> None:
     assert value == copy.deepcopy(value)
     with pytest.raises(AttributeError):
         value.name = "other"
     assert replace(value, name="other") != value
 
 
-def test_one_buggy_tool_leaves_the_others_alone() -> None:  # row R002-61
+@pytest.mark.row("R002-61")
+def test_one_buggy_tool_leaves_the_others_alone() -> None:
     def good() -> str:
         return "fine"
 
@@ -140,7 +147,8 @@ def test_one_buggy_tool_leaves_the_others_alone() -> None:  # row R002-61
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"])
-def test_without_tools_a_request_has_no_tools(name: str) -> None:  # row R002-90
+@pytest.mark.row("R002-90")
+def test_without_tools_a_request_has_no_tools(name: str) -> None:
     tools, _ = session_tools.prepare(AgentResolver([]), ["anything"], {})
     encoded = dialect(name).encode_request(
         Request(model="m", max_tokens=9, context=Context(None, [Message("Hi")], tools))
@@ -197,7 +205,8 @@ def shared_state(text: str) -> list[str]:
     return found
 
 
-def test_no_module_keeps_what_a_session_gave() -> None:  # row K4
+@pytest.mark.row("R002-23", "K4")
+def test_no_module_keeps_what_a_session_gave() -> None:
     assert {path.name: found for path in SOURCES if (found := shared_state(path.read_text("utf-8")))} == {}
 
 
@@ -209,7 +218,8 @@ def test_shared_state_is_found(text: str) -> None:
     assert len(shared_state(text)) == 1
 
 
-def test_a_tool_that_shadows_another_is_refused_or_comes_second() -> None:  # row K10
+@pytest.mark.row("K10")
+def test_a_tool_that_shadows_another_is_refused_or_comes_second() -> None:
     def bash() -> str:
         return "mine"
 
@@ -223,3 +233,36 @@ def test_a_tool_that_shadows_another_is_refused_or_comes_second() -> None:  # ro
         Composition([AgentResolver([bash]), AgentResolver([other])]).resolve(ToolCall("1", "bash", {})).content
         == "mine"
     )
+
+
+@pytest.mark.row("R002-24")
+def test_each_module_of_the_original_has_its_counterpart() -> None:
+    for name in ("CodeTools", "AgentResolver", "Composition", "Tool", "ToolCall", "ToolResult", "Trace"):
+        assert isinstance(getattr(toolwire, name), type), name
+    assert issubclass(toolwire.AgentResolver, resolvers.ToolResolver)
+    assert callable(toolwire.session_tools.prepare)
+
+
+@pytest.mark.row("R002-31", "R002-54", "R002-63")
+def test_every_resolver_lists_its_tools_and_resolves_a_call(tmp_path: Path) -> None:
+    def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    (tmp_path / "f").write_text("hello")
+    mine = AgentResolver([hello])
+    reading, saying = ToolCall("1", "read_file", {"path": "f"}), ToolCall("1", "hello", {})
+    made: list[tuple[Any, ToolCall]] = [
+        (toolwire.CodeTools(tmp_path), reading),
+        (mine, saying),
+        (Composition([mine]), saying),
+    ]
+    for resolver, call in made:
+        tools = resolver.available_tools()
+        assert (type(tools), {type(tool) for tool in tools}) == (list, {Tool})
+        assert call.name in [tool.name for tool in tools]
+        assert resolver.resolve(call) == ToolResult("1", call.name, "hello")
+    for lacking in ("resolve", "available_tools"):
+        has: dict[str, Any] = {name: lambda *_: [] for name in ("resolve", "available_tools") if name != lacking}
+        with pytest.raises(InvalidField, match=f"resolver must have `{lacking}`"):
+            Composition([type("Half", (), has)()])

@@ -82,9 +82,8 @@ REMOTE: list[Callable[[str], Schema]] = [
 
 
 @pytest.mark.parametrize("number", range(len(REMOTE)))
-def test_nothing_is_fetched_row_h1(
-    number: int, listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.row("H1")
+def test_nothing_is_fetched(number: int, listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "s.json"
     file.write_text("true")
     uris = (f"http://127.0.0.1:{listener.port}/s.json", file.as_uri(), "https://a.invalid/s.json", "s.json")
@@ -96,16 +95,15 @@ def test_nothing_is_fetched_row_h1(
     assert listener.visits == 0
 
 
-def test_a_reference_in_a_value_is_a_value_row_h1(listener: Listener) -> None:
+@pytest.mark.row("H1")
+def test_a_reference_in_a_value_is_a_value(listener: Listener) -> None:
     uri = f"http://127.0.0.1:{listener.port}/s.json"
     schema = around({"const": {"$ref": uri}, "default": {"$ref": uri}, "x-see": {"$ref": uri}}, **{"$id": uri})
     assert Validator(schema).problems({"p": {"$ref": uri}}) == []
     assert listener.visits == 0
 
 
-def test_the_guards_see_what_is_fetched_row_m16(
-    listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guards_see_what_is_fetched(listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: the library alone does fetch, and both guards notice."""
     (tmp_path / "s.json").write_text("true")
     for uri in (f"http://127.0.0.1:{listener.port}/s.json", (tmp_path / "s.json").as_uri()):

@@ -102,7 +102,8 @@ def as_argument(schema: Any) -> dict[str, Any]:
     return {"properties": {"p": embedded}}
 
 
-def test_the_public_suite_row_h5(suites: Path, tally: Counter[str]) -> None:
+@pytest.mark.row("H5")
+def test_the_public_suite(suites: Path, tally: Counter[str]) -> None:
     refused: set[tuple[str, str]] = set()
     accepted: Counter[str] = Counter()
     wrong: list[str] = []

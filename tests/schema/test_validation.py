@@ -145,7 +145,8 @@ def test_older_spellings_keep_their_meaning(draft: Any, schema: Any, value: Any,
     assert of_p(schema, value, definitions={"s": STRING}, **named) == expected
 
 
-def test_nothing_is_changed_or_filled_in_row_h9() -> None:
+@pytest.mark.row("H9")
+def test_nothing_is_changed_or_filled_in() -> None:
     schema = around({**INTEGER, "default": 5}, required=[])
     arguments: dict[str, Any] = {}
     before = copy.deepcopy(schema)
@@ -155,14 +156,16 @@ def test_nothing_is_changed_or_filled_in_row_h9() -> None:
     assert problems(around({**INTEGER, "default": 5}), arguments) == ["missing required field: p"]
 
 
-def test_a_schema_is_open_until_it_closes_itself_row_h6() -> None:
+@pytest.mark.row("H6")
+def test_a_schema_is_open_until_it_closes_itself() -> None:
     assert problems(around(STRING), {"p": "x", "more": 1}) == []
     assert problems(around(STRING, additionalProperties=False), {"p": "x", "more": 1}) == [
         "unknown field: more; the known fields are p"
     ]
 
 
-def test_names_of_tools_are_only_told_row_h8() -> None:
+@pytest.mark.row("H8")
+def test_names_of_tools_are_only_told() -> None:
     for name in ("a b", "../x", "é" * 65, "a.b", "__proto__", "\ud800", "{0}%s"):
         with pytest.raises(InvalidSchema) as caught:
             Validator({"type": 5.5}, name=name)
@@ -185,7 +188,8 @@ PYTHON_WORDS = (
 
 
 @pytest.mark.parametrize("name", PYTHON_WORDS)
-def test_names_of_python_are_names_like_others_row_g8(name: str) -> None:
+@pytest.mark.row("G8")
+def test_names_of_python_are_names_like_others(name: str) -> None:
     assert problems({"properties": {name: INTEGER}, "required": [name]}, {name: 1}) == []
     assert len(problems({"properties": {name: INTEGER}}, {name: "1"})) == 1
     assert len(problems(WEATHER, {"city": "x", name: 1})) == 1
@@ -203,7 +207,8 @@ JSON_TYPES: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", JSON_TYPES)
-def test_each_type_is_only_itself_rows_g9_and_g10(kind: str) -> None:
+@pytest.mark.row("G9", "G10")
+def test_each_type_is_only_itself(kind: str) -> None:
     for other, values in JSON_TYPES.items():
         for value in values:
             told = of_p({"type": kind}, value)

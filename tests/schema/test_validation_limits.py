@@ -42,7 +42,8 @@ LOOPS: list[Schema] = [
 
 
 @pytest.mark.parametrize("schema", LOOPS)
-def test_a_loop_that_goes_into_nothing_is_refused_row_h2(schema: Schema) -> None:
+@pytest.mark.row("H2")
+def test_a_loop_that_goes_into_nothing_is_refused(schema: Schema) -> None:
     with pytest.raises(SchemaRecursive, match="leads back to itself without going into the value"):
         Validator(schema)
 
@@ -60,7 +61,8 @@ CYCLES: list[Schema] = [
 
 
 @pytest.mark.parametrize("schema", CYCLES)
-def test_a_cycle_that_goes_into_the_value_is_followed_row_h2(schema: Schema) -> None:
+@pytest.mark.row("H2")
+def test_a_cycle_that_goes_into_the_value_is_followed(schema: Schema) -> None:
     value: Any = {"n": 1}
     for _ in range(100):
         value = {"p": value}
@@ -95,7 +97,8 @@ TOO_MUCH: dict[str, Callable[[], Schema]] = {
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)
-def test_what_would_cost_too_much_is_refused_row_h2(name: str) -> None:
+@pytest.mark.row("H2")
+def test_what_would_cost_too_much_is_refused(name: str) -> None:
     with within(5), pytest.raises(InvalidSchema, match=r"too large|too deep|multiplies"):
         Validator(TOO_MUCH[name]())
 
@@ -147,7 +150,8 @@ MUCH: dict[str, tuple[Schema, Any]] = {
     "name",
     [pytest.param(name, marks=pytest.mark.slow if name == "recursive alternatives" else ()) for name in MUCH],
 )
-def test_what_costs_much_is_answered_in_time_row_h2(name: str) -> None:
+@pytest.mark.row("H2")
+def test_what_costs_much_is_answered_in_time(name: str) -> None:
     schema, value = MUCH[name]
     with within(10):
         told = Validator(schema).problems({"p": value})
@@ -160,7 +164,8 @@ PATTERNS: list[str] = ["(", "[a", "a{2,1}", "(?<n>", "*", "a{1000}{1000}"]
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("keyword", ["pattern", "patternProperties"])
-def test_a_bad_pattern_is_refused_row_h3(pattern: str, keyword: str) -> None:
+@pytest.mark.row("H3")
+def test_a_bad_pattern_is_refused(pattern: str, keyword: str) -> None:
     limit: Any = pattern if keyword == "pattern" else {pattern: True}
     with pytest.raises(InvalidSchema) as caught:
         Validator(around({keyword: limit}))
@@ -179,7 +184,8 @@ GOOD_PATTERNS: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("pattern", "good", "bad"), GOOD_PATTERNS)
-def test_patterns_of_the_draft_are_followed_row_h3(pattern: str, good: str, bad: str) -> None:
+@pytest.mark.row("H3")
+def test_patterns_of_the_draft_are_followed(pattern: str, good: str, bad: str) -> None:
     assert of_p({"pattern": pattern}, good) == []
     assert of_p({"pattern": pattern}, bad)[0].startswith("field p: value ")
     assert of_p({"not": {"pattern": pattern}}, bad) == []
@@ -199,7 +205,8 @@ SLOW_PATTERNS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("name", SLOW_PATTERNS)
 @pytest.mark.parametrize("keyword", ["pattern", "not"])
-def test_a_slow_pattern_ends_and_lets_nothing_through_row_h3(name: str, keyword: str) -> None:
+@pytest.mark.row("H3")
+def test_a_slow_pattern_ends_and_lets_nothing_through(name: str, keyword: str) -> None:
     pattern, text = SLOW_PATTERNS[name]
     schema: Any = {"pattern": pattern} if keyword == "pattern" else {"not": {"pattern": pattern}}
     with within(5):
@@ -209,7 +216,8 @@ def test_a_slow_pattern_ends_and_lets_nothing_through_row_h3(name: str, keyword:
         assert of_p({"items": schema}, [text] * 50)[:1] == told[:1] or told != [] or linear
 
 
-def test_many_texts_together_are_bounded_row_h3() -> None:
+@pytest.mark.row("H3")
+def test_many_texts_together_are_bounded() -> None:
     with within(10):
         told = of_p({"items": {"pattern": "^(?=a)(a|aa)+$"}}, ["a" * 5000] * 1000)
     assert told == ["arguments: too much text for the patterns of this schema (more than 30,000,000 steps); send less"]
@@ -232,7 +240,8 @@ UNMEETABLE: list[tuple[Schema, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "message"), UNMEETABLE)
-def test_what_no_value_can_meet_is_refused_row_h4(schema: Schema, message: str) -> None:
+@pytest.mark.row("H4")
+def test_what_no_value_can_meet_is_refused(schema: Schema, message: str) -> None:
     with pytest.raises(InvalidSchema) as caught:
         Validator(around(schema))
     assert str(caught.value).startswith(message)
@@ -262,7 +271,8 @@ NUMBERS: list[tuple[Schema, Any, bool]] = [
 
 
 @pytest.mark.parametrize(("schema", "value", "valid"), NUMBERS)
-def test_numbers_are_exact_rows_g4_and_h4(schema: Schema, value: Any, valid: bool) -> None:
+@pytest.mark.row("G4", "H4")
+def test_numbers_are_exact(schema: Schema, value: Any, valid: bool) -> None:
     assert (of_p(schema, value) == []) == valid
 
 
@@ -310,12 +320,14 @@ NO_JSON: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", NO_JSON)
-def test_what_is_no_json_is_a_problem_rows_g3_g4_g5_g7(name: str) -> None:
+@pytest.mark.row("G3", "G4", "G5", "G7")
+def test_what_is_no_json_is_a_problem(name: str) -> None:
     refused(*NO_JSON[name])
 
 
 @pytest.mark.slow
-def test_a_million_keys_are_too_many_row_g7() -> None:
+@pytest.mark.row("G7")
+def test_a_million_keys_are_too_many() -> None:
     many = {f"k{index}": 1 for index in range(1_000_001)}
     refused(many, "arguments: has more than 1,000,000 values")
 
@@ -328,7 +340,8 @@ def refused(value: Any, message: str) -> None:
         assert told[0].startswith(message)
 
 
-def test_what_json_can_say_is_validated_rows_g3_g5_g7() -> None:
+@pytest.mark.row("G3", "G5", "G7")
+def test_what_json_can_say_is_validated() -> None:
     """Control: depth, text and size below the limits are no problem."""
     anything = Validator({})
     deep = nested(126, lambda below: [below], 1)

@@ -30,7 +30,7 @@ WEATHER = {
     "additionalProperties": False,
 }
 
-ROW_I_09: list[tuple[Any, list[str]]] = [
+CALLS: list[tuple[Any, list[str]]] = [
     ({"city": "Tokyo"}, []),
     ({"city": "Tokyo", "unit": "celsius", "days": 3}, []),
     ({}, ["missing required field: city"]),
@@ -57,8 +57,9 @@ ROW_I_09: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), ROW_I_09)
-def test_what_is_said_of_a_call_row_i_09(arguments: Any, expected: list[str]) -> None:
+@pytest.mark.parametrize(("arguments", "expected"), CALLS)
+@pytest.mark.row("I-09")
+def test_what_is_said_of_a_call(arguments: Any, expected: list[str]) -> None:
     assert problems(WEATHER, arguments) == expected
 
 
@@ -287,7 +288,8 @@ HIDING: list[Any] = [
 
 
 @pytest.mark.parametrize("arguments", HIDING, ids=range(len(HIDING)))
-def test_a_secret_is_never_shown_row_h7(arguments: Any) -> None:
+@pytest.mark.row("H7")
+def test_a_secret_is_never_shown(arguments: Any) -> None:
     told = problems(SENSITIVE, arguments, sensitive={"password", "token"})
     assert told
     assert SECRET not in "\n".join(told)
@@ -299,7 +301,8 @@ def test_what_nobody_called_sensitive_is_shown() -> None:
     assert sum(shown) >= 6
 
 
-def test_of_a_secret_the_type_is_said_row_h7() -> None:
+@pytest.mark.row("H7")
+def test_of_a_secret_the_type_is_said() -> None:
     told = problems(SENSITIVE, {"password": "x" * 5, "user": "x" * 5}, sensitive={"Password"})
     assert told == [
         'field user: value (a string) not in allowed values ["root"]',

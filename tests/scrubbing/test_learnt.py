@@ -23,8 +23,8 @@ SECRET = "four words and more"  # noqa: S105 - a stand-in
         {"client_secret": SECRET},
     ],
 )
+@pytest.mark.row("L4")
 def test_what_is_hidden_once_is_hidden_again(value: object) -> None:
-    """Row L4."""
     known = Known()
     assert SECRET not in str(scrub(value, ["pin"], known))
     assert SECRET in known
@@ -76,8 +76,9 @@ class Log:
         return str(arguments)
 
 
+@pytest.mark.row("L4", "L10")
 def test_a_run_knows_the_secrets_of_its_calls_and_results() -> None:
-    """Rows L4, L10: the history, the calls that follow it, and what was given."""
+    """The history, the calls that follow it, and what was given."""
     secrecy = RunSecrets(AgentResolver([Log]), [" a key of the provider ", "any", None])
     assert secrecy.given == ("a key of the provider",)
     first, second = ToolCall("a", "log_in", {"pin": "first secret"}), ToolCall("b", "log_in", {"pin": SECRET})

@@ -44,8 +44,8 @@ PLACES: list[Any] = [
 
 
 @pytest.mark.parametrize("value", PLACES)
+@pytest.mark.row("L1", "L10")
 def test_sensitive_fields_are_hidden_wherever_they_stand(value: Any) -> None:
-    """Rows L1, L10, M19."""
     before = repr(value)
     assert SECRET not in repr(scrub(value, ["key"]))
     assert mask("key") in repr(scrub(value, ["key"]))
@@ -88,8 +88,8 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("field", "key", "fits"), NAMES)
+@pytest.mark.row("L2")
 def test_names_are_compared_by_letters_and_digits(field: str, key: str, fits: bool) -> None:
-    """Row L2."""
     assert (SECRET not in repr(scrub({"a": [{key: SECRET}]}, [field]))) is fits
     assert (SECRET not in scrub(json.dumps({"a": [{key: SECRET}]}), [field])) is fits
 
@@ -113,8 +113,8 @@ PATHS = [
 
 
 @pytest.mark.parametrize(("path", "value", "fits"), PATHS)
+@pytest.mark.row("L2")
 def test_paths_have_wildcards_and_indexes(path: str, value: Any, fits: bool) -> None:
-    """Row L2."""
     assert (SECRET not in repr(scrub(value, [path]))) is fits
     assert (SECRET not in scrub(json.dumps(value), [path])) is fits
 
@@ -145,8 +145,8 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("text", ORDINARY)
+@pytest.mark.row("L9")
 def test_what_only_looks_sensitive_is_not_destroyed(text: str) -> None:
-    """Row L9."""
     assert scrub(text, ["card"]) == text
     assert scrub_text(text) == text
     assert scrub({"text": [text]}, ["card"], ["another-secret"]) == {"text": [text]}
@@ -157,8 +157,9 @@ AROUND = ["{}", "before {} after", '"{}"', "({}, 1)", "a\n{}\nb", "<b>{}</b>"]
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.row("L5")
 def test_what_looks_like_a_key_is_hidden_without_a_name(kind: str, around: str) -> None:
-    """Row L5: nothing of it is left, not even its beginning."""
+    """Nothing of it is left, not even its beginning."""
     text = around.format(KEYS[kind])
     for clean in (scrub_text(text), scrub({"a": [text]})["a"][0], scrub(text.encode()).decode()):
         assert not any(mark in clean for mark in MARKS), clean
@@ -189,8 +190,8 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("secret", [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома"])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.row("L4")
 def test_a_known_secret_is_found_in_every_form(form: str, secret: str) -> None:
-    """Row L4."""
     shown = FORMS[form](secret)
     middle = shown[8:-8] if "base64" in form else secret if secret in shown else shown[1:-1]
     assert middle in shown
@@ -209,8 +210,8 @@ def test_a_known_secret_is_hidden_as_often_as_it_stands_there() -> None:
     assert scrub_text("plain-value-1, plain-value-1 plain-value-1", ["plain-value-1"]) == f"{HIDDEN}, {HIDDEN} {HIDDEN}"
 
 
+@pytest.mark.row("L4")
 def test_a_short_value_is_hidden_by_its_name_only() -> None:
-    """Row L4."""
     assert scrub({"pin": "1234", "text": "in 1234 days"}, ["pin"]) == {
         "pin": mask("pin"),
         "text": "in 1234 days",
@@ -238,8 +239,9 @@ def test_a_very_short_value_is_not_taken_out_of_text() -> None:
     assert secrets_of({"key": True}, ["key"]) == []
 
 
+@pytest.mark.row("L1")
 def test_keys_that_are_secrets_are_hidden_and_none_is_lost() -> None:
-    """Row L1: the name of a key."""
+    """The name of a key."""
     clean = scrub({KEYS["openai"]: 1, KEYS["aws"]: 2, "a": 3}, ["card"])
     assert sorted(clean.values()) == [1, 2, 3]
     assert not any(mark in repr(clean) for mark in MARKS)
@@ -255,8 +257,37 @@ def test_a_name_that_stands_twice_hides_nothing_in_an_object() -> None:
     assert scrub(f'{{"b": {{"key": "{SECRET}"}}, "b": 1}}', ["key"]) == '{"b": 1}'
 
 
+@pytest.mark.row("L5")
 def test_a_mask_has_nothing_of_the_secret_or_of_the_key() -> None:
-    """Row L5: the name is the one that was declared."""
+    """The name is the one that was declared."""
     assert scrub({"CARD-number": LONG}, ["card_number"]) == {"CARD-number": "[hidden:card_number]"}
     assert mask("x" * 100 + "]\n") == f"[hidden:{'x' * 40}]"
     assert scrub(scrub({"card": LONG}, ["card"]), ["card"]) == {"card": mask("card")}
+
+
+EXPLAINED = (
+    "You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer {}), or "
+    "as the password field. You can obtain an API key from https://platform.openai.com/account/api-keys."
+)
+
+
+@pytest.mark.parametrize(
+    "stand_in", ["YOUR_KEY", "OPENAI_API_KEY", "<token>", "<YOUR API KEY>", "$KEY", "${KEY}", "..."]
+)
+def test_what_explains_a_key_is_no_key(stand_in: str) -> None:
+    assert scrub_text(EXPLAINED.format(stand_in)) == EXPLAINED.format(stand_in)
+    assert scrub_text(f"Authorization: {stand_in}") == f"Authorization: {stand_in}"
+
+
+@pytest.mark.parametrize(
+    "key", ["abcdefg", "YOUR_KEY1", "YOURKEY", "A_B_KEY_1", "<token>x", "$KEY9x", "....x", "Abc_KEY"]
+)
+def test_what_only_looks_like_it_is_hidden(key: str) -> None:
+    for text in (EXPLAINED.format(key), f"Authorization: {key}", f"Authorization: Bearer {key}"):
+        assert key not in scrub_text(text)
+
+
+def test_behind_what_explains_a_key_a_key_is_hidden() -> None:
+    said = scrub_text("Authorization: Bearer YOUR_KEY), not Authorization: Bearer swordfish; password=swordfish")
+    assert "swordfish" not in said
+    assert scrub_text("Authorization: Bearer YOUR_KEY", ["YOUR_KEY"]) != "Authorization: Bearer YOUR_KEY"

@@ -78,8 +78,9 @@ BOMBS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.row("L7")
 def test_what_cannot_be_looked_through_is_replaced(bomb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row L7: never an exception, and nothing gets through."""
+    """Never an exception, and nothing gets through."""
     monkeypatch.setattr(values, "MOST_NODES", 20_000)
     value = BOMBS[bomb]()
     clean = scrub(value, ["card"], [LONG])
@@ -106,8 +107,8 @@ STREAMS = {**KEYS, "known": f"it is {LONG}, as said", "field": f'{{"card": "{LON
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.row("L3")
 def test_a_secret_in_pieces_is_hidden(kind: str, size: int, tally: Counter[str]) -> None:
-    """Row L3."""
     text = f"Well, {STREAMS[kind]}\nand so on, to the end."
     scrubber = Scrubber(["card"], [LONG])
     told = "".join(scrubber.feed(text[at : at + size]) for at in range(0, len(text), size)) + scrubber.close()
@@ -138,8 +139,9 @@ def test_a_value_without_an_end_is_never_given() -> None:
 
 
 @given(st.text(alphabet="sk-1 =:\"'\\{}[]aA.@/pwdtoken\n", max_size=200), st.integers(1, 9))
+@pytest.mark.row("L7")
 def test_no_text_is_too_odd(text: str, size: int) -> None:
-    """Row L7: totality; what was hidden once stays as it is."""
+    """Totality; what was hidden once stays as it is."""
     clean = scrub_text(text, ["kkkk"], ["pwd"])
     assert clean != UNREADABLE
     scrubber = Scrubber(["pwd"], ["kkkk"])
@@ -167,8 +169,9 @@ HOSTILE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.row("L8")
 def test_the_time_is_linear_in_the_text(piece: str, tally: Counter[str]) -> None:
-    """Row L8: eight times the text takes no more than about eight times as long."""
+    """Eight times the text takes no more than about eight times as long."""
 
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size] + " password=x"

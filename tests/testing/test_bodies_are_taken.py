@@ -31,10 +31,10 @@ from toolwire import (
     dialect,
 )
 from toolwire.dialects import NAMES
-from toolwire.errors import UnsayableRequest
 from toolwire.testing.rules import ServerMemory, WireRequest
 from toolwire.testing.strictness import refusal
 
+NEWEST_API = {"api_version": "2026-10-21"}
 OLDER = {"anthropic-version": "2023-06-01", "anthropic-beta": "any"}
 SEALS = ("signature", "data", "encrypted_content", "thoughtSignature", "thought_signature")
 # Models of each vendor, and what their client knows of them; without one, the body's own stays.
@@ -47,7 +47,7 @@ MODELS: dict[str, list[tuple[str | None, dict[str, Any]]]] = {
         ("gpt-6-sol", {"reasons": True}),
     ],
     "openai-responses": [(None, {}), ("gpt-4.1", {"reasons": False}), ("gpt-6-sol", {"reasons": True})],
-    "anthropic": [(None, {}), ("claude-opus-5-5", {}), ("claude-sonnet-4-5", {}), ("claude-haiku-5-5", {})],
+    "anthropic": [(None, {}), ("claude-opus-5-5", {}), ("claude-sonnet-4-5", NEWEST_API), ("claude-haiku-5-5", {})],
     "gemini": [(None, {}), ("gemini-4-argon", {}), ("gemini-3-pro", {}), ("gemini-2.5-pro", {})],
     "ollama": [(None, {}), ("qwen3", {})],
 }
@@ -95,11 +95,7 @@ def refusals(request: Request, target: str, tally: Counter[str]) -> Iterator[tup
     """Say for each model of a vendor why it does not take a request, if it does not."""
     for model, known in MODELS[target]:
         asked = request if model is None else replace(request, model=model)
-        try:
-            body = dialect(target, **known).encode_request(asked).body
-        except UnsayableRequest:
-            tally["requests that were said to be unsayable"] += 1
-            continue
+        body = dialect(target, **known).encode_request(asked).body
         tally["bodies judged by the simulated model"] += 1
         said = verdict(target, body, asked.model or "")
         if said is None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.testing.asking import ASKERS, BODIES, send
+from toolwire import ProviderError, generate
 from toolwire.errors import DeclarationError, InvalidField, ScenarioFailed
 from toolwire.testing import Expect, Fail, Finish, Pace, Raw, Scenario, SimulatedModel, Wait, simulate
 from toolwire.testing.written import read_file, steps_of
@@ -262,3 +263,17 @@ def test_steps_are_read_in_the_order_in_which_they_are_written() -> None:
         Wait(1.0),
         Refusal(text="b"),
     ]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit"), (500, "server"), (401, "authentication")])
+def test_a_status_is_an_error_of_its_kind(status: int, kind: Any) -> None:
+    assert Fail(status) == Fail(Error(kind, f"The scenario says {kind}.", status))
+    with simulate([Fail(status)]) as model, pytest.raises(ProviderError) as found:
+        generate("?", "openai", "m", base_url=model.url, api_key="any", retries=1)
+    assert (found.value.status, found.value.error.kind) == (status, kind)
+
+
+@pytest.mark.parametrize("wrong", ["429", None, 4.5])
+def test_what_is_no_error_is_refused_where_it_is_passed(wrong: Any) -> None:
+    with pytest.raises(InvalidField, match="Fail: error must be an Error or a status"):
+        Fail(wrong)

@@ -24,6 +24,17 @@ def test_what_is_wrong_is_refused(name: str, change: Change, words: str) -> None
     assert words in refused.message
 
 
+def only_added(tool: dict[str, Any]) -> Change:
+    """Declare one tool in an item instead of those of the request, and choose among it."""
+
+    def change(body: dict[str, Any]) -> None:
+        del body["tools"]
+        body |= {"parallel_tool_calls": False, "tool_choice": "required"}
+        body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": [tool]})
+
+    return change
+
+
 TAKEN: list[tuple[str, Change]] = [
     (CHAT, add("messages", AGAIN)),
     (CHAT, put("messages", 2, "content", "I look.")),
@@ -36,6 +47,9 @@ TAKEN: list[tuple[str, Change]] = [
     (RESPONSES, put("input", "Weather?")),
     (RESPONSES, add("input", {"type": "item_reference", "id": "rs_1"})),
     (RESPONSES, put("input", 1, {"type": "reasoning", "id": "rs_1", "summary": []})),
+    (RESPONSES, put("client_metadata", {"session": "s"})),
+    (RESPONSES, only_added({"type": "custom", "name": "exec"})),
+    (RESPONSES, only_added({"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "exec"}]})),
     (
         ANTHROPIC,
         put("system", [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]),
@@ -51,6 +65,13 @@ TAKEN: list[tuple[str, Change]] = [
     (OLLAMA, put("unheard_of", 1)),
     (OLLAMA, put("messages", 0, "content", None)),
 ]
+
+
+def test_a_choice_among_no_tools_is_refused() -> None:
+    for tool in ({"type": "namespace", "name": "n", "tools": []}, {"type": "namespace"}):
+        refused = judged(RESPONSES, only_added(tool))
+        assert refused is not None
+        assert "only allowed when 'tools' are specified" in refused.message
 
 
 @pytest.mark.parametrize(("name", "change"), TAKEN)

@@ -20,7 +20,8 @@ def call(name: str = "read_file", **fields: Any) -> str:
     return block({"name": name, **fields})
 
 
-def test_a_block_is_a_call() -> None:  # row R004-07
+@pytest.mark.row("R004-07")
+def test_a_block_is_a_call() -> None:
     [read] = parse('~~~tool_call\n{"name": "read_file", "arguments": {"path": "/srv/foo"}}\n~~~').calls
     assert (read.name, read.arguments, read.complete, read.runs) == (
         "read_file",
@@ -33,15 +34,15 @@ def test_a_block_is_a_call() -> None:  # row R004-07
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
-        (f"[{BODY}]", "unrecognised_tool_call", "an object was expected, not an array"),  # row R004-08
-        (f"{BODY}\n{BODY}", "invalid_json", "not JSON"),  # row R004-08
-        ('{"name": "read_file", "arguments": {', "invalid_json", "not JSON"),  # rows R004-13, I-37
+        (f"[{BODY}]", "unrecognised_tool_call", "an object was expected, not an array"),
+        (f"{BODY}\n{BODY}", "invalid_json", "not JSON"),
+        ('{"name": "read_file", "arguments": {', "invalid_json", "not JSON"),
         ("", "invalid_json", "there is nothing in it"),
         ("null", "invalid_json", "there is nothing in it"),
         ("'read_file'", "invalid_json", "not JSON"),
         ('{"name": "a", "name": "b"}', "invalid_json", "the key 'name' is given twice"),
         ('{"name": "a", "arguments": {"x": 1, "x": 2}}', "invalid_json", "the key 'x' is given twice"),
-        ('{"arguments": {}}', "missing_tool_name", "the call has no name"),  # row I-37
+        ('{"arguments": {}}', "missing_tool_name", "the call has no name"),
         ('{"name": "", "arguments": {}}', "missing_tool_name", "the call has no name"),
         ('{"name": null, "arguments": {}}', "missing_tool_name", "the call has no name"),
         ('{"name": 5, "arguments": {}}', "missing_tool_name", "not a number"),
@@ -53,6 +54,7 @@ def test_a_block_is_a_call() -> None:  # row R004-07
         ('{"name": "a", "args": {"x": 1}}', "unrecognised_tool_call", "under 'arguments', not under 'args'"),
     ],
 )
+@pytest.mark.row("R004-08", "R004-13", "I-37")
 def test_what_is_no_call_is_an_error_that_keeps_the_good_ones(body: str, code: str, message: str) -> None:
     text = f"{call(arguments={'n': 1})}So:\n{block(body)}{call(arguments={'n': 2})}"
     read = parse(text)
@@ -64,7 +66,7 @@ def test_what_is_no_call_is_an_error_that_keeps_the_good_ones(body: str, code: s
     assert (read.text, [good.index for good in read.calls]) == ("So:\n", [0, 2])
 
 
-def test_the_strict_form_raises_and_holds_the_good_calls() -> None:  # conflict 5
+def test_the_strict_form_raises_and_holds_the_good_calls() -> None:
     assert parse_or_raise(BLOCK)[0].name == "read_file"
     with pytest.raises(UnreadableCalls, match=r"^call 2: not JSON: .*; a call is one object like") as raised:
         parse_or_raise(BLOCK + "\n" + block("{"))
@@ -72,7 +74,8 @@ def test_the_strict_form_raises_and_holds_the_good_calls() -> None:  # conflict 
     assert [error.code for error in raised.value.errors] == ["invalid_json"]
 
 
-def test_blocks_are_calls_in_their_order() -> None:  # row R004-09
+@pytest.mark.row("R004-09")
+def test_blocks_are_calls_in_their_order() -> None:
     text = "One.\n" + call(arguments={"n": 0}) + "Two.\n" + call("search", arguments={"n": 1}) + call(arguments={})
     read = parse(text)
     assert [(each.index, each.name) for each in read.calls] == [
@@ -94,13 +97,15 @@ def test_blocks_are_calls_in_their_order() -> None:  # row R004-09
         f"~~~~tool_call\n{BODY}\n~~~~",
     ],
 )
-def test_a_fence_that_shares_its_line_is_text(text: str) -> None:  # row R004-10
+@pytest.mark.row("R004-10")
+def test_a_fence_that_shares_its_line_is_text(text: str) -> None:
     read = parse(text)
     assert (read.calls, read.errors, read.text) == ([], [], text)
 
 
 @pytest.mark.parametrize("end", [f"{BODY} ~~~", f"{BODY}\n ~~~", f"{BODY}\n~~~ x", f"{BODY}\n~~~~", BODY, "", "{"])
-def test_a_block_that_nothing_ends_is_never_a_call(end: str) -> None:  # rows R004-10, I6
+@pytest.mark.row("R004-10", "I6")
+def test_a_block_that_nothing_ends_is_never_a_call(end: str) -> None:
     read = parse(f"Well.\n~~~tool_call\n{end}")
     assert (read.calls, read.text) == ([], "Well.\n")
     assert [error.code for error in read.errors] == ["incomplete"]
@@ -108,12 +113,14 @@ def test_a_block_that_nothing_ends_is_never_a_call(end: str) -> None:  # rows R0
 
 
 @pytest.mark.parametrize("pad", ["", " ", "\t", " \t ", "\r", "  \r"])
-def test_blanks_after_a_fence_and_either_line_end_are_the_same(pad: str) -> None:  # row I6
+@pytest.mark.row("I6")
+def test_blanks_after_a_fence_and_either_line_end_are_the_same(pad: str) -> None:
     read = parse(f"~~~tool_call{pad}\n{BODY}\n~~~{pad}\nDone.")
     assert ([each.name for each in read.calls], read.text) == (["read_file"], "Done.")
 
 
-def test_a_missing_id_is_made_and_a_given_one_kept() -> None:  # rows R004-11, R004-12, I-38
+@pytest.mark.row("R004-11", "R004-12", "I-38")
+def test_a_missing_id_is_made_and_a_given_one_kept() -> None:
     read = parse(call(arguments={}) + call(arguments={}) + call(id="mine", arguments={}) + call(id="", arguments={}))
     ids = [each.id for each in read.calls]
     assert ids[2] == "mine"
@@ -135,25 +142,26 @@ def test_two_calls_never_share_an_id() -> None:
 
 
 ARGUMENTS: list[tuple[str, Any, Any]] = [
-    ("R004-22 a map", {"path": "/srv"}, {"path": "/srv"}),
-    ("R004-22 an empty map", {}, {}),
-    ("R004-23 JSON text", '{"path": "/srv"}', {"path": "/srv"}),
-    ("R004-24 empty text", "", {}),
-    ("R004-24 blank text", " \n", {}),
-    ("R004-25 a list", [1], "not an array"),
-    ("R004-25 a number", 5, "not a number"),
-    ("R004-25 a boolean", True, "not a boolean"),
-    ("R004-25 null", None, "not null"),
-    ("R004-25 text of a list", "[1]", "not an array"),
-    ("R004-25 text of a number", "5", "not a number"),
-    ("R004-25 text of a text", '"x"', "not a string"),
-    ("R004-25 text of null", "null", "not null"),
-    ("R004-25 no JSON", "{path: /srv}", "not JSON"),
+    ("a map", {"path": "/srv"}, {"path": "/srv"}),
+    ("an empty map", {}, {}),
+    ("JSON text", '{"path": "/srv"}', {"path": "/srv"}),
+    ("empty text", "", {}),
+    ("blank text", " \n", {}),
+    ("a list", [1], "not an array"),
+    ("a number", 5, "not a number"),
+    ("a boolean", True, "not a boolean"),
+    ("null", None, "not null"),
+    ("text of a list", "[1]", "not an array"),
+    ("text of a number", "5", "not a number"),
+    ("text of a text", '"x"', "not a string"),
+    ("text of null", "null", "not null"),
+    ("no JSON", "{path: /srv}", "not JSON"),
 ]
 
 
 @pytest.mark.parametrize(("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
-def test_the_rules_of_arguments(given: Any, expected: Any) -> None:  # row R004-26: see also test_tool_calls.py
+@pytest.mark.row("R004-22", "R004-23", "R004-24", "R004-25", "R004-26")
+def test_the_rules_of_arguments(given: Any, expected: Any) -> None:
     read = parse(call(arguments=given))
     if isinstance(expected, dict):
         assert (read.calls[0].arguments, read.ok) == (expected, True)
@@ -170,7 +178,8 @@ def test_a_call_without_arguments_has_none() -> None:
 @pytest.mark.parametrize(
     "name", ["search2", "Read_file", "READ_FILE", "read\u200b_file", "r\u0435ad_file", "read_file "]
 )
-def test_only_offered_tools_are_called(name: str) -> None:  # row I9
+@pytest.mark.row("I9")
+def test_only_offered_tools_are_called(name: str) -> None:
     read = parse(call(name, arguments={}) + BLOCK, TOOLS)
     assert [each.name for each in read.calls] == ["read_file"]
     [error] = read.errors
@@ -184,7 +193,8 @@ def test_without_an_offered_tool_a_text_is_a_text() -> None:
     assert parse(BLOCK, ["read_file"]).calls[0].name == "read_file"
 
 
-def test_more_calls_than_an_answer_may_have_are_errors() -> None:  # row I7
+@pytest.mark.row("I7")
+def test_more_calls_than_an_answer_may_have_are_errors() -> None:
     read = parse("".join(call(arguments={"n": n}) for n in range(1000)))
     assert [each.arguments["n"] for each in read.calls] == list(range(128))
     assert {error.code for error in read.errors} == {"too_many_calls"}
@@ -220,4 +230,4 @@ def test_a_call_in_an_answer_that_was_cut_off_needs_the_end_of_its_last_line() -
 
 def test_the_package_offers_what_the_design_names() -> None:
     assert {"parse", "augment_system_prompt", "over"} <= set(text_tagged.__all__)
-    assert isinstance(parse(BLOCK).calls[0], ToolCall)  # row R004-04
+    assert isinstance(parse(BLOCK).calls[0], ToolCall)

@@ -174,7 +174,7 @@ QUOTED = [
 
 
 @pytest.mark.parametrize("text", QUOTED)
-def test_what_is_quoted_is_text(text: str) -> None:  # conflict 32
+def test_what_is_quoted_is_text(text: str) -> None:
     read = parse(text, TOOLS, readers=READERS)
     assert (read.calls, read.errors, read.text) == ([], [], text)
 

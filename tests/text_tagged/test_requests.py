@@ -45,7 +45,8 @@ def bodies(given: Request, **settings: Any) -> list[dict[str, Any]]:
     return body["messages"]  # type: ignore[no-any-return]
 
 
-def test_tools_calls_and_results_are_words() -> None:  # row I-39
+@pytest.mark.row("I-39")
+def test_tools_calls_and_results_are_words() -> None:
     system, asked, called, answered = bodies(request())
     assert system == {"role": "system", "content": augment_system_prompt("Be brief.", TOOLS)}
     assert asked == {"role": "user", "content": "What is in it?"}

@@ -207,7 +207,8 @@ NATIVE = {
 }
 
 
-def test_a_native_answer_falls_back_only_without_calls_of_its_own() -> None:  # rows R004-17, I3
+@pytest.mark.row("R004-17", "I3")
+def test_a_native_answer_falls_back_only_without_calls_of_its_own() -> None:
     wire = over("ollama", TOOLS, native=True)
     read = wire.decode_response(NATIVE)
     assert [call.name for call in read.tool_calls] == ["search"]

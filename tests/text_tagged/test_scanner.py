@@ -89,9 +89,10 @@ def test_any_text_in_any_pieces_is_found_whole(words: list[str], seed: int, whol
     assert found(cuts(text, random.Random(seed)), whole=whole, readers=readers) == expected  # noqa: S311
 
 
+@pytest.mark.row("R004-09")
 def test_legitimate_blocks_are_read_under_any_cuts(
     tally: Counter[str],
-) -> None:  # row R004-09 and issue's 100 %
+) -> None:
     chance = random.Random(31)  # noqa: S311 - the same every time
     for _ in range(500):
         case = written(chance)
@@ -107,7 +108,8 @@ def test_legitimate_blocks_are_read_under_any_cuts(
         tally["legitimate calls in text, each read under four cuts"] += len(case.calls)
 
 
-def test_what_cannot_become_a_block_is_not_held_back() -> None:  # row I10
+@pytest.mark.row("I10")
+def test_what_cannot_become_a_block_is_not_held_back() -> None:
     for place in range(len("~~~tool_call")):
         scanner = Scanner()
         beginning = "~~~tool_call"[:place]
@@ -142,7 +144,8 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_no_text_takes_more_than_its_share_of_time(name: str) -> None:  # row I11
+@pytest.mark.row("I11")
+def test_no_text_takes_more_than_its_share_of_time(name: str) -> None:
     text = HUGE[name][: len(HUGE[name]) // 5]
     started = time.process_time()
     parse(text, readers=READERS)
@@ -150,7 +153,8 @@ def test_no_text_takes_more_than_its_share_of_time(name: str) -> None:  # row I1
 
 
 @pytest.mark.slow
-def test_time_grows_as_the_text_does() -> None:  # row I11
+@pytest.mark.row("I11")
+def test_time_grows_as_the_text_does() -> None:
     for name in HUGE:
         spent = []
         for share in (4, 1):
@@ -160,7 +164,8 @@ def test_time_grows_as_the_text_does() -> None:  # row I11
         assert spent[1] < 12 * spent[0] + 0.1, name
 
 
-def test_fifty_mebibytes_in_pieces_are_shown_at_once() -> None:  # row I11
+@pytest.mark.row("I11")
+def test_fifty_mebibytes_in_pieces_are_shown_at_once() -> None:
     scanner, piece = Scanner(), "~" * 65_536
     started = time.process_time()
     shown = sum(len(item) for _ in range(800) for item in scanner.feed(piece) if isinstance(item, str))

@@ -108,7 +108,8 @@ def test_a_stream_is_the_same_however_it_is_cut(name: str, text: str, tally: Cou
 
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("size", range(1, 14))
-def test_no_fence_is_ever_shown(size: int, native: bool, tally: Counter[str]) -> None:  # row I-40
+@pytest.mark.row("I-40")
+def test_no_fence_is_ever_shown(size: int, native: bool, tally: Counter[str]) -> None:
     for first in range(size):
         encoder = dialect("ollama").encode_stream()
         start, *rest = events_of(whole(SAMPLE))
@@ -126,7 +127,8 @@ def test_no_fence_is_ever_shown(size: int, native: bool, tally: Counter[str]) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_fence_of_any_text_is_shown(name: str, tally: Counter[str]) -> None:  # row I-40
+@pytest.mark.row("I-40")
+def test_no_fence_of_any_text_is_shown(name: str, tally: Counter[str]) -> None:
     chance = random.Random(name)  # noqa: S311 - the same every time
     for _ in range(25):
         case = written(chance)
@@ -142,9 +144,8 @@ STEPS = [pytest.param(131, id="some"), pytest.param(LEAST, id="more", marks=pyte
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stream_that_breaks_off_offers_no_half_call(  # row I6
-    name: str, step: int, tally: Counter[str]
-) -> None:
+@pytest.mark.row("I6")
+def test_a_stream_that_breaks_off_offers_no_half_call(name: str, step: int, tally: Counter[str]) -> None:
     text = f"Go.\n{BLOCK}\n~~~tool_call\n{BODY}\n~~~~\n~~~\n{BLOCK}"
     data = stream_of(name, text, 2)
     calls = runnable(decode(name, [data]))
@@ -181,7 +182,8 @@ def test_a_call_starts_has_its_text_and_ends(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_words_are_shown_as_they_come(name: str) -> None:  # row I10
+@pytest.mark.row("I10")
+def test_words_are_shown_as_they_come(name: str) -> None:
     decoder = over(name, TOOLS).decode_stream()
     data, seen = stream_of(name, f"Go on.\n{BLOCK}\nDone.", 1), ""
     for place in range(len(data)):
@@ -246,9 +248,10 @@ def test_words_that_would_begin_a_call_are_marked_in_a_stream(name: str) -> None
 
 
 @pytest.mark.parametrize("native", [False, True])
+@pytest.mark.row("R004-16", "I3")
 def test_a_call_of_the_wires_own_counts_beside_the_text_or_before_it(
     native: bool,
-) -> None:  # rows R004-16, I3
+) -> None:
     response = Response.of(
         Message("assistant", [Thinking("Hm."), Text(f"So:\n{BLOCK}\n"), ToolCall("c1", "search", {"q": "x"})]),
         "tool_calls",
@@ -261,7 +264,8 @@ def test_a_call_of_the_wires_own_counts_beside_the_text_or_before_it(
     assert disorder(events) == ""
 
 
-def test_a_model_that_was_asked_natively_and_writes_fences_is_understood() -> None:  # row R004-20
+@pytest.mark.row("R004-20")
+def test_a_model_that_was_asked_natively_and_writes_fences_is_understood() -> None:
     events = decode("openai-chat", [stream_of("openai-chat", f"So:\n{BLOCK}\nDone.")], native=True)
     assert (shown(events), [call.name for call in runnable(events)]) == ("So:\nDone.", ["read_file"])
     assert accumulate(events).finish_reason == "tool_calls"

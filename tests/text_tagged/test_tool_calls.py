@@ -28,12 +28,12 @@ CLAUDE: dict[str, Any] = {
 FOO = {"path": "/srv/foo"}
 FENCED = 'Sure.\n~~~tool_call\n{"name": "read_file", "arguments": {"path": "/srv/foo"}}\n~~~\n'
 CALLS: list[tuple[str, Any, list[ToolCall]]] = [
-    ("R004-01 OpenAI", OPENAI["tool_calls"], [ToolCall("call_abc", "read_file", FOO)]),
-    ("R004-06 a message without content", OPENAI, [ToolCall("call_abc", "read_file", FOO)]),
-    ("R004-02 Anthropic", CLAUDE["content"], [ToolCall("toolu_abc", "read_file", FOO)]),
-    ("R004-02 a message of Anthropic", CLAUDE, [ToolCall("toolu_abc", "read_file", FOO)]),
+    ("OpenAI", OPENAI["tool_calls"], [ToolCall("call_abc", "read_file", FOO)]),
+    ("a message without content", OPENAI, [ToolCall("call_abc", "read_file", FOO)]),
+    ("Anthropic", CLAUDE["content"], [ToolCall("toolu_abc", "read_file", FOO)]),
+    ("a message of Anthropic", CLAUDE, [ToolCall("toolu_abc", "read_file", FOO)]),
     (
-        "R004-03 both",
+        "both",
         [*OPENAI["tool_calls"], *CLAUDE["content"]],
         [ToolCall("call_abc", "read_file", FOO), ToolCall("toolu_abc", "read_file", FOO)],
     ),
@@ -43,15 +43,15 @@ CALLS: list[tuple[str, Any, list[ToolCall]]] = [
         [{"type": "text", "text": "Hm."}, {"type": "thinking", "thinking": "x"}, *CLAUDE["content"]],
         [ToolCall("toolu_abc", "read_file", FOO)],
     ),
-    ("I-36 arguments", [{"id": "1", "name": "a", "arguments": FOO}], [ToolCall("1", "a", FOO)]),
+    ("arguments", [{"id": "1", "name": "a", "arguments": FOO}], [ToolCall("1", "a", FOO)]),
     (
-        "I-36 text of arguments",
+        "text of arguments",
         [{"id": "1", "name": "a", "arguments": '{"x": 1}'}],
         [ToolCall("1", "a", {"x": 1})],
     ),
-    ("I-36 input", [{"id": "1", "name": "a", "input": FOO}], [ToolCall("1", "a", FOO)]),
+    ("input", [{"id": "1", "name": "a", "input": FOO}], [ToolCall("1", "a", FOO)]),
     (
-        "I-36 read already",
+        "read already",
         [ToolCall("1", "a", FOO), ToolCall("2", "b", {})],
         [ToolCall("1", "a", FOO), ToolCall("2", "b", {})],
     ),
@@ -74,24 +74,25 @@ CALLS: list[tuple[str, Any, list[ToolCall]]] = [
 
 
 @pytest.mark.parametrize(("given", "expected"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS])
-def test_native_calls_of_every_shape(given: Any, expected: list[ToolCall]) -> None:  # row R004-04
+@pytest.mark.row("R004-01", "R004-02", "R004-03", "R004-04", "R004-06", "I-36")
+def test_native_calls_of_every_shape(given: Any, expected: list[ToolCall]) -> None:
     read = native.parse(given)
     assert (read.calls, read.errors, read.protocol) == (expected, [], "native")
     assert native.parse_or_raise(given) == expected
 
 
 ARGUMENTS: list[tuple[str, Any, Any]] = [
-    ("R004-22", {"path": "/srv"}, {"path": "/srv"}),
-    ("R004-23", '{"path": "/srv"}', {"path": "/srv"}),
-    ("R004-24", "", {}),
-    ("R004-25 a list", [1], "not an array"),
-    ("R004-25 a number", 5, "not a number"),
-    ("R004-25 a boolean", False, "not a boolean"),
-    ("R004-25 null", None, "not null"),
-    ("R004-25 text of a list", "[1]", "not an array"),
-    ("R004-25 text of a number", "5", "not a number"),
-    ("R004-25 text of null", "null", "not null"),
-    ("R004-25 no JSON", "{", "not JSON"),
+    ("a map", {"path": "/srv"}, {"path": "/srv"}),
+    ("JSON text", '{"path": "/srv"}', {"path": "/srv"}),
+    ("empty text", "", {}),
+    ("a list", [1], "not an array"),
+    ("a number", 5, "not a number"),
+    ("a boolean", False, "not a boolean"),
+    ("null", None, "not null"),
+    ("text of a list", "[1]", "not an array"),
+    ("text of a number", "5", "not a number"),
+    ("text of null", "null", "not null"),
+    ("no JSON", "{", "not JSON"),
 ]
 SHAPES: dict[str, Any] = {
     "openai": lambda given: {"id": "1", "type": "function", "function": {"name": "a", "arguments": given}},
@@ -102,7 +103,8 @@ SHAPES: dict[str, Any] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
-def test_the_rules_of_arguments_hold_for_native_calls_too(shape: str, given: Any, expected: Any) -> None:  # R004-26
+@pytest.mark.row("R004-22", "R004-23", "R004-24", "R004-25", "R004-26")
+def test_the_rules_of_arguments_hold_for_native_calls_too(shape: str, given: Any, expected: Any) -> None:
     read = native.parse([SHAPES[shape](given)])
     if isinstance(expected, dict):
         assert [call.arguments for call in read.calls] == [expected]
@@ -128,7 +130,8 @@ def test_the_rules_of_arguments_hold_for_native_calls_too(shape: str, given: Any
         (ToolCall("1", "a", complete=False), "incomplete"),
     ],
 )
-def test_a_bad_call_is_an_error_value_beside_the_good_ones(given: Any, code: str) -> None:  # row I-37
+@pytest.mark.row("I-01", "I-37")
+def test_a_bad_call_is_an_error_value_beside_the_good_ones(given: Any, code: str) -> None:
     read = native.parse([*OPENAI["tool_calls"], given, *CLAUDE["content"]])
     assert [call.id for call in read.calls] == ["call_abc", "toolu_abc"]
     assert [(error.code, error.index) for error in read.errors] == [(code, 1)]
@@ -137,7 +140,8 @@ def test_a_bad_call_is_an_error_value_beside_the_good_ones(given: Any, code: str
     assert [call.id for call in raised.value.calls] == ["call_abc"]
 
 
-def test_a_missing_id_is_made_and_always_the_same() -> None:  # rows I-38, R004-11
+@pytest.mark.row("I-38", "R004-11")
+def test_a_missing_id_is_made_and_always_the_same() -> None:
     given = [
         {"function": {"name": "a", "arguments": {}}},
         {"name": "a", "arguments": {}},
@@ -168,29 +172,29 @@ def test_what_holds_no_calls_is_refused(given: Any) -> None:
 
 NATIVE, PLAIN = {"native_tool_calls": True}, {"native_tool_calls": False}
 TABLE: list[tuple[str, Any, Any, str, int]] = [
-    ("R004-16 native, calls", NATIVE, OPENAI, "native", 1),
-    ("R004-16 native, calls of Anthropic", NATIVE, CLAUDE, "native", 1),
-    ("R004-16 native, calls and fences", NATIVE, {**OPENAI, "content": FENCED}, "native", 1),
-    ("R004-17 native, fences", NATIVE, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
+    ("native, calls", NATIVE, OPENAI, "native", 1),
+    ("native, calls of Anthropic", NATIVE, CLAUDE, "native", 1),
+    ("native, calls and fences", NATIVE, {**OPENAI, "content": FENCED}, "native", 1),
+    ("native, fences", NATIVE, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
     (
-        "R004-17 native, an empty list and fences",
+        "native, an empty list and fences",
         NATIVE,
         {"content": FENCED, "tool_calls": []},
         "text_tagged",
         1,
     ),
-    ("R004-18 native, neither", NATIVE, {"role": "assistant", "content": "Hello."}, "native", 0),
+    ("native, neither", NATIVE, {"role": "assistant", "content": "Hello."}, "native", 0),
     (
-        "R004-18 native, nothing",
+        "native, nothing",
         NATIVE,
         {"role": "assistant", "content": None, "tool_calls": []},
         "native",
         0,
     ),
-    ("R004-19 not native, fences", PLAIN, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
-    ("R004-19 not native, neither", PLAIN, {"role": "assistant", "content": "Hello."}, "text_tagged", 0),
-    ("conflict 31: not native, calls", PLAIN, OPENAI, "native", 1),
-    ("conflict 31: not native, calls and fences", PLAIN, {**OPENAI, "content": FENCED}, "native", 1),
+    ("not native, fences", PLAIN, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
+    ("not native, neither", PLAIN, {"role": "assistant", "content": "Hello."}, "text_tagged", 0),
+    ("not native, calls all the same", PLAIN, OPENAI, "native", 1),
+    ("not native, calls all the same and fences", PLAIN, {**OPENAI, "content": FENCED}, "native", 1),
     ("nothing was said of it", {}, {"role": "assistant", "content": "Hello."}, "text_tagged", 0),
     ("nothing was said at all", None, {"role": "assistant", "content": FENCED}, "text_tagged", 1),
 ]
@@ -199,7 +203,8 @@ TABLE: list[tuple[str, Any, Any, str, int]] = [
 @pytest.mark.parametrize(
     ("capabilities", "given", "protocol", "count"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_the_table_of_protocols(capabilities: Any, given: Any, protocol: str, count: int) -> None:  # R004-05, R004-21
+@pytest.mark.row("R004-05", "R004-16", "R004-17", "R004-18", "R004-19", "R004-21")
+def test_the_table_of_protocols(capabilities: Any, given: Any, protocol: str, count: int) -> None:
     calls: Any = native.parse(given).calls
     answer = Message("assistant", calls) if given is CLAUDE else Message.from_map({"role": "assistant", **given})
     forms: list[Any] = [given, answer, Response.of(answer, "stop")]
@@ -229,7 +234,8 @@ def test_capabilities_may_be_a_value() -> None:
     assert extract({"content": "Hello."}, SimpleNamespace()).protocol == "text_tagged"
 
 
-def test_a_bad_block_is_an_error_that_the_fallback_keeps() -> None:  # row R004-13
+@pytest.mark.row("R004-13")
+def test_a_bad_block_is_an_error_that_the_fallback_keeps() -> None:
     found = extract({"content": f"{FENCED}~~~tool_call\n{{\n~~~"}, NATIVE)
     assert ([call.name for call in found.calls], [error.code for error in found.errors]) == (
         ["read_file"],

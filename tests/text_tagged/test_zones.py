@@ -45,7 +45,8 @@ NONE = [
 
 
 @pytest.mark.parametrize("text", ENDED)
-def test_no_call_is_read_in_a_zone_and_one_after_it_is(text: str) -> None:  # row I5
+@pytest.mark.row("I5")
+def test_no_call_is_read_in_a_zone_and_one_after_it_is(text: str) -> None:
     whole = text.format(BLOCK)
     assert [call.index for call in parse(f"{whole}{BLOCK}\n").calls] == [0]
     assert parse(f"{whole}{BLOCK}\n").text == whole

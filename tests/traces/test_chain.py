@@ -1,4 +1,4 @@
-"""T4: one byte form of a row and one chain over rows, the same in every version of toolwire."""
+"""One byte form of a row and one chain over rows, the same in every version of toolwire."""
 
 import hashlib
 import hmac
@@ -19,11 +19,13 @@ VECTORS: dict[str, Any] = json.loads(Path(__file__).with_name("chain_v1.json").r
 
 
 @pytest.mark.parametrize("number", range(len(VECTORS["rows"])))
-def test_t4_the_bytes_of_a_row_are_those_of_version_1(number: int) -> None:
+@pytest.mark.row("T4")
+def test_the_bytes_of_a_row_are_those_of_version_1(number: int) -> None:
     assert canonical(VECTORS["rows"][number]).decode() == VECTORS["canonical"][number]
 
 
-def test_t4_the_chain_is_that_of_version_1() -> None:
+@pytest.mark.row("T4")
+def test_the_chain_is_that_of_version_1() -> None:
     rows = VECTORS["rows"]
     found = traces.verify(rows)
     assert (found.problems, found.rows) == ((), len(rows))
@@ -34,7 +36,8 @@ def test_t4_the_chain_is_that_of_version_1() -> None:
     assert not traces.verify(rows, key=VECTORS["key"]).ok
 
 
-def test_t4_the_chain_can_be_computed_with_nothing_of_ours() -> None:
+@pytest.mark.row("T4")
+def test_the_chain_can_be_computed_with_nothing_of_ours() -> None:
     ends: dict[Any, str] = {}
     ledger = "0" * 64
     for row, links in zip(VECTORS["rows"], VECTORS["keyed"], strict=True):
@@ -53,7 +56,8 @@ def test_t4_the_chain_can_be_computed_with_nothing_of_ours() -> None:
         assert links["hash"] == hmac.new(key, (links["previous"] + text).encode(), "sha256").hexdigest()
 
 
-def test_t4_null_and_missing_are_one_and_the_order_of_keys_is_none() -> None:
+@pytest.mark.row("T4")
+def test_null_and_missing_are_one_and_the_order_of_keys_is_none() -> None:
     row = row_of(made())
     assert row["model"] is None
     shuffled = {name: row[name] for name in sorted(row, reverse=True) if row[name] is not None}
@@ -77,11 +81,13 @@ def test_t4_null_and_missing_are_one_and_the_order_of_keys_is_none() -> None:
         ({"a": {1}}, '{"a":[1]}'),
     ],
 )
-def test_t11_the_form_of_a_value(value: Any, form: str) -> None:
+@pytest.mark.row("T11")
+def test_the_form_of_a_value(value: Any, form: str) -> None:
     assert json_form(value) == form
 
 
-def test_t11_what_goes_on_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("T11")
+def test_what_goes_on_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forms, "VALUES", 1000)
     value: list[Any] = []
     for _ in range(60):
@@ -97,7 +103,8 @@ def test_t11_what_goes_on_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) ->
     assert json_form(deep).count("{") == forms.DEPTH
 
 
-def test_t11_a_form_is_read_back() -> None:
+@pytest.mark.row("T11")
+def test_a_form_is_read_back() -> None:
     value = {"a": [b"\x00", "\ud83d\ude00", 10**5000, 1.5, {"$text:": None}], 5: "x"}
     assert json_of(json_form(value)) == value
 

@@ -1,4 +1,4 @@
-"""T8, T16: a store that fails says so, goes on when it can, and loses nothing that it acknowledged."""
+"""A store that fails says so, goes on when it can, and loses nothing that it acknowledged."""
 
 import asyncio
 import logging
@@ -48,7 +48,8 @@ def full() -> OperationalError:
 
 @pytest.mark.parametrize("times", [2])
 @pytest.mark.parametrize("after", [False, True])
-def test_t16_a_lost_connection_gives_one_row(store_url: str, times: int, after: bool) -> None:
+@pytest.mark.row("T16")
+def test_a_lost_connection_gives_one_row(store_url: str, times: int, after: bool) -> None:
     with traces.open(store_url) as store:
         record(store, 3)
         Failing(store, lost(), times, after=after)
@@ -58,7 +59,8 @@ def test_t16_a_lost_connection_gives_one_row(store_url: str, times: int, after: 
     whole(store_url, 8)
 
 
-def test_t8_a_store_that_fails_stops(store_url: str) -> None:
+@pytest.mark.row("T8")
+def test_a_store_that_fails_stops(store_url: str) -> None:
     store = traces.open(store_url)
     record(store, 3)
     failing = Failing(store, full())
@@ -83,7 +85,8 @@ def test_t8_a_store_that_fails_stops(store_url: str) -> None:
     whole(store_url, 4)
 
 
-def test_t8_a_store_that_fails_may_go_on(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.row("T8")
+def test_a_store_that_fails_may_go_on(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     store = traces.open(store_url, failing="continue")
     failing = Failing(store, full())
     tickets = [store.record(made(arguments={"a": SECRET})) for _ in range(3)]
@@ -131,7 +134,8 @@ def fill(store: Store, done: list[Any]) -> None:
         done.append(ticket)
 
 
-def test_t8_a_full_disk(tmp_path: Path) -> None:
+@pytest.mark.row("T8")
+def test_a_full_disk(tmp_path: Path) -> None:
     store = opened(tmp_path)
     record(store, 10)
     pages = asked(f"sqlite:///{tmp_path / 'traces.db'}", "PRAGMA page_count")[0][0]
@@ -150,7 +154,8 @@ def test_t8_a_full_disk(tmp_path: Path) -> None:
     whole(f"sqlite:///{tmp_path / 'traces.db'}", 10 + len(done) + 1)
 
 
-def test_t8_a_database_that_cannot_be_written_to(tmp_path: Path) -> None:
+@pytest.mark.row("T8")
+def test_a_database_that_cannot_be_written_to(tmp_path: Path) -> None:
     opened(tmp_path).close()
     store = opened(tmp_path)
     pragma(store, "PRAGMA query_only=ON")
@@ -178,14 +183,16 @@ connection.close()
     return running
 
 
-def test_t8_another_writer_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.row("T8")
+def test_another_writer_is_waited_for(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         other = held(tmp_path, 0.3)
         assert store.record(made()).wait()
         assert other.wait(10) == 0
 
 
-def test_t8_another_writer_that_does_not_end_is_said(tmp_path: Path) -> None:
+@pytest.mark.row("T8")
+def test_another_writer_that_does_not_end_is_said(tmp_path: Path) -> None:
     store = opened(tmp_path, patience=0.1)
     other = held(tmp_path, 30)
     try:
@@ -206,7 +213,8 @@ KILL = (
 )
 
 
-def test_t16_a_server_that_ends_its_connections(request: pytest.FixtureRequest) -> None:
+@pytest.mark.row("T16")
+def test_a_server_that_ends_its_connections(request: pytest.FixtureRequest) -> None:
     url: str = request.getfixturevalue("kept").url
     with traces.open(url, namespace="ended") as store:
         for index in range(30):

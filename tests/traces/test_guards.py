@@ -1,4 +1,4 @@
-"""T1, T2: what the database refuses itself, of the application's role and of its owner."""
+"""What the database refuses itself, of the application's role and of its owner."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -64,7 +64,8 @@ def of_sqlite(path: Path) -> Attempt:
     return attempt
 
 
-def test_t1_sqlite_refuses_every_change(sqlite_file: Path, tally: Counter[str]) -> None:
+@pytest.mark.row("T1")
+def test_sqlite_refuses_every_change(sqlite_file: Path, tally: Counter[str]) -> None:
     url = f"sqlite:///{sqlite_file}"
     before = asked(url, ALL)
     assert succeeded(of_sqlite(sqlite_file), SQLITE) == []
@@ -73,7 +74,8 @@ def test_t1_sqlite_refuses_every_change(sqlite_file: Path, tally: Counter[str]) 
     tally["statements that would change traces, refused by SQLite"] += len(SQLITE)
 
 
-def test_t1_without_guards_sqlite_takes_them(sqlite_file: Path) -> None:
+@pytest.mark.row("T1")
+def test_without_guards_sqlite_takes_them(sqlite_file: Path) -> None:
     import sqlite3
 
     with closing(sqlite3.connect(sqlite_file, isolation_level=None)) as connection:
@@ -118,7 +120,8 @@ def of_postgresql(connection: "psycopg.Connection[Any]", *, keep: bool = True) -
     return attempt
 
 
-def test_t2_postgresql_refuses_every_change_of_the_application(database: Database, tally: Counter[str]) -> None:
+@pytest.mark.row("T2")
+def test_postgresql_refuses_every_change_of_the_application(database: Database, tally: Counter[str]) -> None:
     before = asked(database.url, ALL)
     statements = {**POSTGRESQL, **AGAINST_GUARDS, **BY_ROLE}
     with psycopg.connect(database.app_url) as connection:
@@ -138,7 +141,8 @@ def copy_in(connection: "psycopg.Connection[Any]", row: Any) -> None:
         copy.write_row([*row])
 
 
-def test_t2_guards_hold_for_the_owner_in_every_role_of_replication(database: Database) -> None:
+@pytest.mark.row("T2")
+def test_guards_hold_for_the_owner_in_every_role_of_replication(database: Database) -> None:
     before = asked(database.url, ALL)
     refused = {**FORGED, **CHANGED, "TRUNCATE": "TRUNCATE tool_traces"}
     for role in ("origin", "replica", "local"):
@@ -149,7 +153,8 @@ def test_t2_guards_hold_for_the_owner_in_every_role_of_replication(database: Dat
     assert asked(database.url, ALL) == before
 
 
-def test_t2_a_table_of_the_same_name_does_not_mislead_the_guards(database: Database) -> None:
+@pytest.mark.row("T2")
+def test_a_table_of_the_same_name_does_not_mislead_the_guards(database: Database) -> None:
     """A temporary table comes first in every search of a name, and every role may make one."""
     before = asked(database.url, ALL)
     forged = copied(position=100, id="'new'", conversation_id="'new'", sequence=1, previous=ZEROS)
@@ -164,7 +169,8 @@ def test_t2_a_table_of_the_same_name_does_not_mislead_the_guards(database: Datab
     assert asked(database.url, ALL) == before
 
 
-def test_t2_without_guards_postgresql_takes_them(database: Database) -> None:
+@pytest.mark.row("T2")
+def test_without_guards_postgresql_takes_them(database: Database) -> None:
     with psycopg.connect(database.url) as connection:
         attempt = of_postgresql(connection, keep=False)
         assert succeeded(attempt, AGAINST_GUARDS) == list(AGAINST_GUARDS)
@@ -175,7 +181,8 @@ def test_t2_without_guards_postgresql_takes_them(database: Database) -> None:
         assert succeeded(attempt, statements) == list(statements)
 
 
-def test_t2_the_application_records_and_reads(database: Database) -> None:
+@pytest.mark.row("T2")
+def test_the_application_records_and_reads(database: Database) -> None:
     with traces.open(database.app_url) as store:
         record(store, 3)
         assert store.count() == 9
@@ -198,7 +205,8 @@ def test_the_hosts_tables_have_guards_too(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_t1_our_own_connection_is_refused_too(store: Any) -> None:
+@pytest.mark.row("T1")
+def test_our_own_connection_is_refused_too(store: Any) -> None:
     record(store, 2)
     with store._place.engine.connect() as connection:
         for statement in CHANGED.values():
@@ -237,7 +245,8 @@ GONE = {
 }
 
 
-def test_t1_guards_that_are_gone_are_found_and_put_back(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.row("T1")
+def test_guards_that_are_gone_are_found_and_put_back(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     with traces.open(store_url) as store:
         record(store, 3)
         assert store.verify().ok
@@ -257,7 +266,8 @@ def test_t1_guards_that_are_gone_are_found_and_put_back(store_url: str, caplog: 
             change(store_url, "UPDATE tool_traces SET model = NULL")
 
 
-def test_t2_a_role_that_only_records_tells_of_guards_and_goes_on(
+@pytest.mark.row("T2")
+def test_a_role_that_only_records_tells_of_guards_and_goes_on(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     change(database.url, AGAINST_GUARDS["DISABLE TRIGGER ALL"])

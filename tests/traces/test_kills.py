@@ -1,4 +1,4 @@
-"""T6: kill -9 while traces are written: what was acknowledged is there, and the chain is whole."""
+"""Kill -9 while traces are written: what was acknowledged is there, and the chain is whole."""
 
 import os
 import random
@@ -42,7 +42,8 @@ def killed(work: str, url: str, folder: Path, round_: int, moment: random.Random
     return len(said), len(set(said) - there)
 
 
-def test_t6_nothing_acknowledged_is_lost(store_url: str, tmp_path: Path, tally: Counter[str]) -> None:
+@pytest.mark.row("T6")
+def test_nothing_acknowledged_is_lost(store_url: str, tmp_path: Path, tally: Counter[str]) -> None:
     moment = random.Random(SEED)  # noqa: S311 - a moment, not a secret
     database = store_url.partition(":")[0]
     traces.open(store_url).close()
@@ -59,7 +60,8 @@ def test_t6_nothing_acknowledged_is_lost(store_url: str, tmp_path: Path, tally: 
     tally[f"rows that were acknowledged before a kill, {database}"] += rows
 
 
-def test_t6_who_acknowledges_too_early_loses(store_url: str, tmp_path: Path, tally: Counter[str]) -> None:
+@pytest.mark.row("T6")
+def test_who_acknowledges_too_early_loses(store_url: str, tmp_path: Path, tally: Counter[str]) -> None:
     moment = random.Random(SEED)  # noqa: S311 - the same
     traces.open(store_url).close()
     lost = sum(killed("early", store_url, tmp_path, number, moment)[1] for number in range(CONTROLS))

@@ -1,4 +1,4 @@
-"""T18: a store whose file was taken away, cut or overwritten while it is open says so before it acknowledges more."""
+"""A store whose file was taken away, cut or overwritten while it is open says so before it acknowledges more."""
 
 import asyncio
 import os
@@ -141,7 +141,8 @@ CASES = [
     ("attack", "moment", "way"),
     [pytest.param(*case, marks=() if case[2] in FAST else pytest.mark.slow) for case in CASES],
 )
-def test_t18_what_becomes_of_the_files_is_noticed(tmp_path: Path, attack: str, moment: str, way: str) -> None:
+@pytest.mark.row("T18")
+def test_what_becomes_of_the_files_is_noticed(tmp_path: Path, attack: str, moment: str, way: str) -> None:
     store = opened(tmp_path / "store")
     path = tmp_path / "store" / "traces.db"
     if moment != "at first":
@@ -215,7 +216,8 @@ HARMLESS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("act", HARMLESS)
-def test_t18_what_does_no_harm_passes(tmp_path: Path, act: str) -> None:
+@pytest.mark.row("T18")
+def test_what_does_no_harm_passes(tmp_path: Path, act: str) -> None:
     path = tmp_path / "store" / "traces.db"
     with opened(path.parent) as store:
         record(store, 30)
@@ -237,7 +239,8 @@ def test_t18_what_does_no_harm_passes(tmp_path: Path, act: str) -> None:
             assert store.verify().ok
 
 
-def test_t18_a_store_that_may_fail_goes_on_and_counts(tmp_path: Path) -> None:
+@pytest.mark.row("T18")
+def test_a_store_that_may_fail_goes_on_and_counts(tmp_path: Path) -> None:
     store = opened(tmp_path / "store", failing="continue")
     record(store, 2)
     removed(tmp_path / "store" / "traces.db")
@@ -247,7 +250,8 @@ def test_t18_a_store_that_may_fail_goes_on_and_counts(tmp_path: Path) -> None:
     store.close()
 
 
-def test_t18_a_file_of_the_hosts_engine_is_watched_too(tmp_path: Path) -> None:
+@pytest.mark.row("T18")
+def test_a_file_of_the_hosts_engine_is_watched_too(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
     engine = create_engine(f"sqlite:///{path}")
     store = traces.open(engine=engine)
@@ -260,7 +264,8 @@ def test_t18_a_file_of_the_hosts_engine_is_watched_too(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_t18_rows_that_were_acknowledged_stay(store_url: str) -> None:
+@pytest.mark.row("T18")
+def test_rows_that_were_acknowledged_stay(store_url: str) -> None:
     """The owner of a database can take them out, on PostgreSQL as well: who records says so."""
     store = traces.open(store_url)
     record(store, 5)

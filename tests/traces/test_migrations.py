@@ -1,4 +1,4 @@
-"""T10, T18: a store is made, brought to the newest version, or refused; its file is its owner's alone."""
+"""A store is made, brought to the newest version, or refused; its file is its owner's alone."""
 
 import os
 import stat
@@ -42,7 +42,8 @@ def shape(url: str, namespace: str | None = None) -> Any:
     return columns, indexes, key
 
 
-def test_t10_the_migrations_make_the_table_of_the_metadata(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_the_migrations_make_the_table_of_the_metadata(store_url: str) -> None:
     traces.open(store_url).close()
     migrated = shape(store_url)
     change(store_url, "DROP TABLE tool_traces", "DROP TABLE tool_traces_version")
@@ -52,7 +53,8 @@ def test_t10_the_migrations_make_the_table_of_the_metadata(store_url: str) -> No
     assert shape(store_url) == migrated
 
 
-def test_t10_the_newest_version_is_the_last_that_is_known(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_the_newest_version_is_the_last_that_is_known(store_url: str) -> None:
     traces.open(store_url).close()
     assert asked(store_url, "SELECT version_num FROM tool_traces_version") == [(NEWEST,)]
     files = sorted(path.stem for path in (migrating.HERE / "versions").glob("v*.py"))
@@ -68,12 +70,14 @@ print("alembic" in sys.modules)
 
 
 @pytest.mark.slow
-def test_t10_a_store_of_the_newest_version_is_opened_without_alembic(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_a_store_of_the_newest_version_is_opened_without_alembic(store_url: str) -> None:
     said = [subprocess.check_output([sys.executable, "-c", NOTHING, store_url], text=True) for _ in range(2)]
     assert said == ["True\n", "False\n"]
 
 
-def test_t10_an_old_store_is_brought_to_the_newest_version(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_an_old_store_is_brought_to_the_newest_version(store_url: str) -> None:
     """Rows from before have no time of waiting; they and their hashes stay as they were."""
     with traces.open(store_url) as store:
         record(store, 4)
@@ -105,7 +109,8 @@ def test_t10_an_old_store_is_brought_to_the_newest_version(store_url: str) -> No
         assert [(one.position, one.kind) for one in store.verify().problems] == [(5, "changed")]
 
 
-def test_t10_a_newer_store_is_refused(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_a_newer_store_is_refused(store_url: str) -> None:
     traces.open(store_url).close()
     change(store_url, "UPDATE tool_traces_version SET version_num = '9999'")
     for create in (True, False):
@@ -113,7 +118,8 @@ def test_t10_a_newer_store_is_refused(store_url: str) -> None:
             traces.open(store_url, create=create)
 
 
-def test_t10_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.row("T10")
+def test_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise RuntimeError("interrupted")
 
@@ -127,7 +133,8 @@ def test_t10_an_interrupted_migration_leaves_nothing(store_url: str, monkeypatch
         assert store.verify().ok
 
 
-def test_t10_guards_are_made_again(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_guards_are_made_again(store_url: str) -> None:
     """A migration ends with the guards as they are now; the old chain still verifies."""
     with traces.open(store_url) as store:
         record(store, 3)
@@ -140,7 +147,8 @@ def test_t10_guards_are_made_again(store_url: str) -> None:
             change(store_url, "DELETE FROM tool_traces")
 
 
-def test_t10_many_open_a_new_store_at_once(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_many_open_a_new_store_at_once(store_url: str) -> None:
     problems: list[Exception] = []
     started = threading.Barrier(8)
 
@@ -159,7 +167,8 @@ def test_t10_many_open_a_new_store_at_once(store_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_t10_many_processes_open_a_new_store_at_once(store_url: str) -> None:
+@pytest.mark.row("T10")
+def test_many_processes_open_a_new_store_at_once(store_url: str) -> None:
     running = [
         subprocess.Popen([sys.executable, "-c", NOTHING, store_url], stdout=subprocess.DEVNULL) for _ in range(6)
     ]
@@ -177,7 +186,8 @@ def test_another_table_of_that_name_is_refused(store_url: str) -> None:
         traces.open(store_url)
 
 
-def test_r002_101_the_hosts_engine_and_tables(store_url: str) -> None:
+@pytest.mark.row("R002-101")
+def test_the_hosts_engine_and_tables(store_url: str) -> None:
     engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
     found: Any = Trace.metadata
     found.create_all(engine)
@@ -189,7 +199,8 @@ def test_r002_101_the_hosts_engine_and_tables(store_url: str) -> None:
     engine.dispose()
 
 
-def test_r002_101_a_host_that_begins_its_transactions_itself(tmp_path: Path) -> None:
+@pytest.mark.row("R002-101")
+def test_a_host_that_begins_its_transactions_itself(tmp_path: Path) -> None:
     from sqlalchemy import event
 
     engine = create_engine(f"sqlite:///{tmp_path / 'host.db'}")
@@ -209,7 +220,8 @@ def test_r002_101_a_host_that_begins_its_transactions_itself(tmp_path: Path) -> 
     engine.dispose()
 
 
-def test_r002_102_a_namespace_is_a_schema_or_a_prefix(store_url: str) -> None:
+@pytest.mark.row("R002-102")
+def test_a_namespace_is_a_schema_or_a_prefix(store_url: str) -> None:
     with traces.open(store_url, namespace="tenant_1") as store:
         record(store, 3)
         assert store.verify().ok
@@ -220,7 +232,8 @@ def test_r002_102_a_namespace_is_a_schema_or_a_prefix(store_url: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
-def test_t18_the_file_is_its_owners(tmp_path: Path) -> None:
+@pytest.mark.row("T18")
+def test_the_file_is_its_owners(tmp_path: Path) -> None:
     path = tmp_path / "traces.db"
     old = os.umask(0)
     try:
@@ -236,7 +249,8 @@ def test_t18_the_file_is_its_owners(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
 @pytest.mark.parametrize("dangling", [True, False])
-def test_t18_a_link_is_refused(tmp_path: Path, suffix: str, dangling: bool) -> None:
+@pytest.mark.row("T18")
+def test_a_link_is_refused(tmp_path: Path, suffix: str, dangling: bool) -> None:
     target, path = tmp_path / "elsewhere", tmp_path / "traces.db"
     if not dangling:
         target.write_bytes(b"")
@@ -266,7 +280,7 @@ def test_an_address_that_is_none_is_said(url: Any, words: str) -> None:
 
 def test_an_engine_that_is_none_is_said() -> None:
     with pytest.raises(InvalidField, match="must be an Engine"):
-        traces.open(engine="sqlite://")
+        traces.open(engine="sqlite://")  # type: ignore[arg-type]
     with pytest.raises(InvalidField, match="or engine must be given"):
         traces.open("sqlite:///x.db", engine=create_engine("sqlite://", poolclass=NullPool))
 

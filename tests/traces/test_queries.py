@@ -94,7 +94,11 @@ def test_stats_are_sums_by_tool_and_ending(filled: Store) -> None:
         ({"tenant": 5}, "tenant must be a string"),
         ({"since": datetime(2026, 1, 1)}, "since must be a datetime with a time zone"),  # noqa: DTZ001
         ({"until": "today"}, "until must be a datetime"),
-        ({"colour": "red"}, "colour is no filter"),
+        (
+            {"colour": "red"},
+            "colour is no filter of traces; there are: tenant, conversation, tool, result_type, ending, ",
+        ),
+        ({"type": "error"}, "type is no filter .*; did you mean result_type?"),
     ],
 )
 def test_what_cannot_be_asked_is_said(filled: Store, asked_for: dict[str, Any], words: str) -> None:
@@ -123,7 +127,8 @@ INJECTED = (
 )
 
 
-def test_t13_nothing_that_is_given_becomes_a_statement(store: Store) -> None:
+@pytest.mark.row("T13")
+def test_nothing_that_is_given_becomes_a_statement(store: Store) -> None:
     fields = (
         "tenant_id",
         "conversation_id",
@@ -170,7 +175,8 @@ def test_pages_have_every_row_once(filled: Store, limit: int) -> None:
     assert [position for page in pages(filled, limit, newest=True) for position in page] == forward[::-1]
 
 
-def test_t12_pages_stay_put_while_traces_come_in(store_url: str) -> None:
+@pytest.mark.row("T12")
+def test_pages_stay_put_while_traces_come_in(store_url: str) -> None:
     ended = threading.Event()
 
     def write() -> None:

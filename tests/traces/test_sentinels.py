@@ -1,6 +1,6 @@
 """A secret that stands anywhere in a conversation is in no database, log, span, export or output.
 
-Rows L1, L2, L4, L6, L10, L12, R002-58, conflict 26. Each place has a control, in which nothing says that it
+Each place has a control, in which nothing says that it
 is a secret: there it is found.
 """
 
@@ -265,6 +265,7 @@ def check_group(lab: Lab, names: list[str], ending: str, ways: Any, most: int = 
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.row("R002-58", "L1", "L2", "L4", "L6", "L10", "L12")
 def test_a_secret_is_nowhere(ending: str, lab: Lab) -> None:
     names = list(PLACES)[ENDINGS.index(ending) :: 2 * len(ENDINGS)]
     check_group(lab, names, ending, lambda names: zip(names, itertools.cycle(WAYS), strict=False))
@@ -272,6 +273,7 @@ def test_a_secret_is_nowhere(ending: str, lab: Lab) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.row("R002-58", "L1", "L2", "L4", "L6", "L10", "L12")
 def test_a_secret_is_nowhere_whatever_the_ending_and_the_face(ending: str, lab: Lab, tally: Counter[str]) -> None:
     ways = WAYS if FULL else (WAYS[0], WAYS[3])
     tally["conversations with a secret, which nothing that was written has"] += check_group(

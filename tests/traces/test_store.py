@@ -79,14 +79,16 @@ VALUES = {
 }
 
 
-def test_t11_any_value_is_kept(store: Store) -> None:
+@pytest.mark.row("T11", "4.3.11")
+def test_any_value_is_kept(store: Store) -> None:
     for name, value in VALUES.items():
         trace = made(arguments=value, result={"content": value}, repair="a\x00\ud800")
         assert content(kept_by(store, trace)) == content(trace), name
     assert store.verify().ok
 
 
-def test_t11_not_a_number_is_no_null(store: Store) -> None:
+@pytest.mark.row("T11")
+def test_not_a_number_is_no_null(store: Store) -> None:
     assert math.isnan(kept_by(store, made(result={"a": math.nan})).result["a"])
     assert store.verify().ok
 
@@ -116,7 +118,8 @@ def wide() -> dict[str, Any]:
     return {"a": value}
 
 
-def test_t11_what_json_cannot_say_is_marked(store: Store) -> None:
+@pytest.mark.row("T11")
+def test_what_json_cannot_say_is_marked(store: Store) -> None:
     for value in ({"a": Odd()}, {"a": {1, 2}}, {"a": object}, {Odd(): 1}, circle(), deep()):
         assert kept_by(store, made(result=value))
     assert store.verify().ok
@@ -124,7 +127,8 @@ def test_t11_what_json_cannot_say_is_marked(store: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 2**20, 50 * 2**20])
-def test_t11_results_of_any_size(store: Store, size: int) -> None:
+@pytest.mark.row("T11")
+def test_results_of_any_size(store: Store, size: int) -> None:
     trace = made(result="é" * (size // 2))
     assert kept_by(store, trace).result == trace.result
     assert store.verify().ok
@@ -144,7 +148,8 @@ def test_a_name_that_is_too_long_for_an_index_is_found(store: Store) -> None:
     assert store.traces(tool=LONG + "x").rows == ()
 
 
-def test_r002_103_ids_are_opaque(store: Store) -> None:
+@pytest.mark.row("R002-103")
+def test_ids_are_opaque(store: Store) -> None:
     known = uuid.uuid4()
     for value in (known, known.bytes, str(known)):
         store.record(made(tenant_id=value, conversation_id=value))
@@ -174,7 +179,8 @@ def test_a_map_is_recorded_too_and_a_wrong_one_is_refused(store: Store) -> None:
     assert store.count() == 1
 
 
-def test_t16_an_id_is_recorded_once(store: Store) -> None:
+@pytest.mark.row("T16")
+def test_an_id_is_recorded_once(store: Store) -> None:
     trace = made()
     tickets = [store.record(trace) for _ in range(3)]
     store.flush()

@@ -1,4 +1,4 @@
-"""T3: whoever owns the database and changes it behind the guards is found out."""
+"""Whoever owns the database and changes it behind the guards is found out."""
 
 import hashlib
 import shutil
@@ -135,7 +135,8 @@ def done(statements: list[str]) -> Callable[[Connection], None]:
     return change
 
 
-def test_t3_what_was_changed_offline_is_found(owned: tuple[Engine, str], tally: Counter[str]) -> None:
+@pytest.mark.row("T3")
+def test_what_was_changed_offline_is_found(owned: tuple[Engine, str], tally: Counter[str]) -> None:
     engine, anchor = owned
     changes = {**CHANGES, **(SQLITE if engine.dialect.name == "sqlite" else {})}
     with engine.connect() as connection:
@@ -164,7 +165,8 @@ def recomputed(rows: list[dict[str, Any]], key: str | None = None) -> list[dict[
     return made_new
 
 
-def test_t3_a_chain_computed_anew_is_found_by_an_anchor_or_a_key(owned: tuple[Engine, str]) -> None:
+@pytest.mark.row("T3")
+def test_a_chain_computed_anew_is_found_by_an_anchor_or_a_key(owned: tuple[Engine, str]) -> None:
     engine, anchor = owned
     with engine.connect() as connection:
         rows = rows_in(connection)
@@ -179,7 +181,8 @@ def test_t3_a_chain_computed_anew_is_found_by_an_anchor_or_a_key(owned: tuple[En
     assert not traces.verify(keyed).ok
 
 
-def test_t3_the_hash_of_one_row_is_not_enough(owned: tuple[Engine, str]) -> None:
+@pytest.mark.row("T3")
+def test_the_hash_of_one_row_is_not_enough(owned: tuple[Engine, str]) -> None:
     engine, _ = owned
     with engine.connect() as connection:
         rows = rows_in(connection)
@@ -193,7 +196,8 @@ def test_t3_the_hash_of_one_row_is_not_enough(owned: tuple[Engine, str]) -> None
     assert {(problem.position, problem.kind) for problem in found.problems} == {(6, "ledger"), (8, "link")}
 
 
-def test_t3_verify_of_a_store_names_the_row(store_url: str) -> None:
+@pytest.mark.row("T3")
+def test_verify_of_a_store_names_the_row(store_url: str) -> None:
     with traces.open(store_url) as store:
         record(store, ROWS)
         engine = engine_of(store_url)
@@ -206,7 +210,8 @@ def test_t3_verify_of_a_store_names_the_row(store_url: str) -> None:
         assert found.rows == ROWS
 
 
-def test_t3_a_restored_copy_is_found_by_an_anchor(tmp_path: Path) -> None:
+@pytest.mark.row("T3")
+def test_a_restored_copy_is_found_by_an_anchor(tmp_path: Path) -> None:
     path, copy = tmp_path / "traces.db", tmp_path / "copy.db"
     with traces.open(f"sqlite:///{path}") as store:
         record(store, 4)
@@ -223,7 +228,8 @@ def test_t3_a_restored_copy_is_found_by_an_anchor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 4, 9])
-def test_t3_a_store_begun_anew_is_found_by_an_anchor(tmp_path: Path, rows: int) -> None:
+@pytest.mark.row("T3")
+def test_a_store_begun_anew_is_found_by_an_anchor(tmp_path: Path, rows: int) -> None:
     path = tmp_path / "traces.db"
     with traces.open(f"sqlite:///{path}") as store:
         record(store, 4)
@@ -235,7 +241,8 @@ def test_t3_a_store_begun_anew_is_found_by_an_anchor(tmp_path: Path, rows: int) 
         assert [problem.kind for problem in store.verify(anchor).problems] == ["truncated" if rows < 4 else "anchor"]
 
 
-def test_t3_a_broken_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+@pytest.mark.row("T3")
+def test_a_broken_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "traces.db"
     with traces.open(f"sqlite:///{path}") as store:
         record(store, 300)
@@ -248,7 +255,8 @@ def test_t3_a_broken_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["reversed", "two swapped", "one twice", "one missing", "one inserted"])
-def test_t3_lines_in_another_order_are_found(store: Any, how: str) -> None:
+@pytest.mark.row("T3")
+def test_lines_in_another_order_are_found(store: Any, how: str) -> None:
     record(store, 6)
     rows = [*store.rows()]
     ways = {
@@ -262,7 +270,8 @@ def test_t3_lines_in_another_order_are_found(store: Any, how: str) -> None:
     assert not traces.verify(ways[how]).ok
 
 
-def test_t15_order_is_by_sequence_not_by_time(store: Any) -> None:
+@pytest.mark.row("T15")
+def test_order_is_by_sequence_not_by_time(store: Any) -> None:
     instant = made().started_at
     for index in range(5):
         store.record(made(iteration=index, started_at=instant.replace(year=2030 - index)))

@@ -1,4 +1,4 @@
-"""R002-93 to R002-104: what a trace is, and what is said of one that is wrong."""
+"""What a trace is, and what is said of one that is wrong."""
 
 import subprocess
 import sys
@@ -15,7 +15,8 @@ from toolwire.traces import Trace
 from toolwire.types import Loss
 
 
-def test_r002_93_a_trace_has_the_fields() -> None:
+@pytest.mark.row("R002-93", "R002-95", "4.3.11")
+def test_a_trace_has_the_fields() -> None:
     trace = made()
     assert (trace.tenant_id, trace.conversation_id, trace.tool_name) == ("acme", "talk", "weather")
     assert (trace.arguments, trace.result) == ({"city": "Tokyo"}, {"content": "18 degrees"})
@@ -28,18 +29,18 @@ def test_r002_93_a_trace_has_the_fields() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "R002-94": ({"result_type": "fine"}, 'result_type must be "ok" or "error"'),
-    "R002-95 arguments": ({"arguments": "x"}, "arguments must be a map"),
-    "R002-95 result": ({"result": [1]}, "result must be a map or a string"),
-    "R002-96 below 0": ({"duration_ms": -0.1}, "duration_ms must be a number, 0 or more"),
-    "R002-96 not finite": ({"duration_ms": float("nan")}, "duration_ms must be a number, 0 or more"),
-    "R002-96 a truth": ({"duration_ms": True}, "duration_ms must be a number, 0 or more"),
-    "R002-96 too large": ({"duration_ms": 10**400}, "duration_ms must be a number, 0 or more"),
-    "R002-97 below 0": ({"iteration": -1}, "iteration must be a whole number, 0 or more"),
-    "R002-97 a part": ({"iteration": 1.5}, "iteration must be a whole number, 0 or more"),
-    "R002-97 too large": ({"iteration": 2**63}, "iteration must be a whole number, 0 or more"),
-    "R002-103": ({"tenant_id": 5}, "tenant_id must be a string, a UUID or its 16 bytes"),
-    "R002-103 bytes": ({"conversation_id": b"x"}, "conversation_id must be a string, a UUID or its 16 bytes"),
+    "a type of result": ({"result_type": "fine"}, 'result_type must be "ok" or "error"'),
+    "arguments of another shape": ({"arguments": "x"}, "arguments must be a map"),
+    "result of another shape": ({"result": [1]}, "result must be a map or a string"),
+    "a duration, below 0": ({"duration_ms": -0.1}, "duration_ms must be a number, 0 or more"),
+    "a duration, not finite": ({"duration_ms": float("nan")}, "duration_ms must be a number, 0 or more"),
+    "a duration, a truth": ({"duration_ms": True}, "duration_ms must be a number, 0 or more"),
+    "a duration, too large": ({"duration_ms": 10**400}, "duration_ms must be a number, 0 or more"),
+    "an iteration, below 0": ({"iteration": -1}, "iteration must be a whole number, 0 or more"),
+    "an iteration, a part": ({"iteration": 1.5}, "iteration must be a whole number, 0 or more"),
+    "an iteration, too large": ({"iteration": 2**63}, "iteration must be a whole number, 0 or more"),
+    "an id of another type": ({"tenant_id": 5}, "tenant_id must be a string, a UUID or its 16 bytes"),
+    "bytes that are no UUID": ({"conversation_id": b"x"}, "conversation_id must be a string, a UUID or its 16 bytes"),
     "an id": ({"id": ""}, "id must be a string that is not empty"),
     "an ending": ({"ending": "gone"}, "ending must be one of ok, error, denied"),
     "losses": ({"losses": [5]}, "losses must be a list of strings"),
@@ -52,7 +53,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("attrs", "words"), WRONG.values(), ids=WRONG)
-def test_r002_99_what_is_wrong_is_said(attrs: dict[str, Any], words: str) -> None:
+@pytest.mark.row("R002-94", "R002-95", "R002-96", "R002-97", "R002-99", "R002-103")
+def test_what_is_wrong_is_said(attrs: dict[str, Any], words: str) -> None:
     [problem] = Trace.check(ATTRS, attrs)
     assert str(problem).startswith(words)
     with pytest.raises(InvalidTrace) as raised:
@@ -61,7 +63,8 @@ def test_r002_99_what_is_wrong_is_said(attrs: dict[str, Any], words: str) -> Non
     assert isinstance(raised.value, UserError)
 
 
-def test_r002_99_all_of_it_at_once() -> None:
+@pytest.mark.row("R002-99")
+def test_all_of_it_at_once() -> None:
     found = Trace.check({"result_type": "x", "iteration": -1, "duration_ms": "long", "other": 5})
     assert [str(problem) for problem in found] == [
         "Trace needs tool_name, arguments, result",
@@ -73,32 +76,37 @@ def test_r002_99_all_of_it_at_once() -> None:
         Trace.new({"result_type": "x"})
 
 
-def test_r002_99_a_good_one_has_no_problems_and_unknown_keys_are_ignored() -> None:
+@pytest.mark.row("R002-99")
+def test_a_good_one_has_no_problems_and_unknown_keys_are_ignored() -> None:
     assert Trace.check(ATTRS, unknown=1) == []
     assert not hasattr(Trace.new(ATTRS, unknown=1), "unknown")
     assert str(Trace.check(5)[0]) == "attributes must be a map"  # type: ignore[arg-type]  # it is what is tested
 
 
-def test_r002_100_a_trace_may_come_first() -> None:
+@pytest.mark.row("R002-100")
+def test_a_trace_may_come_first() -> None:
     first = made(id="x")
     second = Trace.new(first, {"iteration": 5})
     assert (second.id, second.iteration, second.result) == ("x", 5, first.result)
     assert Trace.check(first, {"iteration": -1}) != []
 
 
-def test_r002_98_a_trace_is_never_changed() -> None:
+@pytest.mark.row("R002-98", "4.3.11")
+def test_a_trace_is_never_changed() -> None:
     with pytest.raises(AttributeError):
         made().tool_name = "x"  # type: ignore[misc]  # it is what is tested
 
 
-def test_r002_98_a_store_has_no_verb_that_changes() -> None:
+@pytest.mark.row("R002-98", "4.3.11")
+def test_a_store_has_no_verb_that_changes() -> None:
     from toolwire.traces.store import Store
 
     verbs = {name for name in dir(Store) if not name.startswith("_")}
     assert not {name for name in verbs if name.startswith(("update", "delete", "remove", "set", "clear"))}
 
 
-def test_r002_103_uuids_have_one_spelling_and_other_text_stays() -> None:
+@pytest.mark.row("R002-103")
+def test_uuids_have_one_spelling_and_other_text_stays() -> None:
     known = uuid.uuid4()
     assert made(tenant_id=known).tenant_id == made(tenant_id=known.bytes).tenant_id == str(known)
     assert made(tenant_id="{ANY}", conversation_id=None).tenant_id == "{ANY}"
@@ -119,7 +127,8 @@ def test_times_have_a_zone() -> None:
     assert made().started_at.tzinfo is UTC
 
 
-def test_r002_102_metadata_is_the_table() -> None:
+@pytest.mark.row("R002-102")
+def test_metadata_is_the_table() -> None:
     assert list(Trace.metadata.tables) == ["tool_traces"]
     assert set(Trace.__struct_fields__) == set(Trace.metadata.tables["tool_traces"].columns.keys())
 
@@ -132,7 +141,8 @@ print(sorted({"sqlalchemy", "alembic", "psycopg", "sqlite3", "asyncio"} & set(sy
 """
 
 
-def test_r002_101_the_import_opens_and_loads_no_database() -> None:
+@pytest.mark.row("R002-101")
+def test_the_import_opens_and_loads_no_database() -> None:
     assert subprocess.check_output([sys.executable, "-c", LIGHT], text=True).strip() == "[]"
 
 

@@ -1,4 +1,4 @@
-"""T5, T6: many writers on one database, a full queue, a fork, and the end of a process."""
+"""Many writers on one database, a full queue, a fork, and the end of a process."""
 
 import asyncio
 import os
@@ -39,7 +39,8 @@ def whole(url: str, rows: int) -> None:
     assert all(number == last for number, last in counted)
 
 
-def test_t5_threads_write_to_one_store(store: Store, store_url: str) -> None:
+@pytest.mark.row("T5")
+def test_threads_write_to_one_store(store: Store, store_url: str) -> None:
     def work(name: str) -> None:
         for index in range(100):
             store.record(made(tenant_id=name, iteration=index))
@@ -58,7 +59,8 @@ def run_all(threads: list[threading.Thread]) -> None:
 
 
 @pytest.mark.slow
-def test_t5_threads_with_a_store_each(store_url: str, tally: Counter[str]) -> None:
+@pytest.mark.row("T5")
+def test_threads_with_a_store_each(store_url: str, tally: Counter[str]) -> None:
     def work(name: str) -> None:
         with traces.open(store_url, patience=120) as store:
             for index in range(ROWS):
@@ -72,7 +74,8 @@ def test_t5_threads_with_a_store_each(store_url: str, tally: Counter[str]) -> No
 
 
 @pytest.mark.slow
-def test_t5_processes(store_url: str, tally: Counter[str]) -> None:
+@pytest.mark.row("T5")
+def test_processes(store_url: str, tally: Counter[str]) -> None:
     running = [process("write", store_url, f"w{n}", ROWS) for n in range(PROCESSES)]
     assert [one.wait(300) for one in running] == [0] * PROCESSES
     whole(store_url, PROCESSES * ROWS)

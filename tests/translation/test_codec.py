@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import toolwire
 from toolwire import codec
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import InvalidField, InvalidSchema, MissingFields, UnknownDialect, UserError
@@ -33,6 +35,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("provider", "body"), DEFINITIONS.items(), ids=DEFINITIONS)
+@pytest.mark.row("R000-04", "R000-05", "R000-06")
 def test_a_definition(provider: str, body: dict[str, Any]) -> None:
     assert codec.encode_definitions([LOOK], provider) == [body]
     assert codec.encode_definitions([NESTED], provider) == [body]
@@ -44,6 +47,7 @@ def test_definitions_of_gemini_stand_together() -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.row("R000-07")
 def test_definitions_as_a_list(provider: str) -> None:
     assert codec.encode_definitions([], provider) == []
     bodies = codec.encode_definitions((PING, LOOK), provider)
@@ -52,6 +56,7 @@ def test_definitions_as_a_list(provider: str) -> None:
     assert "owner" not in str(bodies)
 
 
+@pytest.mark.row("R000-08")
 def test_the_example_of_the_documentation() -> None:
     [encoded] = codec.encode_definitions([PING], "openai")
     assert encoded == {
@@ -116,6 +121,7 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("provider", "body"), RESULTS.items(), ids=RESULTS)
+@pytest.mark.row("R000-15", "R000-16", "R000-17")
 def test_a_result(provider: str, body: dict[str, Any]) -> None:
     encoded = codec.encode_result(RESULT, provider)
     if provider == "gemini":
@@ -198,6 +204,7 @@ def test_what_is_no_result_is_refused() -> None:
 
 
 @pytest.mark.parametrize("provider", ["", "OpenAI", "mistrel", None, 1, ["openai"], {}])
+@pytest.mark.row("I-04")
 def test_an_unknown_provider(provider: Any) -> None:
     operations: tuple[tuple[Any, Any], ...] = (
         (codec.encode_definitions, [PING]),
@@ -223,3 +230,97 @@ def test_a_definition_that_nobody_can_write_is_refused(provider: str) -> None:
         for look in (Tool("look", None, schema), Tool("look", None, schema, strict=True), declared):
             with pytest.raises(InvalidSchema, match=r"^tools\[1\]: is nested too deeply"):
                 codec.encode_definitions([PING, look], provider)
+
+
+LOOKED = {"city": "Tokyo"}
+# What a reader of the comparison sees: a declaration, a body with its calls, the calls' id, a result.
+SIDE_BY_SIDE: dict[str, tuple[dict[str, Any], Any, str | None, dict[str, Any]]] = {
+    "openai": (
+        NESTED,
+        lambda calls: {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": calls}}]},
+        "call_1",
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ),
+    "anthropic": (
+        {"name": "look", "description": "Look.", "input_schema": SCHEMA},
+        lambda calls: {"content": [{"type": "text", "text": "Hm."}, {"type": "thinking", "thinking": "?"}, *calls]},
+        "call_1",
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"}]},
+    ),
+    "ollama": (
+        NESTED,
+        lambda calls: {"message": {"role": "assistant", "content": "", "tool_calls": calls}},
+        None,
+        {"role": "tool", "content": "sunny"},
+    ),
+}
+CALLED: dict[str, Any] = {
+    "openai": lambda name: {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": name, "arguments": '{"city": "Tokyo"}'},
+    },
+    "anthropic": lambda name: {"type": "tool_use", "id": "call_1", "name": name, "input": LOOKED},
+    "ollama": lambda name: {"function": {"name": name, "arguments": LOOKED}},
+}
+
+
+@pytest.mark.parametrize("provider", SIDE_BY_SIDE)
+@pytest.mark.row("R000-03", "R000-04", "R000-05", "R000-06", "R000-07", "R000-09", "R000-10", "R000-11", "R000-12")
+@pytest.mark.row("R000-13", "R000-15", "R000-16", "R000-17", "R000-18", "R000-19", "R000-20", "R000-21", "R000-22")
+@pytest.mark.row("R000-23", "R000-24")
+def test_three_providers_side_by_side(provider: str) -> None:
+    declared, answer, call_id, told = SIDE_BY_SIDE[provider]
+    tools = [Tool("look", "Look.", SCHEMA, metadata={"owner": "me"}), Tool("find", "Look.", SCHEMA)]
+    named = [
+        declared if name == "look" else msgspec.json.decode(msgspec.json.encode(declared).replace(b"look", b"find"))
+        for name in ("look", "find")
+    ]
+    assert codec.encode_definitions(tools, provider) == named
+    assert codec.encode_definitions([], provider) == []
+    calls = codec.decode_tool_calls(answer([CALLED[provider]("look"), CALLED[provider]("find")]), provider)
+    assert [(type(call), call.id, call.name, call.arguments) for call in calls] == [
+        (toolwire.ToolCall, call_id, "look", LOOKED),
+        (toolwire.ToolCall, call_id, "find", LOOKED),
+    ]
+    assert codec.encode_result(toolwire.ToolResult("call_1", "look", "sunny"), provider) == told
+
+
+@pytest.mark.parametrize("provider", SIDE_BY_SIDE)
+@pytest.mark.row("R000-14")
+def test_where_nothing_is_called_nothing_is_read(provider: str) -> None:
+    key = {"openai": "choices", "anthropic": "content", "ollama": "message"}[provider]
+    _, answer, _, _ = SIDE_BY_SIDE[provider]
+    bodies: list[Any] = [{}, {"other": 1}, {key: None}, {key: []}, {key: {}}, answer([]), {key: "Hello."}]
+    for body in bodies:
+        assert codec.decode_tool_calls(body, provider) == []
+    if provider != "anthropic":
+        assert codec.decode_tool_calls(answer(None), provider) == []
+
+
+@pytest.mark.row("R000-01")
+def test_the_codec_needs_no_network_and_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: Any, **_more: Any) -> Any:
+        raise AssertionError("the codec only reads and writes values")
+
+    ran: list[str] = []
+
+    @toolwire.tool
+    def look(city: str) -> str:
+        """Look."""
+        ran.append(city)
+        return city
+
+    for name in ("socket.socket", "socket.getaddrinfo", "builtins.open", "os.open", "subprocess.Popen"):
+        monkeypatch.setattr(name, refuse)
+    for provider, (_, answer, _, _) in SIDE_BY_SIDE.items():
+        assert codec.encode_definitions([look.definition()], provider)
+        assert codec.decode_tool_calls(answer([CALLED[provider]("look")]), provider)
+        assert codec.encode_result(RESULT, provider)
+    assert ran == []
+
+
+@pytest.mark.row("R000-02")
+def test_the_operations_are_few_and_in_one_place() -> None:
+    here = {name for name, value in vars(toolwire.codec).items() if callable(value) and not name.startswith("_")}
+    assert here == {"encode_definitions", "decode_tool_calls", "encode_result", "encode_results"}

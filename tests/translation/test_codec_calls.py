@@ -47,6 +47,7 @@ def entry(provider: str, call_id: str | None, name: str, arguments: Any) -> dict
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("arguments", ['{"city":"Tokyo"}', {"city": "Tokyo"}])
+@pytest.mark.row("R000-09", "R000-10", "R000-11", "R000-12", "R000-13", "I-03")
 def test_calls_are_read(provider: str, arguments: Any) -> None:
     body = answer(provider, entry(provider, "c1", "look", arguments), entry(provider, None, "find", arguments))
     calls = codec.decode_tool_calls(body, provider)
@@ -70,6 +71,7 @@ ARGUMENTS: dict[str, tuple[Any, str | None, str | None]] = {
 
 @pytest.mark.parametrize("provider", NAMES)
 @pytest.mark.parametrize("case", ARGUMENTS)
+@pytest.mark.row("I-02")
 def test_arguments_that_are_none_are_said(provider: str, case: str) -> None:
     given_, raw, wrong = ARGUMENTS[case]
     [call] = codec.decode_tool_calls(answer(provider, entry(provider, "c", "look", given_)), provider)
@@ -109,6 +111,7 @@ MALFORMED: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("provider", MALFORMED)
+@pytest.mark.row("I-01")
 def test_an_entry_that_is_no_call_is_said(provider: str) -> None:
     for bad in MALFORMED[provider]:
         good = entry(provider, "c", "look", "{}")
@@ -163,6 +166,7 @@ NO_CALLS: list[Any] = [
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("body", NO_CALLS, ids=[repr(body)[:60] for body in NO_CALLS[:-1]] + ["an object"])
+@pytest.mark.row("R000-14")
 def test_a_body_without_calls(provider: str, body: Any) -> None:
     assert codec.decode_tool_calls(body, provider) == []
 
@@ -202,6 +206,7 @@ json_values = st.recursive(
 
 @pytest.mark.parametrize("provider", NAMES)
 @given(entries=st.lists(json_values, max_size=3), whole=json_values)
+@pytest.mark.row("I-01")
 def test_reading_never_raises(provider: str, entries: list[Any], whole: Any) -> None:
     for body in (answer(provider, *entries), whole):
         for call in codec.decode_tool_calls(body, provider):

@@ -267,7 +267,7 @@ def test_a_context_takes_whatever_may_stand_for_a_message_or_a_tool() -> None:
 
 def test_a_context_leaves_what_it_was_given_alone() -> None:
     given = ["Hello"]
-    assert Context(messages=given).messages == [Message("Hello")]  # type: ignore[arg-type]
+    assert Context(messages=given).messages == [Message("Hello")]
     assert given == ["Hello"]
 
 

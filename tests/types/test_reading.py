@@ -150,7 +150,7 @@ HISTORY: list[dict[str, Any]] = [
 @pytest.mark.row("R001-18")
 @pytest.mark.parametrize("name", WIRES)
 def test_a_history_in_claudes_words_is_whole_on_every_wire(name: str) -> None:
-    encoded = dialect(name).encode_request(Request(context=Context(None, HISTORY), model="m"))  # type: ignore[arg-type]
+    encoded = dialect(name).encode_request(Request(context=Context(None, HISTORY), model="m"))
     assert [loss for loss in encoded.losses if loss.severity == "semantic"] == []
     read = dialect(name).decode_request(encoded.body, encoded.path)
     [call] = [call for message in read.messages for call in message.tool_calls]
@@ -167,7 +167,7 @@ def test_tools_in_claudes_words() -> None:
     search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
     own = {"name": "f", "input_schema": {"type": "object"}, "eager_input_streaming": True,
            "cache_control": {"type": "ephemeral"}}  # fmt: skip
-    context = Context(None, ["Hi"], [search, own, {"type": "web_search"}])  # type: ignore[list-item]
+    context = Context(None, ["Hi"], [search, own, {"type": "web_search"}])
     assert context.tools[0] == ServerTool("web_search_20250305", "anthropic", search)
     assert context.tools[2] == ServerTool("web_search", "openai-responses", {"type": "web_search"})
     encoded = dialect("anthropic").encode_request(Request(context=context, model="m", max_tokens=9))

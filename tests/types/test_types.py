@@ -8,6 +8,7 @@ import pytest
 from toolwire import (
     Context,
     Image,
+    Loss,
     Message,
     Opaque,
     Response,
@@ -17,7 +18,9 @@ from toolwire import (
     ToolCall,
     ToolResult,
     Usage,
+    dialect,
 )
+from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingFields
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -261,7 +264,8 @@ def test_declarations_that_may_leave_the_description_out() -> None:
     assert caught.value.fields == ["description"]
 
 
-def test_a_usage_reads_like_a_map_in_both_spellings() -> None:  # conflict 18, row I-33
+@pytest.mark.row("I-33")
+def test_a_usage_reads_like_a_map_in_both_spellings() -> None:
     usage = Usage(9, 4)
     assert dict(usage) == {
         "input_tokens": 9,
@@ -275,10 +279,23 @@ def test_a_usage_reads_like_a_map_in_both_spellings() -> None:  # conflict 18, r
         usage["tokens"]
 
 
-def test_a_response_says_whether_it_is_the_answer() -> None:  # row I-23
+@pytest.mark.row("I-23")
+def test_a_response_says_whether_it_is_the_answer() -> None:
     answer = Response.of(Message("assistant", "Warm."), "stop")
     call = Response.of(Message("assistant", [ToolCall("c", "f", {})]), "tool_calls")
     broken = Response.of(Message("assistant", [ToolCall.parse("c", "f", "{")]), "stop")
     cut = Response.of(Message("assistant", "War"), "length")
     assert [one.has_tool_calls() for one in (answer, call, broken, cut)] == [False, True, False, False]
     assert [one.is_final_answer() for one in (answer, call, broken, cut)] == [True, False, False, False]
+
+
+def test_losses_are_no_part_of_what_came_back() -> None:
+    loss = Loss("seed", "seed", "dropped", "anthropic has no seed")
+    answer = Response.of(Message("assistant", "Warm."), "stop")
+    lossy = Response.of(Message("assistant", "Warm."), "stop", losses=(loss,))
+    assert (answer.losses, lossy.losses) == ((), (loss,))
+    assert answer == lossy
+    assert lossy != Response.of(Message("assistant", "Cold."), "stop", losses=(loss,))
+    assert answer != "Warm."
+    for name in NAMES:
+        assert dialect(name).encode_response(lossy) == dialect(name).encode_response(answer)

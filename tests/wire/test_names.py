@@ -7,10 +7,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from toolwire.dialects import dialect
 from toolwire.dialects.anthropic import parts as anthropic
 from toolwire.dialects.gemini import parts as gemini
 from toolwire.dialects.openai_chat import parts as openai_chat
 from toolwire.dialects.openai_responses import parts as openai_responses
+from toolwire.errors import InvalidField
 from toolwire.wire.names import (
     WORDS,
     Grammar,
@@ -20,6 +22,7 @@ from toolwire.wire.names import (
     fingerprint,
     made_id,
     number_of,
+    read_grammar,
     restore,
     shorten,
     was_made,
@@ -278,3 +281,30 @@ def test_numbers_and_fingerprints_are_derived() -> None:
     assert fingerprint(("a", 1)) == fingerprint(("a", 1))
     assert fingerprint(("a", 1)) != fingerprint(("a", 2))
     assert re.fullmatch("[0-9a-f]{24}", fingerprint("\ud800"))
+
+
+WRITTEN: dict[str, tuple[list[str], list[str]]] = {
+    "[a-zA-Z0-9]{9}": (["abcdefghi", "ABC123xyz"], ["abcdefgh", "abcdefghij", "abcdefgh-", "abcdefghé"]),
+    "^[a-z0-9_-]{1,4}$": (["a", "a-_9"], ["", "abcde", "A"]),
+    r"[\w.]{2,30}": (["a.", "_1a"], ["a", "a-b", "éé"]),
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_grammar_is_read_from_text(text: str) -> None:
+    legal, illegal = WRITTEN[text]
+    grammar = read_grammar(text)
+    assert [grammar.takes(name) for name in (*legal, *illegal)] == [True] * len(legal) + [False] * len(illegal)
+    assert all(grammar.takes(escape(name, grammar)) for name in (*legal, *illegal))
+    assert read_grammar(text) is grammar
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nine", "[a-z0-9]+", "[a-z0-9]{0}", "[a-z0-9]{4,2}", "[z-a0-9]{9}", "[^a]{9}", "[a-z0-9]{9}x", "[A-Z]{9}"],
+)
+def test_what_is_no_grammar_is_refused_where_a_server_is_said(text: str) -> None:
+    with pytest.raises(InvalidField, match=r"id_grammar must look like \[a-zA-Z0-9\]\{9\}"):
+        read_grammar(text)
+    with pytest.raises(InvalidField, match="id_grammar"):
+        dialect("openai-chat", id_grammar=text)

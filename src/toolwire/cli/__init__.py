@@ -1,39 +1,43 @@
 """The command line.
 
-Exit codes: 0 done; 1 a strict translation would lose something, a tool failed, something does not hold, or a
-run ended without an answer; 2 the input or the arguments cannot be used; 130 interrupted.
+Rules of this file:
+- Ctrl-C ends a command with 130 at any moment, also while its modules are loaded: so they are loaded inside of `main`.
+- What a reader of standard output no longer wants is no error to tell about. An output that is closed is nobody's.
 """
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
-from toolwire.cli import agents, auditing, simulating, tools, translation
-from toolwire.errors import ToolwireError
-from toolwire.work.results import safe
-
-_INTERRUPTED = 130
+_ERROR, _USAGE, _INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
-    options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        return _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        return 1
+        return _ERROR
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from toolwire.cli.parsing import parse  # noqa: PLC0415 - see the rules
+    from toolwire.errors import ToolwireError  # noqa: PLC0415 - the same
+    from toolwire.work.results import safe  # noqa: PLC0415 - the same
+
+    sys.stdout, sys.stderr = (stream or _nobody() for stream in (sys.stdout, sys.stderr))
+    options = parse(arguments)
+    try:
+        return int(options.run(options))
+    except BrokenPipeError:
+        raise
     except (ToolwireError, OSError) as problem:
         print(f"toolwire: {safe(str(problem))}", file=sys.stderr)
-        return 2
+        return _USAGE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="toolwire", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for part in (agents, translation, tools, simulating, auditing):
-        part.add(commands)
-    return parser
+def _nobody() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - it is open for as long as the program runs

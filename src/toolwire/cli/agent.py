@@ -1,45 +1,45 @@
-"""An agent with the code tools, led from the command line: `toolwire run` and `toolwire chat`.
+"""An agent with the code tools, led from the command line: `toolwire run`, and what `toolwire chat` leads.
 
 Rules of this file:
-- The conversation is kept after every turn, and whatever ends it: what was said and done is not lost. There is one for
-  each project folder, among the user's own files.
-- A file is replaced whole or not at all, and only its owner may read it: results hold what files hold.
+- The conversation is kept after every turn, and whatever ends it: what was said and done is not lost.
 - A request that brought nothing at all is not part of the conversation. What cannot be kept stops nothing: it is said.
-- An error says what would be right: the providers there are, the variable of a key, what to start.
-- Each line of a chat is a prompt; one that begins with / is a command. The end of the input ends the chat, Ctrl-C only
-  stops an answer.
+- What has been answered already is not asked again: who goes on says what is to be done next.
+- Where standard output is no terminal it gets the answer alone, and all else goes to standard error.
+- An error says what would be right: the providers there are, the variable of a key, what to start, how to go on.
 """
 
 import argparse
 import contextlib
-import hashlib
 import os
 import sys
-import tempfile
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from toolwire import traces
-from toolwire.cli.keeping import state_folder, usual_store
-from toolwire.cli.screen import Screen
-from toolwire.cli.showing import Showing, counted, show_losses
+from toolwire.cli import conversations
+from toolwire.cli.conversations import Kept
+from toolwire.cli.keeping import usual_store
+from toolwire.cli.prompts import task_of
+from toolwire.cli.screen import Screen, shortened
+from toolwire.cli.showing import JsonShowing, Showing, Shows, counted, show_losses
 from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
-from toolwire.cli.tools import code_tools, summary_of
+from toolwire.cli.tools import code_tools
 from toolwire.client.failures import AuthenticationFailed, ProviderError, exception_of
-from toolwire.client.saving import Saved, load, save
+from toolwire.client.saving import Saved
 from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
 from toolwire.providers import Provider, UnknownProvider, named, provider_of
-from toolwire.resolvers import approved, tools_of
+from toolwire.resolvers import approved
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
 from toolwire.wire.transport import url_without_secrets
+from toolwire.work.results import safe
 
+MODEL = "TOOLWIRE_MODEL"
 _SYSTEM = (
     "You work on the project in the current folder, with the tools that you are given. Look before you "
     "change anything, make small changes, and check what you did, by running the tests where there are any. "
@@ -47,11 +47,11 @@ _SYSTEM = (
     "get around it. When all is done, say in a few sentences what you did."
 )
 _GO_ON = "Go on."
-_ANSWERED, _UNANSWERED, _INTERRUPTED = 0, 1, 130
+_ANSWERED, _UNANSWERED, _LIMIT, _INTERRUPTED = 0, 1, 3, 130
 ENDINGS = {
     "answer": (_ANSWERED, ""),
-    "limit": (_UNANSWERED, "no answer within the limit"),
-    "budget": (_UNANSWERED, "no answer within the budget"),
+    "limit": (_LIMIT, "no answer within the limit"),
+    "budget": (_LIMIT, "no answer within the budget"),
     "no_progress": (_UNANSWERED, "no progress"),
     "refused": (_UNANSWERED, "the model refused"),
     "cancelled": (_INTERRUPTED, "interrupted"),
@@ -65,52 +65,14 @@ _STARTS = {
     "lmstudio": "lms server start",
 }
 _REFUSED = "transport_connect"
-_PROMPT = "you> "
-_HELP = (
-    ("/help", "say what there is"),
-    ("/tools", "list the tools"),
-    ("/model MODEL", "go on with another model: NAME, or PROVIDER/NAME"),
-    ("/save FILE", "write the conversation to a file"),
-    ("/quit", "end; so does Ctrl-D"),
-)
-
-
-def _file_of(cwd: str) -> Path:
-    """Give the file of the conversation of a project folder."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath(cwd))).hexdigest()[:16]
-    return state_folder("--session FILE") / f"{name}.json"
-
-
-def _write_conversation(
-    path: Path, context: Context, provider: str | None, model: str | None, conversation: str | None = None
-) -> None:
-    """Write a conversation."""
-    data = save(context, provider, model, conversation).encode()
-    fd, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        Path(made).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(made).unlink()
-        raise
-
-
-def _read_conversation(path: Path) -> Saved:
-    """Read a conversation, to go on with it."""
-    try:
-        return load(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"there is no conversation to go on with in this folder: {path} is not there") from None
+_WORDS = 70
 
 
 def client_of(provider: Any, model: str | None, base_url: str | None = None) -> Client:
-    """Give a client; a base URL may end in /v1, as it does in the settings of other programs."""
+    """Give a client of a provider, or of a server that speaks like it elsewhere."""
+    model = model or (os.environ.get(MODEL) if provider is None else None) or None
     if provider is None and model is None:
-        raise UserError("say which model: --model PROVIDER/NAME, or --provider and --model")
+        raise UserError(f"say which model: --model PROVIDER/NAME, or --provider and --model, or ${MODEL}")
     try:
         server, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
@@ -118,17 +80,21 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
             raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
         raise
     if base_url is not None:
-        has_v1 = dict(server.paths).get("/v1") == ""
-        url = base_url.rstrip("/")
-        server = server.with_options(base_url=url if has_v1 else url.removesuffix("/v1"))
-    return Client(server, chosen)
+        server = server.with_options(base_url=base_url.rstrip("/"))
+    client = Client(server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, chosen)
+    client.upstream.warns = False  # the losses are on the screen
+    return client
+
+
+def _is_elsewhere(provider: Provider) -> bool:
+    """Whether a provider's server is another one than the usual: it may want no key."""
+    usual = named(provider.name)
+    return usual is None or urlsplit(usual.base_url).hostname != urlsplit(provider.base_url).hostname
 
 
 def check_key(provider: Provider) -> None:
-    """Refuse to ask a provider that wants a key, if there is none; a server elsewhere may want none."""
-    usual = named(provider.name)
-    elsewhere = usual is None or usual.base_url != provider.base_url
-    if not (provider.key or provider.local or elsewhere or not provider.env):
+    """Refuse to ask a provider that wants a key, if there is none."""
+    if provider.lacks_key() and not _is_elsewhere(provider):
         raise UserError(f"there is no key: set {' or '.join(provider.env)}", path=provider.name)
 
 
@@ -143,6 +109,13 @@ def advice(problem: ProviderError, provider: Provider) -> str:
     return ""
 
 
+def screens_of(options: argparse.Namespace) -> tuple[Screen, Screen]:
+    """Give where the steps are shown, and where the answer: the same place on a terminal."""
+    out = Screen()
+    silent = options.quiet or options.json
+    return (out if out.terminal and not silent else Screen(sys.stderr, quiet=silent)), out
+
+
 class Agent:
     """A conversation with a model that has the code tools."""
 
@@ -152,46 +125,58 @@ class Agent:
         screen: Screen,
         interrupts: Interrupts,
         *,
+        out: Screen | None = None,
         client: Client | None = None,
         kit: Any = None,
     ) -> None:
-        if not Path(options.cwd).is_dir():
-            raise UserError(f"{options.cwd} is no folder", path="--cwd")
-        self.options, self.screen, self.interrupts = options, screen, interrupts
-        self.path = Path(options.session) if options.session else _file_of(options.cwd)
-        before = _read_conversation(self.path) if options.goes_on else None
-        kit = code_tools(options, options.tools) if kit is None else kit
-        self.approving = Approving(screen, all_of_it=options.yes)
+        self.options, self.screen, self.out, self.interrupts = options, screen, out or screen, interrupts
+        self.json: JsonShowing | None = JsonShowing(self.out) if options.json else None
+        self.before, self.place = _place_of(options)
+        options.cwd = _folder_of(options, self.before)
+        self.approving: Approving = Approving(screen, all_of_it=options.yes)
+        kit = code_tools(options, options.tools, on_output=self.approving.hear) if kit is None else kit
         self.resolver = approved(kit, self.approving, only=to_be_asked(kit.available_tools()))
-        self.context = Context(_SYSTEM)
-        self.showing = Showing(screen)
-        self.client: Client = client or self._client(before)
+        self.context: Context = Context(_SYSTEM)
+        self.client: Client = client or self._client()
         self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
-        self.conversation = (before and before.conversation) or uuid.uuid4().hex
+        self.conversation = (self.before and self.before.conversation) or self.place.new_conversation
+        self.kept = self.before is not None
         self._unkept = ""
         self._losses: set[Any] = set()
-        if before is not None:
-            self._take_up(before)
+        if self.before is not None:
+            self._take_up(self.before)
 
-    def _client(self, before: Saved | None) -> Client:
+    def _client(self) -> Client:
         provider, model = self.options.provider, self.options.model
-        if before is not None and provider is None and model is None:
-            provider, model = before.provider, before.model
+        if self.before is not None and provider is None and model is None:
+            provider, model = self.before.provider, self.before.model
         return client_of(provider, model, self.options.base_url)
 
     def _take_up(self, before: Saved) -> None:
         """Go on with a conversation that was kept."""
         context, losses = before.at(self.client.provider, self.client.model)
         self.context = Context(_SYSTEM, context.messages)
-        show_losses(self.screen, losses, self.client.provider.name)
+        show_losses(self.screen, losses, self.name)
 
     def turn_to(self, client: Client) -> None:
         """Go on with another model."""
-        provider, model = self.client.provider.name, self.client.model
-        before = Saved(provider=provider, model=model, context=self.context)
+        before = Saved(provider=self.name, model=self.client.model, context=self.context)
         self.client.close()
         self.client = client
         self._take_up(before)
+
+    def introduce(self) -> None:
+        """Say what is gone on with."""
+        if self.json is not None:
+            who = {"provider": self.name, "model": self.client.model, "continued": self.before is not None}
+            self.json.put("start", conversation=self.place.path.stem, **who)
+        if self.before is None:
+            return
+        first, *rest = [shortened(" ".join(words.split()), _WORDS) for words in self.before.prompts] or [""]
+        turns = f"{self.before.turns} turn{'s' if self.before.turns != 1 else ''}"
+        self.screen.line(f'[going on with {self.place.path.stem} in {self.options.cwd}, {turns}: "{first}"]', "note")
+        if rest:
+            self.screen.line(f'[the last prompt was: "{rest[-1]}"]', "note")
 
     def answer(self, prompt: str | None) -> Done:
         """Lead the conversation from here to its next end."""
@@ -202,70 +187,111 @@ class Agent:
         if prompt is not None:
             context = replace(context, messages=[*context.messages, Message("user", prompt)])
         cancel = self.approving.cancel = Cancel()
-        self.showing = Showing(self.screen)
-        with self.interrupts.stopping(cancel):
-            done = self._lead(context, cancel)
-        if self.screen.problem is not None:
-            raise self.screen.problem
+        shows: Shows = self.json or Showing(self.screen, apart=self.out is not self.screen)
+        try:
+            with self.interrupts.stopping(cancel):
+                done = self._lead(context, cancel, shows)
+        finally:
+            self.screen.wait(None)
+        self._tell_answer(done, shows)
+        if (problem := self.unread) is not None:
+            raise problem
         show_losses(self.screen, [loss for loss in done.losses if loss not in self._losses], self.name)
         self._losses.update(done.losses)
         return done
 
-    def _lead(self, context: Context, cancel: Cancel) -> Done:
-        limits = LoopLimits(turns=self.options.max_steps)
-        settings: dict[str, Any] = {"cancel": cancel, "limits": limits}
+    @property
+    def unread(self) -> OSError | None:
+        """Say that nobody reads any more, if so."""
+        return self.screen.problem or self.out.problem
+
+    def _tell_answer(self, done: Done, shows: Shows) -> None:
+        if done.ending != "answer":
+            shows.give_up()
+        elif self.json is None and self.out is not self.screen:
+            self.out.put_whole(safe(f"{(done.content or '').rstrip()}\n"))
+
+    def _lead(self, context: Context, cancel: Cancel, shows: Shows) -> Done:
+        settings: dict[str, Any] = {"cancel": cancel, "limits": LoopLimits(turns=self.options.max_steps)}
         settings["max_tokens"] = self.options.max_tokens
         if self.store is not None:
             settings["traces"] = self.store.of(conversation_id=self.conversation)
-        with self.client.stream(context, tools=self.resolver, on_event=self._tell, **settings) as stream:
+
+        def tell(event: Any) -> None:
+            if isinstance(event, AskModel) and event.turn:
+                self._keep(event.request.context)
+            shows.tell(event)
+
+        with self.client.stream(context, tools=self.resolver, on_event=tell, **settings) as stream:
             try:
                 for _ in stream:
-                    if self.screen.problem is not None:
+                    if self.unread is not None:
                         cancel()
                 return stream.collect()
             finally:
                 done = stream.done
                 if done is not None and (done.messages or done.ending == "cancelled"):
                     self.context = replace(context, messages=[*context.messages, *done.messages])
-                    self._keep(self.context)
-
-    def _tell(self, event: Any) -> None:
-        if isinstance(event, AskModel):
-            if event.turn:
-                self._keep(event.request.context)
-            return
-        self.showing.tell(event)
+                    self._keep(self.context, done.ending)
 
     @property
     def name(self) -> str:
         """The name of the provider."""
         return self.client.provider.name
 
-    def _keep(self, context: Context) -> None:
+    def as_kept(self, context: Context, ending: str = "") -> Kept:
+        """Give the conversation as it is kept."""
+        return Kept(
+            provider=self.name,
+            model=self.client.model,
+            conversation=self.conversation,
+            context=replace(context, tools=[]),
+            folder=os.path.realpath(self.options.cwd),
+            ending=ending,
+        )
+
+    def _keep(self, context: Context, ending: str = "") -> None:
         """Keep the conversation; what is in the way of that is said once."""
         try:
-            if not self.options.session:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_conversation(self.path, replace(context, tools=[]), self.name, self.client.model, self.conversation)
+            if not self.place.keep(self.as_kept(context, ending)):
+                self.screen.line(f"[it was gone on with elsewhere: this is kept as {self.place.path.stem}]", "note")
+            self.kept = True
         except (OSError, RuntimeError, ToolwireError) as problem:
-            why = f"{self.path}: {getattr(problem, 'strerror', None) or problem}"
+            why = f"{self.place.path}: {getattr(problem, 'strerror', None) or problem}"
             if why != self._unkept:
                 self.screen.line(f"[the conversation is not kept: {why}]", "error")
             self._unkept = why
 
-    def tell_end(self, done: Done) -> int:
-        """Say how it ended, and give the exit code."""
+    def tell_end(self, done: Done, *, again: str = "") -> int:
+        """Say how it ended, and give the exit code; `again` is the command that goes on."""
         code, words = ENDINGS.get(done.ending, (_UNANSWERED, done.ending))
         if words:
             reason = f": {done.reason}" if done.reason and code != _INTERRUPTED else ""
             self.screen.line(f"{words}{reason}", "error")
             if done.error is not None and (advised := self._advice(done.error)):
                 self.screen.line(advised, "error")
+            self.tell_how_to_go_on(again, " --max-steps N" if done.ending == "limit" else "")
         elif done.finish_reason == "length":
             self.screen.line("[the answer was cut off: --max-tokens lets it be longer]", "error")
         if done.turns > 1 and (counts := counted(done.usage, done.cost)):
             self.screen.line(f"[in all: {done.turns} turns, {counts}]", "note")
+        self.write_end(done, code)
         return code
+
+    def tell_how_to_go_on(self, command: str, more: str = "", look: str = "error") -> None:
+        """Name the command that goes on with what was kept."""
+        if command and self.kept:
+            which = self.place.path.stem if self.place.own else f"--session {self.place.path}"
+            self.screen.line(f"[to go on: {command} --continue {which}{more}]", look)
+
+    def write_end(self, done: Done, code: int) -> None:
+        """Write the end, where it is for another program."""
+        if self.json is None:
+            return
+        usage = done.usage and {"input_tokens": done.usage.input_tokens, "output_tokens": done.usage.output_tokens}
+        said = {"ending": done.ending, "answer": done.content, "reason": done.reason}
+        counts = {"turns": done.turns, "usage": usage, "cost": done.cost}
+        self.json.put("end", **said, **counts, conversation=self.place.path.stem, exit=code)
 
     def _advice(self, error: Error) -> str:
         return advice(exception_of(error, self.name), self.client.provider)
@@ -281,95 +307,62 @@ class Agent:
             self.store.close()
 
 
+def _place_of(options: argparse.Namespace) -> tuple[Kept | None, conversations.Place]:
+    """Say where the conversation is kept, and what is gone on with."""
+    wanted, file = options.goes_on, Path(options.session) if options.session else None
+    if wanted is None:
+        if file is not None and file.exists() and (file.is_dir() or file.stat().st_size):
+            raise UserError(f"{file} is there already: --continue goes on with it, another FILE begins anew")
+        return None, conversations.Place(file)
+    path = file if file is not None else conversations.found(wanted, options.cwd or ".")
+    place = conversations.Place(path)
+    place.own = file is None
+    return conversations.read(path), place
+
+
+def _folder_of(options: argparse.Namespace, before: Kept | None) -> str:
+    """Give the project folder: the one that is named, else that of the conversation, else this one."""
+    folder: str = options.cwd or "."
+    if options.cwd is None and before is not None and Path(before.folder).is_dir():
+        folder = before.folder or "."
+    if not Path(folder).is_dir():
+        raise UserError(f"{folder} is no folder", path="--cwd")
+    return folder
+
+
 def run(options: argparse.Namespace) -> int:
     """Do the task, and say how it ended."""
-    if options.task is None and not options.goes_on:
-        raise UserError("say what is to be done, or --continue", path="run")
-    with Interrupts() as interrupts, contextlib.closing(Agent(options, Screen(), interrupts)) as agent:
+    if options.goes_on and options.task is None and not conversations.is_id(options.goes_on):
+        options.task, options.goes_on = options.goes_on, ""
+    task = task_of(options.task)
+    if task is None and options.goes_on is None:
+        raise UserError('say what is to be done, as in toolwire run "Fix the test.", or --continue', path="run")
+    screen, out = screens_of(options)
+    with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
         try:
-            return agent.tell_end(agent.answer(options.task))
+            agent.introduce()
+            if task is None and agent.before is not None and agent.before.is_finished:
+                task = _asked_for_more(agent)
+            return agent.tell_end(agent.answer(task), again="toolwire run")
         except ProviderError as problem:
             Screen(sys.stderr).line(f"toolwire: {agent.explained(problem)}", "error")
+            agent.write_end(Done("error", [], reason=str(problem)), _UNANSWERED)
             return _UNANSWERED
+        except KeyboardInterrupt:
+            screen.line("interrupted", "error")
+            agent.tell_how_to_go_on("toolwire run")
+            agent.write_end(Done("cancelled", []), _INTERRUPTED)
+            return _INTERRUPTED
 
 
-def chat(options: argparse.Namespace) -> int:
-    """Talk until there is nothing more to say."""
-    screen = Screen()
-    with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts)) as agent:
-        screen.line(f"[{agent.name} {agent.client.model}; /help says what there is]", "note")
-        while (line := _next(screen)) is not None and _go_on(agent, line.strip()):
-            continue
-    return _ANSWERED
-
-
-def _next(screen: Screen) -> str | None:
-    """Read a line; None at the end of the input."""
-    try:
-        if not sys.stdin.isatty():
-            return sys.stdin.readline() or None
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401, PLC0415 - it edits lines once it is there, where it is
-        return input(_PROMPT)
-    except EOFError:
-        screen.line()
-        return None
-    except KeyboardInterrupt:
-        screen.line("\n[/quit or Ctrl-D ends the chat]", "note")
-        return ""
-
-
-def _go_on(agent: Agent, line: str) -> bool:
-    """Do what a line says; whether there is more to come."""
-    word, _, rest = line.partition(" ")
-    try:
-        if word == "/quit":
-            return False
-        if word in _COMMANDS:
-            _COMMANDS[word](agent, rest.strip())
-        elif word.startswith("/"):
-            agent.screen.line(f"there is no {word}; /help says what there is", "error")
-        elif line:
-            agent.tell_end(agent.answer(line))
-    except ProviderError as problem:
-        agent.screen.line(agent.explained(problem), "error")
-    except (ToolwireError, OSError) as problem:
-        if agent.screen.problem is not None:
-            raise
-        agent.screen.line(str(problem), "error")
-    return True
-
-
-def _help(agent: Agent, _rest: str) -> None:
-    for command, words in _HELP:
-        agent.screen.line(f"{command:<14} {words}")
-
-
-def _tools(agent: Agent, _rest: str) -> None:
-    for tool in tools_of(agent.resolver):
-        agent.screen.line(f"{tool.name:<16} {summary_of(tool)}")
-
-
-def _model(agent: Agent, rest: str) -> None:
-    """Turn to another model; one that names no provider is of the present one."""
-    provider, slash, _ = rest.partition("/")
-    if not rest:
-        agent.screen.line(f"{agent.name} {agent.client.model}")
-        return
-    elsewhere = slash and named(provider) is not None
-    agent.turn_to(client_of(None if elsewhere else agent.client.provider, rest))
-    agent.screen.line(f"[{agent.name} {agent.client.model}]", "note")
-
-
-def _save(agent: Agent, rest: str) -> None:
-    path = Path(rest) if rest else agent.path
-    _write_conversation(path, agent.context, agent.name, agent.client.model, agent.conversation)
-    agent.screen.line(f"[written to {path}]", "note")
-
-
-_COMMANDS: dict[str, Callable[[Agent, str], None]] = {
-    "/help": _help,
-    "/tools": _tools,
-    "/model": _model,
-    "/save": _save,
-}
+def _asked_for_more(agent: Agent) -> str:
+    """Ask what is to be done next, where a conversation has its answer."""
+    screen = agent.screen
+    if not (screen.terminal and sys.stdin.isatty()):
+        raise UserError("it has its answer already: say what is to be done next, after --continue", path="run")
+    screen.write("It has its answer. What is to be done next? ", "question")
+    words = sys.stdin.readline().strip()
+    if not words:
+        raise UserError("nothing is to be done", path="run")
+    screen.entered()
+    return words

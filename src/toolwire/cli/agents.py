@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from toolwire.cli.parsing import base_url, count
 from toolwire.cli.tools import add_options
 
 _MAX_STEPS = 25
@@ -11,10 +12,10 @@ _MAX_STEPS = 25
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
-    command.add_argument("task", nargs="?", default=None, help="what is to be done")
+    command.add_argument("task", nargs="?", default=None, help="what is to be done; - reads it from standard input")
     _add_agent_options(command)
     command.set_defaults(run=_run)
-    command = commands.add_parser("chat", help="talk with a model that has the code tools, line by line")
+    command = commands.add_parser("chat", help="talk with a model that has the code tools")
     _add_agent_options(command)
     command.set_defaults(run=_chat)
 
@@ -26,34 +27,37 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _chat(options: argparse.Namespace) -> int:
-    from toolwire.cli.agent import chat  # noqa: PLC0415 - other commands need no agent
+    from toolwire.cli.chatting import chat  # noqa: PLC0415 - other commands need no agent
 
     return chat(options)
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
     """Add what is said of an agent."""
-    command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME")
+    command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
     command.add_argument("--provider", default=None, help="who serves it, such as openai or ollama")
-    command.add_argument("--base-url", default=None, metavar="URL", help="where, if it is not the usual place")
-    add_options(command)
+    command.add_argument("--base-url", type=base_url, metavar="URL", help="where, if it is not the usual place")
+    add_options(command, cwd=None)
     command.add_argument(
         "--tools", type=_names, default=None, metavar="A,B", help="only these of the code tools (default: all)"
     )
     command.add_argument("--yes", action="store_true", help="approve whatever writes, runs or fetches, unasked")
     command.add_argument(
         "--max-steps",
-        type=_count,
+        type=count,
         default=_MAX_STEPS,
         metavar="N",
         help=f"how often the model is asked (default: {_MAX_STEPS})",
     )
-    command.add_argument("--max-tokens", type=_count, default=None, metavar="N", help="how long an answer is")
+    command.add_argument("--max-tokens", type=count, default=None, metavar="N", help="how long an answer is")
     command.add_argument(
         "--continue",
         dest="goes_on",
-        action="store_true",
-        help="go on with the last conversation of this folder, with any provider",
+        nargs="?",
+        const="",
+        default=None,
+        metavar="ID",
+        help="go on with this conversation, or with the last one of this folder, with any provider",
     )
     command.add_argument(
         "--traces",
@@ -64,14 +68,10 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         help="record each call, in this store or in your own; read it with `toolwire traces`",
     )
     command.add_argument("--session", default=None, metavar="FILE", help="keep the conversation in this file")
+    shows = command.add_mutually_exclusive_group()
+    shows.add_argument("--quiet", action="store_true", help="show only the answer, questions and errors")
+    shows.add_argument("--json", action="store_true", help="write what happens as JSON, one event to a line")
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number

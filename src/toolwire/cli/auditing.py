@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire import traces
 from toolwire.cli.keeping import TRACES, usual_store
-from toolwire.errors import InvalidField
+from toolwire.errors import InvalidField, UserError
 from toolwire.work.results import safe
 
 KEY = "TOOLWIRE_TRACES_KEY"
@@ -47,7 +47,9 @@ def add(commands: Any) -> None:
 def _add_filters(command: argparse.ArgumentParser) -> None:
     for name, words in _FILTERS.items():
         command.add_argument(f"--{name}", default=None, help=words)
-    command.add_argument("--type", choices=["ok", "error"], default=None, help="with this kind of result")
+    command.add_argument(
+        "--type", "--result-type", dest="type", choices=["ok", "error"], default=None, help="with this kind of result"
+    )
     for name, words in (("since", "from then on"), ("until", "before then")):
         command.add_argument(
             f"--{name}", type=_instant, default=None, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d ago"
@@ -132,6 +134,10 @@ def verify(options: argparse.Namespace) -> int:
     """Say whether every row is as it was written."""
     anchor = options.anchor
     if anchor is not None and ":" not in anchor:
+        if not Path(anchor).is_file():
+            raise UserError(
+                f"{anchor!r} is neither an anchor, such as 12:4f5e, nor a file that holds one", path="--anchor"
+            )
         anchor = Path(anchor).read_text(encoding="utf-8").strip()
     with _open(options) as store:
         found = store.verify(anchor)

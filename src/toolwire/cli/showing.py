@@ -3,17 +3,26 @@
 Rules of this file:
 - What is too long for a screen is cut there alone, and it is said how much was left out.
 - What is not known is not shown: no cost is another thing than no money.
+- Where the answer goes to another place than the steps do, the words of a turn wait for its end: those before a call
+  are a step, and those of the last turn are the answer.
+- `--json` gives one object a line: `type` says which, as in the table of docs/command-line.md.
 """
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from math import ceil
+from typing import Any, Protocol
 
-from toolwire.cli.screen import Screen
+import msgspec
+
+from toolwire.cli.screen import Screen, shortened
+from toolwire.client.exchange import Retrying
+from toolwire.loop import AskModel, RunTools
 from toolwire.providers.catalogue import cost
 from toolwire.streams.accumulation import Accumulator
 from toolwire.types import (
     CallEnd,
+    CallStart,
     Event,
     Loss,
     MessageEnd,
@@ -31,11 +40,6 @@ from toolwire.types.answer import is_count
 _VALUE, _CALL, _AGAIN = 60, 200, 60
 _LINES, _CHARACTERS = 12, 2000
 _CHANGES = {"+": "added", "-": "removed"}
-
-
-def shortened(text: str, limit: int) -> str:
-    """Cut a text to one short line."""
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def head_of(call: ToolCall) -> str:
@@ -93,11 +97,23 @@ def show_change(screen: Screen, preview: str, lines: int) -> None:
         screen.line(f"  {line}", _CHANGES.get(line[:1], ""))
 
 
-class Showing:
-    """Shows the events of a conversation."""
+class Shows(Protocol):
+    """Shows the events of a conversation, in one way or another."""
 
-    def __init__(self, screen: Screen) -> None:
+    def tell(self, event: Any) -> None:
+        """Show an event, if it is one to be seen."""
+
+    def give_up(self) -> None:
+        """Show what waited to be told as the answer, and is none."""
+
+
+class Showing:
+    """Shows the events of a conversation to a person; with `apart`, the answer is not among them."""
+
+    def __init__(self, screen: Screen, *, apart: bool = False) -> None:
         self.screen = screen
+        self.apart = apart
+        self._held = ""
         self._turn = Accumulator()
         self._heads: list[str] = []
         self._answered = 0
@@ -106,8 +122,10 @@ class Showing:
 
     def tell(self, event: Any) -> None:
         """Show an event, if it is one to be seen."""
+        self._say_what_is_waited_for(event)
         match event:
             case MessageStart():
+                self.give_up()
                 if self._begun:
                     self.screen.line()
                 self._begun = True
@@ -126,13 +144,50 @@ class Showing:
         if isinstance(event, MessageEnd):
             self._count()
 
+    def _say_what_is_waited_for(self, event: Any) -> None:
+        match event:
+            case AskModel():
+                self.screen.wait(_for_the_model)
+            case CallStart(name=name):
+                self.give_up()
+                self.screen.fresh()
+                self.screen.wait(lambda seconds: f"the model writes a call of {name}, {seconds:.0f} s")
+            case MessageEnd():
+                self.screen.wait(None)
+            case RunTools(calls=calls):
+                show_running(self.screen, calls[0].name if len(calls) == 1 else f"{len(calls)} calls")
+            case Retrying():
+                self._retry(event)
+
+    def give_up(self) -> None:
+        """Show the words that waited, and are not the answer."""
+        held, self._held = self._held, ""
+        if held:
+            self._write(held, "")
+
     def _words(self, text: str, look: str) -> None:
+        if self.apart and not look:
+            self._held += text
+        else:
+            self._write(text, look)
+
+    def _write(self, text: str, look: str) -> None:
         if look != self._look:
             self.screen.fresh()
+            if look == "thinking" and not self.screen.coloured:
+                self.screen.write("[thinking] ", look)
         self._look = look
         self.screen.write(text, look)
 
+    def _retry(self, event: Retrying) -> None:
+        why = " ".join(event.error.message.split())
+        if self.screen.wipes:
+            self.screen.wait(lambda seconds: _until_again(event.seconds - seconds, why))
+        else:
+            self.screen.line(f"[{_until_again(event.seconds, why)}]", "note")
+
     def _call(self, call: ToolCall) -> None:
+        self.give_up()
         self.screen.line(f"> {head_of(call)}", "call")
         if call.runs:
             self._heads.append(head_of(call))
@@ -156,6 +211,49 @@ class Showing:
         self.screen.fresh()
         if counts:
             self.screen.line(f"[{counts}]", "note")
+
+
+def show_running(screen: Screen, name: str, last: Callable[[], str] = str) -> None:
+    """Say what runs, for as long as it is waited for, and what it wrote last."""
+    screen.wait(lambda seconds: f"{name} running, {seconds:.0f} s {last()}")
+
+
+class JsonShowing:
+    """Writes the events of a conversation as JSON, one to a line; `put` writes any other thing."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+
+    def put(self, kind: str, **what: Any) -> None:
+        """Write one line."""
+        self.screen.put_whole(msgspec.json.encode({"type": kind, **what}).decode() + "\n")
+
+    def give_up(self) -> None:
+        """Do nothing: nothing waits."""
+
+    def tell(self, event: Any) -> None:
+        """Write an event, if it is one of the table."""
+        match event:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self.put("text", text=text)
+            case ThinkingDelta(text=text):
+                self.put("thinking", text=text)
+            case CallEnd(call=call):
+                broken = {} if call.runs else {"error": call.error or "it was cut off", "raw": call.raw}
+                self.put("call", id=call.id, name=call.name, arguments=call.arguments, **broken)
+            case ToolResult():
+                names = {"id": event.tool_call_id, "name": event.name}
+                self.put("result", **names, content=words_of(event), is_error=event.is_error)
+            case Retrying():
+                self.put("retry", seconds=event.seconds, error=event.error.message)
+
+
+def _for_the_model(seconds: float) -> str:
+    return f"waiting for the model, {seconds:.0f} s"
+
+
+def _until_again(seconds: float, why: str) -> str:
+    return f"retry in {ceil(seconds)} s: {why}" if seconds > 0 else _for_the_model(-seconds)
 
 
 def show_losses(screen: Screen, losses: Iterable[Loss], provider: str) -> None:

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from toolwire.cli.screen import Screen
-from toolwire.cli.showing import show_change
+from toolwire.cli.showing import show_change, show_running
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Tool, ToolCall
 
 _FETCHES = frozenset({"http_get"})
 WHOLE, _PART = 400, 40
 _BLINK = 0.1
-_QUESTION = "Run it? [y]es, [n]o, [a]lways {tool}, or say why not: "
+_QUESTION = "Run it? [y/N], [a]lways {tool}, or say why not: "
 NOBODY = "nobody can be asked here, as there is no terminal; --yes approves all"
 _STOPPED = "everything was stopped"
 
@@ -43,19 +43,31 @@ class Approving:
         self.screen = screen
         self.all_of_it = all_of_it
         self.always: set[str] = set()
-        self.cancel = Cancel()
+        self.cancel: Cancel = Cancel()
+        self.written: str = ""
         self._one = threading.Lock()
 
     def __call__(self, call: ToolCall, preview: str) -> bool | str:
         """Give True, or why not."""
         with self._one:
+            self.screen.wait(None)
             if self.all_of_it or call.name in self.always:
                 show_change(self.screen, preview, _PART)
-                return True
-            return self._ask(call, preview)
+                answer: bool | str = True
+            else:
+                answer = self._ask(call, preview)
+            if answer is True:
+                self.written = ""
+                show_running(self.screen, call.name, lambda: self.written)
+            return answer
+
+    def hear(self, data: bytes) -> None:
+        """Keep the last line of what a command writes."""
+        lines = [line for line in data.decode(errors="replace").splitlines() if line.strip()]
+        self.written = lines[-1] if lines else self.written
 
     def _ask(self, call: ToolCall, preview: str) -> bool | str:
-        screen = self.screen if self.screen.terminal else Screen(sys.stderr)
+        screen = self.screen if self.screen.terminal and not self.screen.quiet else Screen(sys.stderr)
         if not (screen.terminal and _is_terminal(sys.stdin)):
             show_change(self.screen, preview, _PART)
             return NOBODY

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import UserError
+from toolwire.errors import InvalidBody, UserError
 from toolwire.types import Tool, ToolCall
 from toolwire.wire.bodies import read_body
 
@@ -36,18 +36,18 @@ def add(commands: Any) -> None:
     command.set_defaults(run=_doctor)
 
 
-def add_options(command: argparse.ArgumentParser) -> None:
+def add_options(command: argparse.ArgumentParser, cwd: str | None = ".") -> None:
     """Add what is said of the code tools."""
-    command.add_argument("--cwd", default=".", help="the project folder (default: this one)")
+    command.add_argument("--cwd", default=cwd, help="the project folder (default: this one)")
     command.add_argument("--sandbox", choices=_SANDBOXES, default="auto", help="how bash is confined (default: auto)")
     command.add_argument("--network", action="store_true", help="let commands of bash use the network")
 
 
-def code_tools(options: argparse.Namespace, wanted: Collection[str] | None = None) -> Any:
+def code_tools(options: argparse.Namespace, wanted: Collection[str] | None = None, **more: Any) -> Any:
     """Give the code tools as the options say, all of them or those that are wanted."""
     from toolwire.codetools import CodeTools  # noqa: PLC0415 - other commands need no tools
 
-    return CodeTools(options.cwd, tools=wanted, sandbox=options.sandbox, network=options.network)
+    return CodeTools(options.cwd, tools=wanted, sandbox=options.sandbox, network=options.network, **more)
 
 
 def summary_of(tool: Tool) -> str:
@@ -74,16 +74,29 @@ def _call(options: argparse.Namespace) -> int:
     from toolwire.cli.showing import words_of  # noqa: PLC0415 - other commands show no result
     from toolwire.resolvers.execution import execute  # noqa: PLC0415 - other commands run nothing
 
-    text = sys.stdin.read() if options.arguments == "-" else options.arguments
-    arguments = read_body(text.encode(errors="surrogateescape"))
-    if type(arguments) is not dict:
-        raise UserError("the arguments must be a JSON object", path="call")
+    arguments = _arguments(sys.stdin.read() if options.arguments == "-" else options.arguments, options.tool)
     [result] = execute([ToolCall("call_1", options.tool, arguments)], code_tools(options))
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
         print(words_of(result), file=sys.stderr if result.is_error else sys.stdout)
     return int(result.is_error)
+
+
+def _arguments(text: str, tool: str) -> dict[str, Any]:
+    """Read the arguments of a call, or show how they are written."""
+    from toolwire.codetools.definitions import TOOLS  # noqa: PLC0415 - other commands need no tools
+
+    schemas = {one.name: one.parameters or {} for one in TOOLS}
+    wanted = schemas.get(tool, {}).get("required", ["path"])
+    example = ", ".join(f'"{name}": "..."' for name in wanted)
+    try:
+        arguments = read_body(text.encode(errors="surrogateescape"))
+    except InvalidBody as problem:
+        raise UserError(f"{problem}; write them as toolwire call {tool} '{{{example}}}'", path="call") from None
+    if type(arguments) is not dict:
+        raise UserError(f"the arguments must be a JSON object: '{{{example}}}'", path="call")
+    return arguments
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -93,4 +106,6 @@ def _doctor(options: argparse.Namespace) -> int:
     findings = probe(kit.workspace, kit.desk.options)
     for finding in findings:
         print(f"{'ok  ' if finding.holds else 'NO  '} {finding.name}: {finding.words}")
-    return int(not all(finding.holds for finding in findings))
+    broken = sum(not finding.holds for finding in findings)
+    print(f"NOT fine: {broken} of {len(findings)} do not hold" if broken else f"fine: all {len(findings)} hold")
+    return int(broken > 0)

@@ -1,23 +1,35 @@
-"""`toolwire translate`, `toolwire dialects`, `toolwire models`."""
+"""`toolwire translate`, `toolwire dialects`, `toolwire models`.
+
+Rules of this file:
+- Standard output is the body alone; the path that a request is sent to, and the losses, go to standard error. `--json`
+  gives all three as one object.
+- What is of another wire than the one that is named is refused: little of it would be understood.
+"""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from toolwire import catalogue, translate
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import LossyTranslation
+from toolwire.errors import InvalidBody, LossyTranslation
+from toolwire.providers import PROVIDERS, UnknownProvider, named
+from toolwire.translation.recognition import check_wire
 from toolwire.translation.translate import refuse
-from toolwire.types import Loss
+from toolwire.types import Loss, Severity
 from toolwire.wire.bodies import read_body
 
 _KINDS = ("request", "response", "stream", "error")
 PIECE = 65536
+_SEVERITIES = get_args(Severity)
+# The first data of server-sent events, or the first of JSON lines.
+_FRAME = re.compile(rb"(?m)^(?:data: ?)?(\{.*\})\s*$")
 
 
 def add(commands: Any) -> None:
@@ -29,8 +41,14 @@ def add(commands: Any) -> None:
     command.add_argument("--kind", choices=_KINDS, default="request", help="what the input is (default: request)")
     command.add_argument("--path", default="", help="the URL path of a request, where it says something (gemini)")
     command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
+    command.add_argument("--model", default=None, help="the model to ask, in the place of the one that is named")
     command.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost")
-    command.add_argument("--json-losses", action="store_true", help="losses to stderr as one JSON object a line")
+    told = command.add_mutually_exclusive_group()
+    told.add_argument("--json", action="store_true", help="print path, body and losses as one JSON object")
+    told.add_argument("--json-losses", action="store_true", help="losses to stderr as one JSON object a line")
+    command.add_argument(
+        "--all-losses", action="store_true", help="tell formal losses too: echoes, envelopes, bookkeeping"
+    )
     command.add_argument("file", nargs="?", default="-", help="the body; standard input where none is given")
     command.set_defaults(run=_translate)
     command = commands.add_parser("dialects", help="list the dialects")
@@ -44,7 +62,7 @@ def _translate(options: argparse.Namespace) -> int:
     try:
         return _translate_stream(options) if options.kind == "stream" else _translate_body(options)
     except LossyTranslation as refusal:
-        _tell(refusal.losses, as_json=options.json_losses)
+        _tell(refusal.losses, options)
         print("toolwire: nothing was written, because --strict allows no loss of meaning", file=sys.stderr)
         return 1
 
@@ -54,16 +72,24 @@ def _translate_body(options: argparse.Namespace) -> int:
     pair = options.source, options.target
     match options.kind:
         case "request":
-            encoded: Any = translate.request(data, *pair, options.path, strict=options.strict)
+            check_wire(read_body(data), "request", options.source)
+            encoded: Any = translate.request(data, *pair, options.path, model=options.model, strict=options.strict)
         case "response":
+            check_wire(read_body(data), "response", options.source)
             encoded = translate.response(data, *pair, strict=options.strict)
         case _:
             encoded = translate.error(options.status, read_body(data), *pair)
             if options.strict:
                 refuse(encoded.losses)
-    sys.stdout.buffer.write(msgspec.json.format(encoded.json) + b"\n")
+    path = getattr(encoded, "path", "")
+    whole = {"path": path, "body": encoded.body, "losses": encoded.losses}
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(whole) if options.json else encoded.json) + b"\n")
     sys.stdout.buffer.flush()
-    _tell(encoded.losses, as_json=options.json_losses)
+    if options.json:
+        return 0
+    if path and not options.json_losses:
+        print(f"path: {path}", file=sys.stderr)
+    _tell(encoded.losses, options)
     return 0
 
 
@@ -74,14 +100,36 @@ def _translate_stream(options: argparse.Namespace) -> int:
         source: Any = sys.stdin.buffer
         if options.file != "-":
             source = open_.enter_context(Path(options.file).open("rb"))
-        while piece := source.read1(PIECE):
+        piece = _checked_beginning(source, options.source)
+        while piece:
             held.append(_send(stream.feed(piece), now=not options.strict))
+            piece = source.read1(PIECE)
     held.append(_send(stream.close(), now=not options.strict))
     if options.strict:
         refuse(stream.losses)
         _send(b"".join(held), now=True)
-    _tell(stream.losses, as_json=options.json_losses)
+    _tell(stream.losses, options)
     return 0
+
+
+def _checked_beginning(source: Any, name: str) -> bytes:
+    """Give the first bytes of a stream, if they are those of one, and of this wire."""
+    beginning: bytes = source.read1(PIECE)
+    if beginning.lstrip()[:1] in (b"{", b"[") and name != "ollama":
+        beginning += source.read()
+        body = _read(beginning)
+        if type(body) is dict and "error" not in body:
+            raise InvalidBody("this is one JSON object, not a stream; is it a --kind response?", path="body")
+    elif (frame := _FRAME.search(beginning)) is not None and type(body := _read(frame[1])) is dict:
+        check_wire(body, "stream", name)
+    return beginning
+
+
+def _read(data: bytes) -> Any:
+    try:
+        return read_body(data)
+    except InvalidBody:
+        return None
 
 
 def _send(data: bytes, *, now: bool) -> bytes:
@@ -91,10 +139,14 @@ def _send(data: bytes, *, now: bool) -> bytes:
     return b"" if now else data
 
 
-def _tell(losses: Sequence[Loss], *, as_json: bool) -> None:
-    for loss in losses:
-        line = msgspec.json.encode(loss).decode() if as_json else f"  {loss}"
-        print(line, file=sys.stderr)
+def _tell(losses: Sequence[Loss], options: argparse.Namespace) -> None:
+    """Tell losses, those of meaning first; a reader of JSON gets all of them and sees which are formal."""
+    as_json = options.json_losses
+    shown = _SEVERITIES if as_json or options.all_losses else _SEVERITIES[:-1]
+    for severity in shown:
+        for loss in losses:
+            if loss.severity == severity:
+                print(msgspec.json.encode(loss).decode() if as_json else f"  {loss}", file=sys.stderr)
 
 
 def _dialects(_options: argparse.Namespace) -> int:
@@ -105,8 +157,32 @@ def _dialects(_options: argparse.Namespace) -> int:
 
 
 def _models(options: argparse.Namespace) -> int:
-    for model in catalogue.models(options.provider):
-        price = model.price
-        money = "" if price is None else f"{price.input}/{price.output} {price.currency} a million tokens in/out"
-        print(f"{model.name}  {money}  ({model.as_of})")
+    """List models, the newest first, as they are written after --model."""
+    wanted = None if options.provider is None else named(options.provider)
+    if options.provider is not None and wanted is None:
+        raise UnknownProvider(options.provider)
+    found = sorted(catalogue.models(options.provider), key=_age, reverse=True)
+    rows = [(_name(model, options.provider), *_figures(model), model.as_of) for model in found]
+    head = ("MODEL", "CONTEXT", "IN", "OUT", "AS OF")
+    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
+    for name, *figures, date in (head, *rows):
+        columns = "  ".join(f"{figure:>{width}}" for figure, width in zip(figures, widths[1:-1], strict=True))
+        print(f"{name:<{widths[0]}}  {columns}  {date}".rstrip())
+    print("CONTEXT in tokens; IN and OUT in USD a million tokens; - is not known", file=sys.stderr)
     return 0
+
+
+def _age(model: catalogue.Model) -> str:
+    """Give what sorts by time: a source's date, or its year where it says no more."""
+    return model.as_of if model.as_of[:1].isdigit() else model.as_of[-4:]
+
+
+def _name(model: catalogue.Model, provider: str | None) -> str:
+    served = [one for one in model.providers if one in PROVIDERS]
+    return f"{provider or served[0]}/{model.name}" if provider or served else model.name
+
+
+def _figures(model: catalogue.Model) -> tuple[str, str, str]:
+    window = "-" if model.context_window is None else f"{model.context_window:,}"
+    price = model.price
+    return (window, "-", "-") if price is None else (window, f"{price.input:g}", f"{price.output:g}")

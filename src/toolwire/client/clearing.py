@@ -142,7 +142,7 @@ class ConversationClearing:
 
     def __init__(self, policy: Clearing) -> None:
         self.policy = policy
-        self.cut = NOTHING
+        self.cut: Clearance = NOTHING
         self._usage: Usage | None = None
 
     def asked(self, request: Request) -> Request:
@@ -320,7 +320,7 @@ def _size(part: Any) -> int:
             return _MEDIUM if text is None else len(text)
         case ToolResult(content=content):
             return len(content) if isinstance(content, str) else _sum(content)
-        case ToolCall(raw=raw, arguments=arguments):
+        case ToolCall(raw=raw, plain_arguments=arguments):
             return len(raw if raw is not None else str(arguments))
         case Opaque(value=value):
             return len(str(value))

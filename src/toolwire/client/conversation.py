@@ -9,6 +9,7 @@ Rules of this file:
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -19,23 +20,36 @@ from msgspec.structs import replace
 from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import Sent, Upstream, exchanging
+from toolwire.client.options import checked_settings
 from toolwire.errors import InvalidField, ToolwireError
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text_tagged import look_of_call
-from toolwire.types import Context, Error, Loss, Request, Response, ServerTool, Tool, ToolChoice
+from toolwire.types import (
+    Audio,
+    Context,
+    Document,
+    Error,
+    Image,
+    Loss,
+    Message,
+    Part,
+    Request,
+    Response,
+    ServerTool,
+    Text,
+    Tool,
+    ToolChoice,
+)
 from toolwire.work.results import CallRecord, Ran, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, through
 
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 _MODES = frozenset({"auto", "none", "required"})
-RUNNING = ("auto_tools", "limits", "max_iterations", "running", "terminal_tool", "cancel")
-AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
-_TOLD = ("on_event", "on_chunk", "capabilities", "provider_state")
-_SETTINGS = dict.fromkeys(("messages", "system", "tools", *RUNNING, *AROUND, *_TOLD, *Request.__struct_fields__))
 _Tell = Callable[[Any], Any]
 OnEnd = Callable[[Done], None]
 
@@ -67,29 +81,76 @@ def request_of(
     *,
     model: str | None,
     messages: Iterable[Any] = (),
-    system: str | None = None,
+    system: str | list[Part] | None = None,
     tools: Iterable[Any] = (),
     tool_choice: Any = None,
     provider_state: dict[str, Any] | None = None,
     **settings: Any,
 ) -> tuple[Request, Any]:
     """Make a request of what a caller gave, and a resolver of those tools that can be run."""
+    if isinstance(prompt, Request):
+        raise InvalidField("prompt", "is a Request, which `Client.send` takes", path="settings")
+    settings = checked_settings(settings)
     context = prompt if isinstance(prompt, Context) else None
-    declared, resolver = _tools_given(_with_handlers(tools, context))
+    declared, resolver = _tools_given(_with_handlers(_listed(tools), context))
     if context is None:
-        context = Context(messages=[] if prompt is None else prompt if isinstance(prompt, list) else [prompt])
+        context = Context(
+            messages=[] if prompt is None else list(prompt) if isinstance(prompt, list | tuple) else [prompt]
+        )
     context = Context(
-        context.system if system is None else system,
-        [*messages, *context.messages],
+        context.system if system is None else _system_of(system),
+        [*_messages_given(messages), *context.messages],
         _first_of_each([*context.tools, *declared]),
         context.provider_state if provider_state is None else provider_state,
     )
-    unknown = sorted(settings.keys() - set(Request.__struct_fields__))
-    if unknown:
-        raise InvalidField(unknown[0], f"is no setting; there are: {', '.join(_SETTINGS)}")
-    if isinstance(messages, str | Mapping):
-        raise InvalidField("messages", f"must be a list of messages, not {type(messages).__name__}")
+    check_media(context.messages)
     return Request(context=context, model=model, tool_choice=_choice_of(tool_choice), **settings), resolver
+
+
+def _listed(tools: Any) -> Any:
+    """Give tools as they were given; one alone is a list of one."""
+    if tools is None or hasattr(tools, "available_tools"):
+        return tools or ()
+    if isinstance(tools, Tool | ServerTool | Mapping) or callable(tools):
+        return [tools]
+    if isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
+        raise InvalidField("tools", f"must be tools in a list, or one tool, not {tools!r}", path="settings")
+    return tools
+
+
+def _messages_given(messages: Any) -> Iterable[Any]:
+    """Give messages as they were given; one alone is a list of one."""
+    if isinstance(messages, str | Message | Mapping):
+        return [messages]
+    if not isinstance(messages, Iterable):
+        raise InvalidField("messages", f"must be messages in a list, not {messages!r}", path="settings")
+    return messages
+
+
+def _system_of(system: Any) -> str | list[Part]:
+    """Give a system prompt: a string, or its parts, of which strings are texts."""
+    if isinstance(system, str):
+        return system
+    parts = [Text(part) if isinstance(part, str) else part for part in system] if isinstance(system, list) else []
+    if not parts or not all(isinstance(part, Part) for part in parts):
+        raise InvalidField(
+            "system", f"must be a string, or a list of strings and parts, not {system!r}", path="settings"
+        )
+    return parts
+
+
+def check_media(messages: Iterable[Message]) -> None:
+    """Refuse a picture, a file or a sound of a user's own whose URL is none: a path on this machine, for example."""
+    for place, message in enumerate(messages):
+        for index, part in enumerate(message.content if isinstance(message.content, list) else ()):
+            if isinstance(part, Image | Document | Audio) and part.opaque is None and _is_no_url(part.url):
+                kind, at = type(part).__name__, f"messages[{place}].content[{index}]"
+                what = f"is no URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
+                raise InvalidField("url", what, path=at)
+
+
+def _is_no_url(url: str | None) -> bool:
+    return url is not None and not _SCHEME.match(url)
 
 
 def _with_handlers(tools: Any, context: Context | None) -> Any:
@@ -109,7 +170,7 @@ def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     for index, tool in enumerate(tools or ()):
         match tool:
             case dict() | Mapping() | Tool() | ServerTool():
-                declared += Context(tools=[tool]).tools  # type: ignore[list-item]
+                declared += Context(tools=[tool]).tools
             case _ if offers_tools(tool):
                 resolvers.append(resolver_of(tool, f"tools[{index}]"))
             case _:

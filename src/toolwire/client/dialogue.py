@@ -5,39 +5,43 @@ Rules of this file:
 - An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
 
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
-from toolwire.client.conversation import AROUND, RUNNING, OnEnd, RunSetup, conversing, request_of
-from toolwire.client.exchange import Retries, Upstream, exchanging
+from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
+from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
+from toolwire.client.options import AROUND, RUNNING, check_able, check_options, value_of
+from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
-from toolwire.loop.steps import ANSWER
+from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
 from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools
 from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
     CallEnd,
     Error,
+    ErrorEnd,
+    Event,
+    MessageEnd,
     Output,
     RefusalDelta,
+    Request,
     Response,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
     ToolResult,
 )
 from toolwire.wire.transport import Bounds, Timeouts, Transport
 from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
-Shown = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
-OnEvent = Callable[[Any], Any]
 T = TypeVar("T")
+_REACHED = ("timeouts", "retries", "bounds", "fallback", "readers")
 
 
 class Dialogue:
@@ -48,51 +52,47 @@ class Dialogue:
     Where a list of providers is given, the next one is asked when one fails before it has said anything.
     """
 
-    def __init__(
-        self,
-        provider: Any = None,
-        model: str | None = None,
-        *,
-        transport: Transport | None = None,
-        timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
-        bounds: Bounds | None = None,
-        fallback: bool = True,
-        readers: Iterable[str] = (),
-        **options: Any,
-    ) -> None:
-        first, *others = provider if isinstance(provider, list) and provider else [provider]
+    def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
+        given: dict[str, Any] = dict(options)
+        providers: Any = provider if isinstance(provider, list) and provider else [provider]
+        first, *others = providers
+        reached: dict[str, Any] = _taken(given, _REACHED)
+        transport = given.pop("transport", None)
+        check_options(given, first if isinstance(first, str) else "")
         self.provider: Provider
-        self.provider, self.model = provider_of(first, model, **options)
-        self.transport = transport or _usual_transport()
-        self.upstream = Upstream(
-            self.provider,
-            self.provider.speaks(),
-            self.transport,
-            timeouts or Timeouts(),
-            retries or Retries(),
-            bounds or Bounds(),
-            fallback=fallback,
-            readers=tuple(readers),
-        )
-        line = self.upstream
-        reached = {name: getattr(line, name) for name in ("timeouts", "retries", "bounds", "fallback", "readers")}
-        self.others = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        self.model: str | None
+        self.provider, self.model = provider_of(first, model, **given)
+        check_able(transport, "transport", "send" if hasattr(transport, "send") else "asend")
+        self.transport: Transport = transport or _usual_transport()
+        fallback = reached.get("fallback")
+        reached |= {
+            "timeouts": value_of(Timeouts, reached.get("timeouts"), "timeouts", "total"),
+            "retries": value_of(Retries, reached.get("retries"), "retries", "attempts"),
+            "bounds": value_of(Bounds, reached.get("bounds"), "bounds"),
+            "fallback": True if fallback is None else fallback,
+            "readers": tuple(reached.get("readers") or ()),
+        }
+        self.upstream: Upstream = Upstream(self.provider, self.provider.speaks(), self.transport, **reached)
+        self.others: list[Dialogue] = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        for other in self.others:
+            other.model = other.model or model
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
-    def asking(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
+    def asking(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
         return (yield from self._first(lambda one, options, _last: one.asking_once(messages, options), settings))
 
-    def _first(self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: dict[str, Any]) -> Work[T]:
+    def _first(
+        self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: Mapping[str, Any]
+    ) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
         causes: list[Exception] = []
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
-                options = dict(settings if one is self else rest)
+                options = dict(settings if one is self or one.model is None else rest)
                 return (yield from begin(one, options, len(causes) == len(self.others)))
             except ProviderError as problem:
                 causes.append(problem)
@@ -102,19 +102,28 @@ class Dialogue:
         """One round with this very provider."""
         upstream = self._upstream(settings)
         request, _ = self._request(messages, settings)
-        choice = request.tool_choice
-        if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
-            return (yield from _insisting(upstream, request))
-        outcome = yield from exchanging(replace(upstream, in_text=set()), request)
-        if isinstance(outcome, Error):
-            raise exception_of(outcome, self.provider.name)
-        return outcome
+        return (yield from _answered(upstream, request))
+
+    def sending(self, request: Request, *, stream: bool = False) -> Work[Response]:
+        """Send a request as it was decoded; with `stream`, emit the events of its answer as they come."""
+        if not isinstance(request, Request):
+            kind = type(request).__name__
+            raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
+
+        check_media(request.messages)
+
+        def begin(one: Dialogue, options: dict[str, Any], _last: bool) -> Work[Response]:
+            asked = replace(request, model=one._model(options))
+            if not stream:
+                return (yield from _answered(one.upstream, asked))
+            return (yield from _streamed(one.upstream, replace(asked, stream=True)))
+
+        return (yield from self._first(begin, {"model": request.model}))
 
     def leading(
         self,
-        prompt: Any,
-        settings: dict[str, Any],
-        on_event: OnEvent | None,
+        prompt: Prompt,
+        settings: Mapping[str, Any],
         on_end: OnEnd | None = None,
         *,
         stream: bool = False,
@@ -122,7 +131,10 @@ class Dialogue:
     ) -> Work[Any]:
         """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
         settings = dict(settings)
-        on_chunk = settings.pop("on_chunk", None)
+        on_event: OnEvent | None = settings.pop("on_event", None)
+        check_able(on_event, "on_event", "__call__")
+        on_chunk: OnChunk | None = settings.pop("on_chunk", None)
+        check_able(on_chunk, "on_chunk", "__call__")
         stream = stream or on_chunk is not None
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
@@ -137,15 +149,18 @@ class Dialogue:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
+        check_able(leads.get("cancel"), "cancel", "is_set", "telling")
         options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        check_able(options.get("approve"), "approve", "__call__")
         upstream = self._upstream(settings)
         given = None if options.get("resolver") is None else runner_of(options["resolver"], "resolver")
         if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
             settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
         request, own = self._request(prompt, settings)
         turns = leads.pop("max_iterations", None)
-        leads["limits"] = leads.get("limits") or (LoopLimits() if turns is None else LoopLimits(turns=turns))
-        leads["running"] = leads.get("running") or Limits()
+        usual = None if turns is None else {"turns": turns}
+        leads["limits"] = value_of(LoopLimits, leads.get("limits") or usual, "limits")
+        leads["running"] = value_of(Limits, leads.get("running"), "running")
         resolver = own if given is None else given
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:
@@ -167,12 +182,16 @@ class Dialogue:
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
         settings = dict(settings)
-        model = settings.pop("model", None) or self.model
+        return request_of(prompt, model=self._model(settings), **settings)
+
+    def _model(self, settings: dict[str, Any]) -> str | None:
+        """Take the model that a call names, or the client's."""
+        model: str | None = settings.pop("model", None) or self.model
         if model is None and self.provider.dialect != "gemini":
             raise InvalidField(
                 "model", "must be said: neither the client nor the call names one", path=self.provider.name
             )
-        return request_of(prompt, model=model, **settings)
+        return model
 
 
 def _usual_transport() -> Transport:
@@ -257,7 +276,7 @@ def _failed(event: Any) -> bool:
     return not event.messages and not event.message.parts
 
 
-def _showing(on_chunk: Callable[[Any], Any], event: Any) -> Work[None]:
+def _showing(on_chunk: OnChunk, event: Any) -> Work[None]:
     """Show what an event shows, and pass it on."""
     shown = _shown(event)
     if shown is not None:
@@ -270,6 +289,43 @@ def _emit_unless_failed(event: Any) -> Work[None]:
         yield Emit(event)
 
 
+def _answered(upstream: Upstream, request: Request) -> Work[Response]:
+    """Send a request, and give its answer; an error of the provider is raised."""
+    choice = request.tool_choice
+    if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
+        return (yield from _insisting(upstream, request))
+    outcome = yield from exchanging(replace(upstream, in_text=set()), request)
+    if isinstance(outcome, Error):
+        raise exception_of(outcome, upstream.provider.name)
+    return outcome
+
+
+def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
+    """Send a request, and emit the events of its answer; an error is raised before the first, and is one after it."""
+    sent, ends = Sent(), list[MessageEnd]()
+    given = failed = False
+
+    def pick(event: Event) -> Event | None:
+        nonlocal given, failed
+        if type(event) is MessageEnd:
+            ends.append(event)
+            return None
+        given, failed = True, failed or type(event) is ErrorEnd
+        return event
+
+    outcome = yield from picking(exchanging(replace(upstream, in_text=set()), request, sent), pick)
+    if isinstance(outcome, Error):
+        if not given:
+            raise exception_of(outcome, upstream.provider.name)
+        if not failed:
+            yield Emit(ErrorEnd(outcome))
+        yield Emit(MessageEnd(complete=False))
+        partial = sent.partial or Response()
+        return replace(partial, losses=sent.encoded.losses if sent.encoded is not None else ())
+    yield Emit(ends[-1] if ends else MessageEnd())
+    return outcome
+
+
 def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
     done = yield from conversing(upstream, RunSetup(request, auto_tools=False))
@@ -280,24 +336,24 @@ def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
     return done.response
 
 
-class ConversationStream:
+class ConversationStream(Generic[T_co]):
     """A conversation that is shown while it happens: what the streams of both faces have in common.
 
-    A face says how it drives steps that emit. `owns` says that the client ends with the stream.
+    A face says how it drives steps that emit. `close` ends the client, where that ends with the stream.
     """
 
     _drive: ClassVar[Any]
 
     def __init__(
-        self, client: Any, prompt: Any, settings: dict[str, Any], on_event: OnEvent | None, *, owns: bool = False
+        self, client: Dialogue, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], object] | None = None
     ) -> None:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
-        self._ends: list[Done] = []
-        steps = picking(client.leading(prompt, settings, on_event, self._ends.append, stream=True), _shown)
-        self._items = self._drive(_closing(steps, client.close) if owns else steps)
+        self._ends: list[Done[T_co]] = []
+        steps = picking(client.leading(prompt, settings, self._ends.append, stream=True), _shown)
+        self._items = self._drive(steps if close is None else _closing(steps, close))
 
     @property
-    def done(self) -> Done | None:
+    def done(self) -> Done[T_co] | None:
         """The end, once there is one."""
         return self._ends[-1] if self._ends else None
 
@@ -307,7 +363,30 @@ class ConversationStream:
         return self.done.response if self.done is not None else None
 
 
-def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
+class AnswerStream:
+    """One answer while it comes: what the event streams of both faces have in common."""
+
+    _drive: ClassVar[Any]
+
+    def __init__(self, client: Dialogue, request: Request) -> None:
+        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+        self._answers: list[Response] = []
+        self._held: list[Event] = []
+        self._items: Any = self._drive(_keeping(client.sending(request, stream=True), self._answers.append))
+
+    @property
+    def response(self) -> Response | None:
+        """The answer, once it has ended; of one that broke off, what had come."""
+        return self._answers[-1] if self._answers else None
+
+
+def _keeping(steps: Work[T], keep: Callable[[T], None]) -> Work[T]:
+    value = yield from steps
+    keep(value)
+    return value
+
+
+def _closing(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
     """Do the steps, and close at their end, whatever it is."""
     try:
         done = yield from steps
@@ -320,7 +399,7 @@ def _closing(steps: Work[Done], close: Callable[[], Any]) -> Work[Done]:
     return done
 
 
-def _shown(event: Any) -> Shown | None:
+def _shown(event: Any) -> StreamItem | None:
     """Give what an event shows: words, a call that is complete, a result, the end."""
     if type(event) in _SHOWN_AS_IT_IS:
         return event  # type: ignore[no-any-return]

@@ -13,19 +13,20 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.client.adapting import adapted, quirks_for
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
+from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling, call_ids
@@ -39,6 +40,7 @@ from toolwire.types import (
     Error,
     ErrorEnd,
     ErrorKind,
+    Loss,
     MessageDelta,
     MessageEnd,
     MessageStart,
@@ -55,10 +57,11 @@ from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
 from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
+logger = logging.getLogger("toolwire")
+_SHOWN_LOSSES = 5
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
 _LONGEST_WAIT = 60.0
 _BODY_OF_ERROR = 1024 * 1024
-_AGENT = "toolwire"
 _KINDS: dict[str, ErrorKind] = {
     "timeout": "timeout",
     "connect": "server",
@@ -69,8 +72,6 @@ _KINDS: dict[str, ErrorKind] = {
 }
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
-# What a wire does not tell of a stream unless it is asked to.
-_ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
@@ -84,12 +85,20 @@ class Retries(Struct, frozen=True):
     longest: float = _LONGEST_WAIT
 
 
+class Retrying(Struct, frozen=True):
+    """A request failed with this error, and is sent again in so many seconds: told to `on_event`."""
+
+    error: Error
+    seconds: float
+
+
 class Upstream(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
     are the models that did in this conversation, and `readers` the forms that are read besides the protocol.
-    `extra` is in each body, where the request itself says nothing.
+    `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged,
+    and `warns` says whether they are: who shows them need not.
     """
 
     provider: Provider
@@ -103,6 +112,8 @@ class Upstream(Struct):
     fallback: bool = True
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
+    warned: set[frozenset[tuple[str, ...]]] = set()
+    warns: bool = True
     extra: dict[str, Any] = {}
 
 
@@ -129,50 +140,57 @@ class Sent(Struct):
         return response if response is not None and response.choices else None
 
 
-def http_request_of(provider: Provider, encoded: Encoded) -> HttpRequest:
-    """Give the HTTP request of an encoded one."""
-    base, path = provider.base_url.rstrip("/"), encoded.path
-    for before, after in provider.paths:
-        if path.startswith(before):
-            path = after + path.removeprefix(before)
-    # A base that ends with what the path begins with says it for both: `https://api.openai.com/v1`.
-    version = path[: path.find("/", 1)]
-    path = path.removeprefix(version) if len(version) > 1 and base.endswith(version) else path
-    if provider.query:
-        mark = "&" if "?" in path else "?"
-        path += mark + "&".join(f"{name}={value}" for name, value in provider.query.items())
-    headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **provider.headers}
-    key = _key_of(provider)
-    if provider.auth is not None and key:
-        headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
-    for name, value in headers.items():
-        if not (value.isascii() and value.isprintable()):
-            raise InvalidField(name, "has characters that no header can carry; is the key right?", path=provider.name)
-    return HttpRequest("POST", base + path, headers, encoded.json)
-
-
 def exchanging(
     upstream: Upstream, request: Request, sent: Sent | None = None, stop: Stop | None = None
 ) -> Work[Response | Error]:
     """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
     sent = Sent() if sent is None else sent
+    if upstream.provider.lacks_key():
+        return _no_key(upstream.provider)
     upstream = _wording(upstream, request)
     sent.encoded = _encoded(upstream, request)
+    _warn(upstream, request, sent.encoded.losses)
     http_request = http_request_of(upstream.provider, sent.encoded)
     deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
         sent.attempts += 1
         outcome, pause = yield from _once(upstream, request, http_request, sent, deadline, stop)
         if type(outcome) is not Error or pause is None or sent.attempts >= upstream.retries.attempts:
-            if type(outcome) is Response and calls_in_text(outcome.message):
-                upstream.in_text.add(request.model)
-            return outcome
+            return outcome if isinstance(outcome, Error) else _noted(upstream, request, sent.encoded, outcome)
         seconds = _pause(upstream, sent.attempts, pause)
         if deadline is not None and upstream.now() + seconds >= deadline:
             return outcome
+        yield Emit(Retrying(outcome, seconds))
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome
+
+
+def _no_key(provider: Provider) -> Error:
+    """Refuse to ask without a key, before anything is sent."""
+    where = f"set {' or '.join(provider.env)}, or pass api_key"
+    return Error("authentication", f"there is no key: {where} (api_key='' where the server wants none)", code="no_key")
+
+
+def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Response) -> Response:
+    """Note what the answer shows of its model, and in it what its request could not say."""
+    if calls_in_text(response.message):
+        upstream.in_text.add(request.model)
+    return replace(response, losses=encoded.losses) if encoded.losses else response
+
+
+def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
+    """Log what the provider is not told and the model would have minded, once for what is lost in the same way.
+
+    A rule of a schema is left out: it holds all the same, for arguments are validated before a tool runs.
+    """
+    lost = [loss for loss in losses if loss.severity == "semantic" and not loss.concept.startswith("schema_")]
+    kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in lost)
+    if not kinds or not upstream.warns or kinds in upstream.warned:
+        return
+    upstream.warned.add(kinds)
+    said = "; ".join(map(str, lost[:_SHOWN_LOSSES])) + ("; ..." if len(lost) > _SHOWN_LOSSES else "")
+    logger.warning("%s/%s is not told: %s", upstream.provider.name, request.model, said)
 
 
 def _wording(upstream: Upstream, request: Request) -> Upstream:
@@ -192,9 +210,7 @@ def _encoded(upstream: Upstream, request: Request) -> Encoded:
     for loss in encoded.losses:
         if loss.concept == "provider_state":
             raise InvalidField(loss.path, f"is not this provider's: {loss.detail}", path=upstream.provider.name)
-    extra = upstream.extra
-    if request.stream and upstream.provider.quirks.get("stream_usage", True):
-        extra = {**_ASKED_OF_A_STREAM.get(upstream.provider.dialect, {}), **extra}
+    extra = {**asked_of_stream(upstream.provider), **upstream.extra} if request.stream else upstream.extra
     return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
 
 
@@ -295,11 +311,7 @@ def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
     """Give what a server calls a request, without the key, which it may repeat there as well."""
     names = ("x-request-id", "request-id", "x-goog-request-id")
     request_id = next((headers[name] for name in names if name in headers), None)
-    return None if request_id is None else scrub(request_id, (), [_key_of(upstream.provider)])
-
-
-def _key_of(provider: Provider) -> str:
-    return (provider.key or "").strip()
+    return None if request_id is None else scrub(request_id, (), [key_of(upstream.provider)])
 
 
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
@@ -333,31 +345,17 @@ def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[_O
         body: Any = read_body(data)
     except InvalidBody:
         body = data.decode(errors="replace")
-    error = upstream.dialect.decode_error(answer.status, body)
+    error = upstream.dialect.decode_error(answer.status, body, answer.headers)
     error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
     if _FIRST_ELSE <= answer.status < _FIRST_ERROR:
         error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
-    return _scrubbed(upstream, error), retry_after(answer.headers) if error.retryable else None
+    return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
 
 
 def _scrubbed(upstream: Upstream, error: Error) -> Error:
     """Take the key, which a server may repeat, out of an error."""
-    secrets = [_key_of(upstream.provider)]
+    secrets = [key_of(upstream.provider)]
     return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in _SAID_OF_AN_ERROR})
-
-
-def retry_after(headers: dict[str, str], now: float | None = None) -> float:
-    """Read how many seconds a server wants to be left alone; 0 where it does not say."""
-    milliseconds = headers.get("retry-after-ms")
-    try:
-        if milliseconds is not None:
-            return max(0.0, float(milliseconds) / 1000)
-        wait = headers.get("retry-after", "0").strip()
-        if wait.replace(".", "", 1).isdigit():
-            return float(wait)
-        return max(0.0, parsedate_to_datetime(wait).timestamp() - (time.time() if now is None else now))
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 class _Reading:
@@ -457,5 +455,5 @@ def _read_stream(
     if error is None:
         yield from reading.give()
         return reading.accumulator.response, None
-    again = 0.0 if _may_pass(error) and not reading.begun else None
+    again = error.retry_after or 0.0 if _may_pass(error) and not reading.begun else None
     return replace(error, request_id=error.request_id or sent.request_id), again

@@ -9,8 +9,9 @@ Rules of this file:
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
+from toolwire.client.settings import ClientOptions
 from toolwire.client.sync import Client
 from toolwire.dialects import dialect
 from toolwire.providers import PROVIDERS, Provider, UnknownProvider, catalogue, named
@@ -55,25 +56,26 @@ class LLMResponse(Response, frozen=True, metaclass=_AnyResponse):
 
 
 LLMProvider = Client
+"""`Client` by another name."""
 
 
 class LLMFactory:
     """Makes clients."""
 
     @staticmethod
-    def create(name: str | None = None, **options: Any) -> Client:
+    def create(name: str | None = None, /, *, model: str | None = None, **options: Unpack[ClientOptions]) -> Client:
         """Make a client of a provider, a model, or what the environment says; `model=` says another model."""
-        provider, model = _meant(name)
-        given = options.pop("model", None)
-        return Client(provider, _model_of(given) if given else model, **options)
+        provider, usual = _meant(name)
+        return Client(provider, _model_of(model) if model else usual, **options)
 
     @staticmethod
-    def create_with_fallback(names: Sequence[str], **options: Any) -> Client:
+    def create_with_fallback(names: Sequence[str], **options: Unpack[ClientOptions]) -> Client:
         """Make a client that asks the next of these models where one fails before it has said anything.
 
         What is said of the server holds for each of them; a key without an address, for those of its provider alone.
         """
-        of_server = {name: options.pop(name) for name in Provider.__struct_fields__ if name in options}
+        given: dict[str, Any] = dict(options)
+        of_server = {name: given.pop(name) for name in Provider.__struct_fields__ if name in given}
         meant = [_meant(name) for name in names]
         others = of_server if "base_url" in of_server else _without_key(of_server)
         return Client(
@@ -81,7 +83,7 @@ class LLMFactory:
                 (f"{provider}/{model}" if model else provider, of_server if provider == meant[0][0] else others)
                 for provider, model in meant
             ],
-            **options,
+            **given,
         )
 
 

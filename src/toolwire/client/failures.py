@@ -13,9 +13,10 @@ class ProviderError(ToolwireError):
     def __init__(self, error: Error, provider: str = "") -> None:
         self.error = error
         self.provider = provider
-        self.status = error.status
-        self.request_id = error.request_id
-        self.retryable = error.retryable
+        self.status: int | None = error.status
+        self.request_id: str | None = error.request_id
+        self.retryable: bool = error.retryable
+        self.retry_after: float | None = error.retry_after
         details = [f"status {error.status}"] if error.status else []
         details += [f"request {error.request_id}"] if error.request_id else []
         super().__init__(error.message + (f" ({', '.join(details)})" if details else ""), path=provider)
@@ -49,7 +50,7 @@ class AllFailed(ToolwireError):
     """Several providers were tried in turn, and each failed; `causes` say how."""
 
     def __init__(self, causes: Sequence[Exception]) -> None:
-        self.causes = tuple(causes)
+        self.causes: tuple[Exception, ...] = tuple(causes)
         super().__init__(f"all models failed: {'; '.join(map(str, self.causes))}")
 
 

@@ -8,7 +8,7 @@ Rules of this file:
 - No key is ever saved: a provider is saved by its name.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -42,14 +42,22 @@ class Saved(Struct, frozen=True, kw_only=True):
         return context, losses + target.speaks().encode_request(Request(context=context, model="")).losses
 
 
+S = TypeVar("S", bound=Saved)
+
+
 def save(
     context: Context, provider: str | None = None, model: str | None = None, conversation: str | None = None
 ) -> str:
     """Write a conversation as JSON."""
-    context = replace(context, messages=list(context.messages), tools=list(context.tools))
-    saved = Saved(provider=provider, model=model, conversation=conversation, context=context)
+    return written(Saved(provider=provider, model=model, conversation=conversation, context=context))
+
+
+def written(saved: Saved) -> str:
+    """Write a conversation with all that is said of it."""
+    context = saved.context
+    saved = replace(saved, context=replace(context, messages=list(context.messages), tools=list(context.tools)))
     text = write_json(saved).decode()
-    read = load(text)
+    read = load_as(text, type(saved))
     if read != saved:
         raise InvalidField(_difference(saved, read), "cannot be written as JSON and read again", path="save")
     return text
@@ -57,8 +65,13 @@ def save(
 
 def load(text: str | bytes) -> Saved:
     """Read a conversation that was saved."""
+    return load_as(text, Saved)
+
+
+def load_as(text: str | bytes, form: type[S]) -> S:
+    """Read a conversation that was saved with more than a `Saved` says."""
     try:
-        return msgspec.json.decode(text, type=Saved)
+        return msgspec.json.decode(text, type=form)
     except msgspec.ValidationError as problem:
         raise InvalidField("conversation", f"is not as it was saved: {problem}", path="load") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:

@@ -1,29 +1,83 @@
 """The sync face: `generate`, `stream`, `Client`."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
-from toolwire.client.dialogue import ConversationStream, Dialogue, OnEvent, Shown
+from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue
+from toolwire.client.options import options_among
+from toolwire.client.settings import (
+    AnyChoice,
+    ChatSettings,
+    ClientSchema,
+    ClientSettings,
+    ClientTyped,
+    OnceSchema,
+    OnceSettings,
+    OnceTyped,
+    Prompt,
+    Providers,
+    StreamItem,
+    Tools,
+)
 from toolwire.loop import Done
-from toolwire.types import Response
+from toolwire.loop.steps import T_co
+from toolwire.types import Event, Request, Response
 from toolwire.work.waiting import flow, run
 
 
 class Client(Dialogue):
-    """A client of one provider: `chat` is one round, `run` leads a conversation, `stream` shows it."""
+    """A client of one provider.
 
-    def chat(self, messages: Any, tools: Any = (), tool_choice: Any = None, **settings: Any) -> Response:
+    `chat` is one round, `run` leads a conversation, `stream` shows it, `generate` gives the value of its answer.
+    """
+
+    def chat(
+        self, messages: Prompt, tools: Tools = (), tool_choice: AnyChoice = None, **settings: Unpack[ChatSettings]
+    ) -> Response:
         """Send messages once, and give the answer; nothing is run."""
-        return run(self.asking(messages, {"tools": tools or (), "tool_choice": tool_choice, **settings}))
+        return run(self.asking(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
-    def run(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> Done:
-        """Lead a conversation with tools to its end."""
-        done: Done = run(self.leading(prompt, settings, on_event))
+    @overload
+    def generate(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> T_co: ...
+    @overload
+    def generate(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> Any: ...
+    @overload
+    def generate(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
+    def generate(self, prompt: Prompt = None, **settings: Any) -> Any:
+        """Lead a conversation with tools to its end, and give it; with `output`, give the value of the answer instead.
+
+        `NoStructuredOutput` is raised where the answer has no such value.
+        """
+        return run(self.leading(prompt, settings, value=True))
+
+    @overload
+    def run(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Done[T_co]: ...
+    @overload
+    def run(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> Done: ...
+    @overload
+    def run(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
+    def run(self, prompt: Prompt = None, **settings: Any) -> Done:
+        """Lead a conversation with tools to its end, and give it; its `output` is the value, where one is wanted."""
+        done: Done = run(self.leading(prompt, settings))
         return done
 
-    def stream(self, prompt: Any, *, on_event: OnEvent | None = None, **settings: Any) -> "Stream":
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> "Stream[T_co]": ...
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSchema]) -> "Stream": ...
+    @overload
+    def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> "Stream[None]": ...
+    def stream(self, prompt: Prompt = None, **settings: Any) -> "Stream":
         """Lead a conversation, and show it while it happens."""
-        return Stream(self, prompt, settings, on_event)
+        return Stream(self, prompt, settings)
+
+    def send(self, request: Request) -> Response:
+        """Send a request, decoded from any wire, as it is, and give the answer; nothing is run."""
+        return run(self.sending(request))
+
+    def send_stream(self, request: Request) -> "EventStream":
+        """Send a request, decoded from any wire, and give the events of the answer while they come."""
+        return EventStream(self, request)
 
     def close(self) -> None:
         """Close the connections."""
@@ -40,7 +94,7 @@ class Client(Dialogue):
         self.close()
 
 
-class Stream(ConversationStream):
+class Stream(ConversationStream[T_co]):
     """A conversation while it happens: iterate over it, or `next()`; `collect()` reads the rest.
 
     `done` is its end, once there is one; after an interruption it holds the history as far as it came.
@@ -48,18 +102,18 @@ class Stream(ConversationStream):
 
     _drive = staticmethod(flow)
 
-    def __iter__(self) -> Iterator[Shown]:
+    def __iter__(self) -> Iterator[StreamItem]:
         """Give what is shown, as it comes."""
         for item in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
             yield item
 
-    def next(self) -> tuple[list[Shown], "Stream | None"]:
+    def next(self) -> tuple[list[StreamItem], Self | None]:
         """Give what comes next, and the stream; at the end, nothing and None."""
         for item in self._items:
             return [item], self
         return [], None
 
-    def collect(self, on_chunk: Callable[[Shown], Any] | None = None) -> Done:
+    def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
         """Read the rest, show each of it to `on_chunk`, and give the end."""
         for item in self._items:
             if on_chunk is not None:
@@ -81,33 +135,86 @@ class Stream(ConversationStream):
         self.close()
 
 
+class EventStream(AnswerStream):
+    """The events of one answer: iterate over it; `response` is the answer, once it has ended.
+
+    An error of the provider is raised before the first event; after it, the error is an event (`ErrorEnd`), and
+    `response` is what had come.
+    """
+
+    _drive = staticmethod(flow)
+
+    def begin(self) -> Self:
+        """Wait for the first event, so that an error before it is raised here; give the stream."""
+        if not self._held:
+            for event in self._items:
+                self._held.append(event)
+                break
+        return self
+
+    def __iter__(self) -> Iterator[Event]:
+        """Give the events as they come."""
+        while self._held:
+            yield self._held.pop()
+        for event in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
+            yield event
+
+    def collect(self) -> Response:
+        """Read the rest, and give the answer."""
+        for _ in self._items:
+            pass
+        if self.response is None:
+            raise RuntimeError("the stream was closed before its end")
+        return self.response
+
+    def close(self) -> None:
+        """Stop here, and close the connection."""
+        self._items.close()
+
+    def __enter__(self) -> Self:
+        """Give the stream."""
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        """Stop here."""
+        self.close()
+
+
+@overload
 def generate(
-    prompt: Any = None,
-    provider: Any = None,
-    model: str | None = None,
-    *,
-    options: dict[str, Any] | None = None,
-    on_event: OnEvent | None = None,
-    **settings: Any,
-) -> Any:
+    prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceTyped[T_co]]
+) -> T_co: ...
+@overload
+def generate(
+    prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSchema]
+) -> Any: ...
+@overload
+def generate(
+    prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
+) -> Done[None]: ...
+def generate(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Any:
     """Ask a model, run the tools that it calls, and give the end (`Done`): an answer, or why there is none.
 
     With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
     raised where there is none.
     """
-    with Client(provider, model, **(options or {})) as client:
-        return run(client.leading(prompt, settings, on_event, value=True))
+    with Client(provider, model, **options_among(settings, settings.pop("options", None))) as client:
+        return client.generate(prompt, **settings)
 
 
+@overload
 def stream(
-    prompt: Any = None,
-    provider: Any = None,
-    model: str | None = None,
-    *,
-    options: dict[str, Any] | None = None,
-    on_event: OnEvent | None = None,
-    **settings: Any,
-) -> Stream:
+    prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceTyped[T_co]]
+) -> Stream[T_co]: ...
+@overload
+def stream(
+    prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSchema]
+) -> Stream: ...
+@overload
+def stream(
+    prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
+) -> Stream[None]: ...
+def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
     """Ask a model, and show what happens while it happens."""
-    client = Client(provider, model, **(options or {}))
-    return Stream(client, prompt, settings, on_event, owns=True)
+    client = Client(provider, model, **options_among(settings, settings.pop("options", None)))
+    return Stream(client, prompt, settings, client.close)

@@ -75,7 +75,7 @@ class Recording:
         self._answer = _CallingAnswer(
             step.turn,
             step.request.model,
-            tuple(map(str, encoded.losses)) if encoded is not None else (),
+            tuple(str(loss) for loss in encoded.losses if loss.severity != "formal") if encoded is not None else (),
             hashlib.sha256(encoded.json).hexdigest() if encoded is not None else None,
             sent.digest.hexdigest() if sent.digest is not None else None,
         )

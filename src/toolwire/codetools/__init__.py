@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
-from toolwire.codetools.kit import CodeTools
+from toolwire.codetools.kit import CodeToolOptions, CodeTools
 from toolwire.types import ToolCall, ToolResult
 
 __all__ = ["CodeTools", "resolver", "resolver_fn"]
@@ -15,6 +15,6 @@ def resolver(cwd: str | os.PathLike[str]) -> tuple[type[CodeTools], str | os.Pat
     return CodeTools, cwd
 
 
-def resolver_fn(cwd: str | os.PathLike[str], **options: Any) -> Callable[[ToolCall], ToolResult]:
+def resolver_fn(cwd: str | os.PathLike[str], **options: Unpack[CodeToolOptions]) -> Callable[[ToolCall], ToolResult]:
     """Give a function that runs calls in a folder."""
     return CodeTools(cwd, **options).resolve

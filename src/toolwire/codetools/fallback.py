@@ -34,7 +34,7 @@ class FileReading:
         self.piece = piece
         self.longest = longest
         self.stops_at_nul = stops_at_nul
-        self.long_lines = 0
+        self.long_lines: int = 0
 
     def blocks(self, fd: int) -> Iterator[str]:
         """Give the text of an open file in pieces of whole lines, each of which ends in a line break."""

@@ -299,11 +299,12 @@ class Unpacking:
         packed = _CODINGS.get(coding.strip().lower())
         if packed is None:
             raise ToolError(f"the content is packed as {shown(coding[:80])}, which is not read: only gzip is")
-        self.packed, self.limit = packed, limit
-        self.data = bytearray()
-        self.cut = False
+        self.packed: bool = packed
+        self.limit: int = limit
+        self.data: bytearray = bytearray()
+        self.cut: bool = False
         self.member: Any = None
-        self.members = 0
+        self.members: int = 0
 
     def feed(self, piece: bytes) -> None:
         """Take what came."""

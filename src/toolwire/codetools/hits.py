@@ -56,7 +56,7 @@ class SearchStop:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: Any = None
-        self.asked = False
+        self.asked: bool = False
 
     def holds(self, process: Any) -> None:
         """Say which process to kill; None if it has ended."""
@@ -83,7 +83,7 @@ class Gathering:
         self._total = 0
         self._last: str | None = None
         self.records: dict[str, list[RipgrepHit]] = {}
-        self.more = False
+        self.more: bool = False
 
     def wants(self, path: str) -> bool:
         """Whether a file can be among the first."""
@@ -125,8 +125,8 @@ class Report:
         self._query = query
         self._lines: list[str] = []
         self._bytes = 0
-        self.hits = 0
-        self.full = ""
+        self.hits: int = 0
+        self.full: str = ""
         self.changed = self.unreadable = self.long_lines = 0
 
     def add(self, path: str, lines: list[FoundLine]) -> None:

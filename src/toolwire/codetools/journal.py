@@ -35,7 +35,7 @@ _IN_THE_WAY = (
     f"an earlier change of several files is not finished, its note {COMMITTED} is there: try again later, "
     "and take the note away if nothing else is at work"
 )
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 
 
 class Change(Struct, frozen=True):

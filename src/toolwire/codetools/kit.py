@@ -9,8 +9,8 @@ Rules of this file:
 
 import importlib
 import os
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -42,17 +42,35 @@ _FUNCTIONS = {
 _ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
 
 
-OPTIONS = frozenset({"sandbox", "network", "environment", "readable", "allow_private", "allow_hosts", "ripgrep"})
+class CodeToolOptions(TypedDict, total=False):
+    """The options of single code tools."""
+
+    sandbox: str
+    """Where the commands of bash run: `auto`, `bubblewrap` or `none`."""
+    network: bool
+    """Whether the commands of bash in the sandbox have the network."""
+    environment: Mapping[str, str] | None
+    """The variables that commands get."""
+    on_output: Callable[[bytes], object] | None
+    """Given the bytes that a command of bash writes, as they come, in its thread."""
+    readable: Iterable[str | os.PathLike[str]]
+    """Folders that commands in the sandbox may read too."""
+    allow_private: bool
+    """Whether http_get may ask private addresses."""
+    allow_hosts: Sequence[str] | None
+    """The hosts that http_get may ask."""
+    ripgrep: str | Literal[False] | None
+    """The absolute path of ripgrep; False searches without it."""
+
+
+OPTIONS = frozenset(CodeToolOptions.__annotations__)
 
 
 class CodeTools(Resolver):
     """The code tools of a project folder; `tools` names those that are wanted, all twelve if nothing is said.
 
     `roots` are more folders that may be used, by absolute paths. `covered` are files, by absolute paths, that no
-    tool reads, writes, finds or moves, as those of a store of traces. Further options are those of the tools:
-    `sandbox` ("auto", "bubblewrap" or "none") and `network` of bash, `environment` (variables that commands
-    get), `readable` (folders that commands in the sandbox may read too), `allow_private` and `allow_hosts`
-    of http_get, `ripgrep` (its absolute path, or False).
+    tool reads, writes, finds or moves, as those of a store of traces. `CodeToolOptions` are those of single tools.
     """
 
     def __init__(
@@ -64,7 +82,7 @@ class CodeTools(Resolver):
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = SECRET,
         covered: Iterable[str | os.PathLike[str]] = (),
-        **options: Any,
+        **options: Unpack[CodeToolOptions],
     ) -> None:
         unknown = sorted(options.keys() - OPTIONS) or sorted(set(tools or ()) - set(NAMES))
         if unknown:
@@ -78,9 +96,9 @@ class CodeTools(Resolver):
         }
         self._roots = tuple(roots)
         self._elsewhere: dict[str, CodeTools] = {}
-        self.workspace = Workspace(cwd, self._roots, **self._kept)
+        self.workspace: Workspace = Workspace(cwd, self._roots, **self._kept)
         recover(self.workspace)
-        self.desk = Desk(self.workspace, options)
+        self.desk: Desk = Desk(self.workspace, dict(options))
         self._handlers = {tool.name: self._handler(tool) for tool in TOOLS if tool.name in self._wanted}
 
     def at(self, cwd: str | os.PathLike[str]) -> "CodeTools":
@@ -126,16 +144,16 @@ class CodeTools(Resolver):
         return [handler.tool for handler in self._handlers.values()]
 
     @on_the_class
-    def resolve(self, call: ToolCall, cwd: Any = None) -> ToolResult:
+    def resolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
         """Run a call in a folder, or in that of the tools, and give its result."""
         return answer(self._in(cwd).resolving(call))
 
     @on_the_class
-    async def aresolve(self, call: ToolCall, cwd: Any = None) -> ToolResult:
+    async def aresolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
         """Run a call without blocking the event loop, and give its result."""
         return await arun(self._in(cwd).resolving(call))
 
-    def _in(self, cwd: Any) -> "CodeTools":
+    def _in(self, cwd: object) -> "CodeTools":
         return self.at(cwd) if isinstance(cwd, str | os.PathLike) else self
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:

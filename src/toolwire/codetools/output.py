@@ -24,9 +24,9 @@ class Captured:
 
     def __init__(self, limit: int = OUTPUT_BYTES) -> None:
         self.limit = limit
-        self.total = 0
-        self.head = bytearray()
-        self.tail = bytearray()
+        self.total: int = 0
+        self.head: bytearray = bytearray()
+        self.tail: bytearray = bytearray()
 
     def add(self, data: bytes) -> None:
         """Take what came."""

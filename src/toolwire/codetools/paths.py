@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -122,13 +123,13 @@ class Root:
     """A folder that paths are confined to, open as long as this is."""
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.abspath(path)
+        self.path: str = os.path.abspath(path)
         try:
-            self.fd = os.open(self.path, _HANDLE | os.O_DIRECTORY)
+            self.fd: int = os.open(self.path, _HANDLE | os.O_DIRECTORY)
         except OSError as problem:
             reason = os.strerror(problem.errno or 0)
             raise InvalidField("cwd", f"must be a folder: {path!r} is none ({reason})") from None
-        self.real = os.path.realpath(self.path)
+        self.real: str = os.path.realpath(self.path)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):
@@ -165,10 +166,10 @@ class Workspace:
         secret: Iterable[str] = SECRET,
         covered: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        self.roots = [Root(os.fspath(path)) for path in (cwd, *roots)]
-        self.cwd = self.roots[0]
-        self.protected_names = (*protected, OWN)
-        self.protected = any_of(self.protected_names)
+        self.roots: list[Root] = [Root(os.fspath(path)) for path in (cwd, *roots)]
+        self.cwd: Root = self.roots[0]
+        self.protected_names: tuple[str, ...] = (*protected, OWN)
+        self.protected: re.Pattern[str] = any_of(self.protected_names)
         self._secret_names = tuple(secret)
         self.cover(covered)
 
@@ -178,7 +179,7 @@ class Workspace:
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             if any(root.within(one) is not None for root in self.roots for one in (path, real)):
                 self._secret_names += (os.path.basename(path),)
-        self.secret = any_of(self._secret_names)
+        self.secret: re.Pattern[str] = any_of(self._secret_names)
         self._kept_apart = among((*self.protected_names, *self._secret_names))
 
     def place(self, given: Any, *, writes: bool = False) -> ProjectPath:

@@ -42,6 +42,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 MEMORY = os.sysconf("SC_PHYS_PAGES") * _PAGE // 2
 _SOONEST_KILLED = "800"
 LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: FILE_SIZE}
+_Hear = Callable[[bytes], object]
 _CHILD = re.compile(rb'"child-pid": *(\d+)')
 
 
@@ -94,13 +95,16 @@ class CommandStop:
         self.close()
 
 
-def run(launch: Launch, timeout: float, stop: CommandStop | None = None) -> Ended:
-    """Run a command to its end, or for so many seconds."""
+def run(launch: Launch, timeout: float, stop: CommandStop | None = None, hear: _Hear | None = None) -> Ended:
+    """Run a command to its end, or for so many seconds; `hear` is given what it writes, as it comes."""
     sweep_orphans(os.getpid())
     with contextlib.ExitStack() as opened:
         try:
             command = _Command(launch, stop, opened)
-            stopped = command.begin() or command.watch(timeout)
+            stopped = command.begin()
+            if not stopped:
+                command.hear = hear
+                stopped = command.watch(timeout)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             raise NotStarted(getattr(problem, "strerror", None) or str(problem)) from None
         return command.last_words(stopped)
@@ -113,6 +117,7 @@ class _Command:
         self.launch = launch
         self.stdout, self.stderr = Captured(), Captured()
         self.told = False
+        self.hear: _Hear | None = None
         self.poll = select.poll()
         self.process, self.held = _start(launch), set[int]()
         opened.callback(self._leave_nothing)
@@ -253,6 +258,9 @@ class _Command:
             return False
         if data:
             self.streams[fd].add(data)
+            if self.hear is not None:
+                with contextlib.suppress(Exception):  # who listens does not stop a command
+                    self.hear(data)
         else:
             del self.streams[fd]
             self.poll.unregister(fd)

@@ -115,7 +115,7 @@ class TextWindow:
 
     def __init__(self, start: int, size: int) -> None:
         self.start, self.end = start, start + size
-        self.count = 0
+        self.count: int = 0
         self.parts: list[str] = []
         self.closed = False
 

@@ -121,7 +121,7 @@ class Run:
     def __init__(self, argv: list[str], folder: int, file: int | None, stop: SearchStop, deadline: float) -> None:
         self._argv, self._folder, self._file = argv, folder, file
         self._stop, self._deadline = stop, deadline
-        self.in_time = True
+        self.in_time: bool = True
         self.code = self.complaints = 0
         self.errors = b""
 

@@ -68,7 +68,7 @@ class _Command(Awaitable[str]):
     def _run(self, stop: CommandStop) -> Ended:
         try:
             with launching(self.desk.workspace, self.desk.options, self.command) as launch:
-                return run(launch, self.timeout, stop)
+                return run(launch, self.timeout, stop, self.desk.options.get("on_output"))
         except NotStarted as problem:
             if level_of(self.desk.options) == NONE:
                 raise ToolError(f"the command could not be started: {problem}") from None

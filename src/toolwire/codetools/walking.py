@@ -76,8 +76,8 @@ class FolderWalk:
         self._stopped = stopped
         self._deadline = time.monotonic() + seconds
         self._seen = 0
-        self.cut = ""
-        self.clipped = False
+        self.cut: str = ""
+        self.clipped: bool = False
         self.unreadable = self.ignored = self.deep = 0
 
     def entries(self) -> Generator[_FolderEntry, None, None]:

@@ -3,9 +3,9 @@
 import importlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
-from toolwire.encoding.ledger import PLAIN, Quirks, tuned
+from toolwire.encoding.ledger import PLAIN, QuirkOptions, Quirks, tuned
 from toolwire.errors import UnknownDialect
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response
@@ -38,8 +38,8 @@ class Dialect(Protocol):
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> StreamEncoder:
         """Write a stream: events to bytes, as soon as they can be said."""
 
-    def decode_error(self, status: int | None, body: Any) -> Error:
-        """Read an error's body."""
+    def decode_error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+        """Read an error's body; the headers say how long to wait, where the body does not."""
 
     def encode_error(self, error: Error) -> ErrorReply:
         """Write an error's body."""
@@ -72,7 +72,7 @@ class _Tuned:
         return self._dialect.encode_stream(quirks or self.quirks, **settings)
 
 
-def dialect(name: str | Dialect, **quirks: Any) -> Dialect:
+def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     """Give a dialect by its name or alias, or one that is made already, tuned by quirks if any are given."""
     found = name if not isinstance(name, str) else _load(name)
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found

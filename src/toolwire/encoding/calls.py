@@ -37,7 +37,7 @@ def put_below(block: Any, part: Any, below: list[Any], ledger: Ledger, why: str)
     """Put a medium of a result below it, and give the words that stand in its place."""
     below.append(block)
     kind = kind_of_part(part)
-    ledger.lose("", f"tool_result_{kind}", f"{why} hold text only; moved below", "moved", "minor")
+    ledger.lose("", f"tool_result_{kind}", f"{why} hold text only; moved below", "moved")
     return SEE_BELOW.format(kind=kind, number=len(below))
 
 
@@ -67,4 +67,4 @@ def say_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
 
 def lose_free_text(ledger: Ledger) -> None:
     """Lose that a tool takes free text, on a wire where each takes an object."""
-    ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated", "minor")
+    ledger.lose("custom", "custom_tool", "free text stands in the argument `input`", "approximated")

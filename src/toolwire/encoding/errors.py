@@ -5,10 +5,14 @@ Rules of this file:
 - A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
 """
 
+from collections.abc import Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
 # RFC 9110; 402 and 529 as the vendors use them.
 KIND_OF_STATUS: dict[int, ErrorKind] = {
@@ -70,6 +74,8 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "timeout": "timeout_error",
     "unknown": "server_error",
 }
+# Words of Ollama, llama.cpp and vLLM, as recorded bodies and users' reports say them (2026-08-21).
+_LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
 _CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
 
 
@@ -88,6 +94,29 @@ def status_of(error: Error) -> int:
     return error.status if error.status is not None else STATUS_OF_KIND[error.kind]
 
 
+def timed(error: Error, body: Any, headers: Mapping[str, str] | None) -> Error:
+    """Give an error with how long its server asks to be left alone."""
+    seconds = read_retry_after(headers, body, limited=error.kind == "rate_limit")
+    return error if seconds is None else replace(error, retry_after=seconds)
+
+
+def reply_of(error: Error, body: Any, ledger: Ledger | None = None) -> ErrorReply:
+    """Give an error's body with its status, and with the headers that say how long to wait."""
+    losses = () if ledger is None else tuple(ledger.losses)
+    return ErrorReply(status_of(error), body, losses, write_retry_after(error.retry_after))
+
+
+def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False) -> dict[str, Any]:
+    """Give what an error says, with Google's note of when to try again as it is now, or with one more."""
+    body = {"error": inner}
+    note = retry_info(body)
+    if seconds == read_retry_after(None, body, limited=False) or (note is None and not add):
+        return inner
+    told = [] if seconds is None else [{**(note or {"@type": RETRY_INFO}), "retryDelay": write_span(seconds)}]
+    details = inner.get("details", []) if note is not None else [note]
+    return {**inner, "details": [new for one in details for new in (told if one is note else [one])]}
+
+
 def keep_error(body: Any, status: int | None, wire: Wire) -> Error:
     """Keep a body whole that is no error of its dialect."""
     return Error(kind_of_status(status), excerpt(body), status, opaque=wire.own({}, {"whole": body}))
@@ -97,7 +126,7 @@ def kept_error(error: Error, dialect: str) -> ErrorReply | None:
     """Give the body that was kept whole, for as long as the error says the same."""
     form = form_of(error.opaque, dialect)
     if "whole" in form and error.message == excerpt(form["whole"]):
-        return ErrorReply(status_of(error), form["whole"])
+        return reply_of(error, form["whole"])
     return None
 
 
@@ -116,21 +145,26 @@ def join_left(rest: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "error": left} if left else rest
 
 
-def take_details(left: dict[str, Any], status: int | None) -> dict[str, Any]:
+def kind_of_words(status: int | None, message: str) -> ErrorKind:
+    """Name the kind of an error that has no code: by its status, and by its words if a prompt was too long."""
+    return "context_length" if any(words in message for words in _LONG) else kind_of_status(status)
+
+
+def take_details(left: dict[str, Any], status: int | None, message: str) -> dict[str, Any]:
     """Take what OpenAI says of an error beside its message; a number as its code is a status where there is none."""
     word, param = take(left, "type", str), take(left, "param", str)
     code = left.pop("code") if type(left.get("code")) in (str, int) else None
     known = _KIND_OF_WORD.get(code) or _KIND_OF_WORD.get(word)
     by_code = type(code) is int and (status is None or status < 400)
-    kind = known or kind_of_status(code if by_code else status)
-    return {"kind": kind, "status": status, "type": word, "code": code, "param": param}
+    kind = known or kind_of_words(code if by_code else status, message)
+    return {"kind": kind, "message": message, "status": status, "type": word, "code": code, "param": param}
 
 
 def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
     """Write an error as OpenAI's servers and those that imitate them answer it."""
     if (kept := kept_error(error, wire.dialect)) is not None:
         return kept
-    ledger = Ledger(wire)
+    ledger = Ledger(wire, of="error")
     form = form_of(error.opaque, wire.dialect)
     inner: dict[str, Any] = {form.get("key", "message"): error.message}
     for field in ("type", "param", "code"):
@@ -139,14 +173,17 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
     if "key" in form:
         body = inner
     elif made_by(error.opaque, wire.dialect):
-        body = {"error": left_of(error.opaque, wire.dialect, "error") | inner}
+        body = {"error": tell_wait(left_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
-        body = {"error": {"param": None, "code": _CODE_OF_KIND.get(error.kind), **inner}}
+        code = _CODE_OF_KIND.get(error.kind) or (None if str(error.code).isdecimal() else error.code)
+        if error.code not in (None, code, error.status):
+            ledger.lose("code", "error_detail", f"{wire.dialect} has words of its own", severity="minor")
+        body = {"error": {"param": None, **inner, "code": code}}
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
-        ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header", severity="minor")
-    return ErrorReply(status_of(error), [body] if "listed" in form else body, tuple(ledger.losses))
+        ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header")
+    return reply_of(error, [body] if "listed" in form else body, ledger)
 
 
 def excerpt(body: Any, limit: int = 500) -> str:

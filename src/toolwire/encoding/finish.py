@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, made_by
-from toolwire.types import Choice, Opaque, Response, ToolCall, Usage
+from toolwire.types import Choice, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
@@ -86,9 +86,10 @@ class Counts(Struct, frozen=True):
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
         given, made = _object(body, f"{self.given}_details"), _object(body, f"{self.made}_details")
+        prompt = count_in(body, self.given)
         return Usage(
-            count_in(body, self.given),
-            count_in(body, self.made),
+            prompt,
+            made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens")),
             count_in(given, "cached_tokens"),
             count_in(given, "cache_write_tokens"),
             count_in(made, "reasoning_tokens"),
@@ -126,10 +127,15 @@ def count_in(body: dict[str, Any], key: str) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
+def made_in_all(given: int | None, made: int | None, total: int | None) -> int | None:
+    """Count what the model made: some servers leave hidden thoughts out of it, and only the total has them."""
+    return made if given is None or made is None or total is None else max(made, total - given)
+
+
 def lose_counts(usage: Usage, ledger: Ledger) -> None:
     """Lose the counts of another wire that have no canonical name."""
     if usage.opaque is not None and usage.opaque.dialect != ledger.dialect:
-        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there", severity="minor")
+        ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there")
 
 
 def lose_other_choices(response: Response, ledger: Ledger) -> None:
@@ -156,5 +162,7 @@ def lose_stop_sequence(choice: Choice, ledger: Ledger) -> None:
 
 
 def lose_reason(reason: Any, ledger: Ledger) -> None:
-    """Lose why an answer ended, where the wire has only a word like it."""
-    ledger.lose("finish_reason", "finish_reason", f"{ledger.dialect} has no word for {reason}", "approximated")
+    """Lose why an answer ended, where the wire has only a word like it; a stop sequence is an ordinary stop."""
+    detail = f"{ledger.dialect} has no word for {reason}"
+    severity: Severity | None = "minor" if reason == "stop_sequence" else None
+    ledger.lose("finish_reason", "finish_reason", detail, "approximated", severity)

@@ -9,15 +9,16 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.encoding.severities import Body, weigh, weigh_opaque
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, ToolCall
-from toolwire.wire.names import Grammar, Ids, Names, restore
+from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
 class CacheMarks(Struct, frozen=True):
@@ -51,11 +52,11 @@ class Wire:
     def __init__(
         self, dialect: str, names: Grammar | None = None, ids: Grammar | None = None, cache: CacheMarks | None = None
     ) -> None:
-        self.dialect = dialect
-        self.names = names
-        self.ids = ids
-        self.cache = cache
-        self.plain = Opaque(dialect, {})
+        self.dialect: str = dialect
+        self.names: Grammar | None = names
+        self.ids: Grammar | None = ids
+        self.cache: CacheMarks | None = cache
+        self.plain: Opaque = Opaque(dialect, {})
 
     def own(self, rest: dict[str, Any], form: dict[str, Any] | None = None) -> Opaque:
         """Mark a value as read here, with what was left of it and how it was spelled."""
@@ -100,11 +101,13 @@ class Quirks(Struct, frozen=True, kw_only=True):
     api_version: str | None = None
     reasoning_key: str | None = None
     developer_role: bool = True
+    custom_tools: bool = True
     mid_system: bool = False
     cache_marks: bool = False
+    joined_texts: bool = False
     arguments_object: bool = False
     arguments_json: bool = False
-    id_grammar: Grammar | None = None
+    id_grammar: Grammar | str | None = None
     max_tokens_key: str | None = None
     default_max_tokens: int = 8192
     reasons: bool | None = None
@@ -112,11 +115,53 @@ class Quirks(Struct, frozen=True, kw_only=True):
     stream_usage: bool = True
     stream_array: bool = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.id_grammar, str):
+            read_grammar(self.id_grammar)
+
+
+class QuirkOptions(TypedDict, total=False):
+    """The fields of `Quirks`, said one by one."""
+
+    api_version: str | None
+    """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""
+    reasoning_key: str | None
+    """Where a Chat Completions server takes thinking: `reasoning_content` or `reasoning`."""
+    developer_role: bool
+    """Whether the server knows that role (`True`)."""
+    mid_system: bool
+    """Whether the model takes system messages inside the conversation (Messages; `False`)."""
+    cache_marks: bool
+    """Whether cache marks are sent to a Chat Completions or Responses server (`False`)."""
+    joined_texts: bool
+    """Whether texts of one message are joined, for a server that wants a string (`False`)."""
+    custom_tools: bool
+    """Whether the server takes tools of free text (`True`); else they are functions with one text."""
+    arguments_object: bool
+    """Whether arguments are an object instead of text (some Chat Completions servers; `False`)."""
+    arguments_json: bool
+    """Whether the server fails at arguments that are not JSON, so that none are sent instead (llama.cpp; `False`)."""
+    id_grammar: Grammar | str | None
+    """Which call ids a server takes, also as text: nine letters or digits, for example."""
+    max_tokens_key: str | None
+    """`max_tokens` for a Chat Completions server that does not know `max_completion_tokens`."""
+    default_max_tokens: int
+    """The tokens that Messages is asked for where nothing was said (`8192`)."""
+    reasons: bool | None
+    """Whether the model reasons: one that does not is asked for no effort and no thinking, one of OpenAI's that does
+    for no temperature. None, where nobody knows, sends all."""
+    skip_signature: bool
+    """Whether foreign calls get Gemini's word for "no signature here" (`True`)."""
+    stream_usage: bool
+    """Whether a Chat Completions stream ends with its counts (`True`)."""
+    stream_array: bool
+    """Whether a Gemini stream is one JSON array instead of server-sent events (`False`)."""
+
 
 PLAIN = Quirks()
 
 
-def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
+def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
     """Give quirks with some of them set otherwise."""
     unknown = settings.keys() - set(Quirks.__struct_fields__)
     if unknown:
@@ -124,36 +169,39 @@ def tuned(quirks: Quirks, settings: dict[str, Any]) -> Quirks:
     return replace(quirks, **settings)
 
 
-# What says how an answer travels or who served it, and nothing of what it means.
-_ENVELOPE = frozenset({"stream_options", "system_fingerprint"})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
 class Ledger:
     """What one encode has lost so far, where it stands, and what it has named."""
 
-    __slots__ = ("at", "dialect", "ids", "losses", "names", "own", "part", "quirks", "wire")
+    __slots__ = ("at", "dialect", "ids", "losses", "names", "of", "own", "part", "quirks", "wire")
 
-    def __init__(self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None) -> None:
-        self.wire = wire
-        self.dialect = wire.dialect
-        self.quirks = quirks = tuned(quirks, settings) if settings else quirks
+    def __init__(
+        self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None, of: Body = "request"
+    ) -> None:
+        self.wire: Wire = wire
+        self.of: Body = of
+        self.dialect: str = wire.dialect
+        quirks = tuned(quirks, settings) if settings else quirks
+        self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
         self.at: tuple[str | int, ...] = ()
         self.part: int | None = None
-        self.own = False
-        self.names = Names(wire.names)
-        self.ids = Ids(quirks.id_grammar or wire.ids, every=quirks.id_grammar is not None)
+        self.own: bool = False
+        self.names: Names = Names(wire.names)
+        grammar = read_grammar(quirks.id_grammar) if isinstance(quirks.id_grammar, str) else quirks.id_grammar
+        self.ids: Ids = Ids(grammar or wire.ids, every=grammar is not None)
 
     def lose(
-        self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity = "semantic"
+        self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
-        """Record one loss at the place where the encode stands."""
+        """Record one loss at the place where the encode stands; how much it matters its concept says."""
         path = field
         if self.at:
             place = self.at if self.part is None else (*self.at, "content", self.part)
             path = join_path((*place, field) if field else place)
-        self.losses.append(Loss(path, concept, action, detail, severity))
+        self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
 
     def each(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
         """Give the parts of a message one by one, and stand at each of them."""
@@ -179,14 +227,14 @@ class Ledger:
     def _mark_cache(self, body: dict[str, Any], part: Any) -> None:
         marks, ttl, mine = self.wire.cache, part.cache.ttl, made_by(part.opaque, self.dialect)
         if marks is None or (marks.asked and not mine and not self.quirks.cache_marks):
-            self.lose("cache", "cache_mark", f"{self.dialect} caches without marks", severity="minor")
+            self.lose("cache", "cache_mark", f"{self.dialect} caches without marks")
             return
         mark = {marks.field: marks.word}
         if ttl is not None and (mine or ttl in marks.times):
             mark["ttl"] = ttl
         elif ttl is not None:
             detail = f"{self.dialect} keeps marks for {' or '.join(marks.times)}"
-            self.lose("cache.ttl", "cache_mark", detail, severity="minor")
+            self.lose("cache.ttl", "cache_mark", detail)
         body[marks.key] = mark
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
@@ -209,22 +257,23 @@ class Ledger:
         """Whether a part was written: encoders give None for what is lost, but a wire may have said null."""
         return block is not None or (type(part) is Opaque and part.value is None and part.dialect == self.dialect)
 
-    def lose_opaque(self, opaque: Opaque | None) -> None:
+    def lose_opaque(self, opaque: Opaque | None, severity: Severity | None = None) -> None:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
         if opaque is None or not opaque.value or opaque.dialect == self.dialect:
             return
+        detail = f"only {opaque.dialect} understands this"
         if not isinstance(opaque.value, Mapping):
-            self.lose("opaque", "opaque", f"only {opaque.dialect} understands this")
+            self.lose("opaque", "opaque", detail, severity=severity)
             return
         for key, value in opaque.value.items():
             if value not in (None, "", [], {}):
-                severity: Severity = "minor" if key in _ENVELOPE else "semantic"
-                self.lose(f"opaque.{key}", "opaque", f"only {opaque.dialect} understands this", severity=severity)
+                found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
+                self.lose(f"opaque.{key}", "opaque", detail, severity=found)
 
     def lose_part(self, part: Any, holder: str) -> None:
-        """Lose a part that has no place where it stands."""
+        """Lose a part that has no place where it stands; what it holds is lost with it."""
         if type(part) is Opaque:
-            self.lose_opaque(part)
+            self.lose_opaque(part, "formal")
             self.lose("", "opaque", f"only {part.dialect} understands this part")
         else:
             self.lose("", kind_of_part(part), f"{holder} cannot hold it")
@@ -245,10 +294,10 @@ class Ledger:
             if getattr(message, field) not in (None, getattr(parts[0], field, None)):
                 self.lose(field, "tool_result", "the result in the message says otherwise")
 
-    def lose_state(self, state: Mapping[str, Any] | None, detail: str, severity: Severity = "semantic") -> None:
+    def lose_state(self, state: Mapping[str, Any] | None, detail: str) -> None:
         """Lose every entry of another provider's state."""
         for key in state or ():
-            self.lose(f"provider_state.{key}", "provider_state", detail, severity=severity)
+            self.lose(f"provider_state.{key}", "provider_state", detail)
 
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
         """Fit a schema to the target's schema dialect, and record what it could not say."""
@@ -258,7 +307,7 @@ class Ledger:
             self.lose(field, "schema_unfit", f"sent as it is: {problem}", "approximated")
             return schema
         if fitted.schema is not schema and not fitted.notes:
-            self.lose(field, "schema_form", f"said in the form that {target} wants", "approximated", "minor")
+            self.lose(field, "schema_form", f"said in the form that {target} wants", "approximated")
         self.note_schema(fitted.notes, field)
         return fitted.schema
 
@@ -266,7 +315,7 @@ class Ledger:
         """Record what a schema could not say in the target's schema dialect."""
         for note in notes:
             action: Action = "moved" if note.action == "described" else note.action
-            severity: Severity = "minor" if action == "moved" else "semantic"
+            severity: Severity | None = None if note.changes else "minor"
             path = f"{field}{note.path if note.path.startswith('[') else '.' + note.path if note.path else ''}"
             self.lose(path, f"schema_{note.keyword}", note.detail, action, severity)
 
@@ -274,9 +323,14 @@ class Ledger:
         """Lose every source of a medium but the one that is used; only data needs a media type beside it."""
         for field in _SOURCES:
             if field != used and getattr(part, field, None) is not None:
-                self.lose(field, "media_source", f"its {used} is used", severity="minor")
+                self.lose(field, "media_source", f"its {used} is used")
         if used != "data" and part.media_type is not None:
-            self.lose("media_type", "media_type", f"{self.dialect} does not say it beside a {used}", severity="minor")
+            self.lose("media_type", "media_type", f"{self.dialect} does not say it beside a {used}")
+
+    def lose_signature(self, part: Any, why: str) -> None:
+        """Lose what binds a thought to its provider; a thought that has no text is lost with it."""
+        if part.signature is not None:
+            self.lose("signature", "thinking_signature", why, severity=None if part.text else "semantic")
 
     def lose_fields(self, value: Any, concept: str, *fields: str) -> None:
         """Lose each of these fields that is set."""

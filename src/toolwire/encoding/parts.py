@@ -1,9 +1,25 @@
-"""What dialects read and write alike of the parts of a message: data URLs, images, files and citations."""
+"""What dialects read and write alike of the parts of a message: data URLs, images, files and citations.
 
+Rules of this file:
+- Data is standard Base64 in the model, and at each server; some clients write the alphabet for URLs.
+- Where a wire has Base64, some clients put a URL. It is a URL, and is never sent as data elsewhere.
+- Both are written again on their own wire as they came.
+"""
+
+import re
+from base64 import b64decode
 from typing import Any
 
-from toolwire.encoding.ledger import Ledger, Wire, form_of
-from toolwire.types import Citation, Document, Image
+from msgspec.structs import replace
+
+from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
+from toolwire.types import Audio, Citation, Document, Image
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://")
+_STANDARD = str.maketrans("-_", "+/")
+_TEXT = re.compile(r"text/.*|application/(json|xml|yaml|toml|sql|javascript|x-sh|x-yaml|.*\+(json|xml))")
+_TEXT_NAMES = (".txt", ".md", ".csv", ".tsv", ".json", ".xml", ".yaml", ".yml", ".toml", ".html", ".log")
+_CHARSET = re.compile(r"charset=\"?([\w.:-]+)")
 
 
 def split_data_url(url: str | None) -> tuple[str | None, str | None]:
@@ -11,12 +27,54 @@ def split_data_url(url: str | None) -> tuple[str | None, str | None]:
     if url is None or not url.startswith("data:"):
         return None, None
     head, mark, data = url[5:].partition(";base64,")
-    return (head, data) if mark and ";" not in head and "," not in head else (None, None)
+    return (head, data) if mark and "," not in head else (None, None)
 
 
 def data_url(data: str, media_type: str | None, default: str) -> str:
     """Join media type and data to a data URL."""
     return f"data:{default if media_type is None else media_type};base64,{data}"
+
+
+def read_data(data: str, form: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Read what should be Base64 as a URL or as data, and note in the form how it was written if that differs."""
+    if _URL.match(data):
+        form["data"] = data
+        return data, None
+    standard = _standard(data)
+    if standard is not data:
+        form["data"] = data
+    return None, standard
+
+
+def _standard(data: str) -> str:
+    """Write Base64 in the standard alphabet."""
+    if "-" not in data and "_" not in data:
+        return data
+    data = data.translate(_STANDARD)
+    return data + "=" * (-len(data) % 4)
+
+
+def data_of(part: Image | Document | Audio, wire: Wire) -> str | None:
+    """Give what is written as the data of a medium: as it came from this wire, else in standard Base64."""
+    written = form_of(part.opaque, wire.dialect).get("data")
+    if written is not None and read_data(written, {}) == (getattr(part, "url", None), part.data):
+        return str(written)
+    return part.data if part.data is None or made_by(part.opaque, wire.dialect) else _standard(part.data)
+
+
+def as_text(part: Document) -> Document:
+    """Give a file whose data is text as that text; any other as it is."""
+    kind, _, parameters = (part.media_type or "").lower().partition(";")
+    if not kind and (part.name or "").lower().endswith(_TEXT_NAMES):
+        kind = "text/plain"
+    if part.text is not None or part.data is None or _TEXT.fullmatch(kind) is None:
+        return part
+    charset = _CHARSET.search(parameters)
+    try:
+        text = b64decode(_standard(part.data)).decode(charset[1] if charset else "utf-8")
+    except (ValueError, LookupError):
+        return part
+    return replace(part, text=text, data=None, media_type=None if kind == "text/plain" else kind)
 
 
 def make_image(
@@ -30,8 +88,9 @@ def make_image(
     """Make an image of a URL, which may hold its data, or of a file's id."""
     cache = wire.take_cache(rest)
     media_type, data = split_data_url(url)
-    opaque = wire.own(rest, form)
-    return Image(url if data is None else None, data, media_type, file_id, detail, cache=cache, opaque=opaque)
+    if data is not None:
+        url, data = read_data(data, form := form or {})
+    return Image(url, data, media_type, file_id, detail, cache=cache, opaque=wire.own(rest, form))
 
 
 def make_document(
@@ -40,15 +99,24 @@ def make_document(
     """Make a file of its data, which most send as a data URL and some bare, of a URL or of its id."""
     cache = wire.take_cache(rest)
     media_type, unwrapped = split_data_url(data)
-    opaque = wire.own(rest, {"bare": True} if data is not None and unwrapped is None else None)
-    data = data if unwrapped is None else unwrapped
-    return Document(url, data, media_type, file_id, None, name, cache=cache, opaque=opaque)
+    form = {"bare": True} if data is not None and unwrapped is None else {}
+    if data is not None and url is None:
+        url, data = read_data(data if unwrapped is None else unwrapped, form)
+    elif unwrapped is not None:
+        data = unwrapped
+    return Document(url, data, media_type, file_id, None, name, cache=cache, opaque=wire.own(rest, form))
 
 
-def write_document_data(part: Document, wire: Wire) -> str:
+def write_document_data(part: Document, data: str, wire: Wire) -> str:
     """Write the data of a file as it came: bare, or as a data URL."""
-    data = part.data or ""
     return data if "bare" in form_of(part.opaque, wire.dialect) else data_url(data, part.media_type, "application/pdf")
+
+
+def lose_document_text(part: Document, ledger: Ledger) -> None:
+    """Say that the text of a file stands among the words of its turn."""
+    ledger.lose("text", "document_text", "said as words of the turn", "approximated")
+    ledger.lose_fields(part, "document", "name")
+    ledger.lose_sources(part, "text")
 
 
 def cite_url(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger
-from toolwire.types import Action, Loss, Message, Output, Part, Severity, Text, ToolCall, ToolResult
+from toolwire.encoding.severities import weigh
+from toolwire.types import Action, Loss, Message, Output, Part, Text, ToolCall, ToolResult
 
 NO_RESULT = "no result was provided for this call"
 BEGINNING = "(the conversation begins)"
@@ -63,7 +64,7 @@ def begin(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> No
         return
     bodies.insert(0, deepcopy(first))
     if ledger is not None:
-        ledger.lose("messages", "first_turn", "the user speaks first on this wire", "defaulted", "minor")
+        ledger.lose("messages", "first_turn", "the user speaks first on this wire", "defaulted")
 
 
 def is_begun(bodies: list[Any], first: dict[str, Any]) -> bool:
@@ -85,7 +86,7 @@ def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
         if type(body) is not dict or body.get("role") not in ("system", "developer"):
             break
     bodies.insert(0, {"role": "system", "content": _JSON})
-    ledger.lose("output", "output_json", "the system says JSON, as it must be said", "approximated", "minor")
+    ledger.lose("output", "output_json", "the system says JSON, as it must be said", "approximated")
 
 
 def remind(text: str) -> str:
@@ -183,8 +184,7 @@ class _Repair:
         return answer.after_words or self.words_before[answer.place] > self.words_before[start + 1]
 
     def _lose(self, place: int, concept: str, detail: str, action: Action = "repaired") -> None:
-        severity: Severity = "minor" if action == "moved" else "semantic"
-        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, severity))
+        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, weigh(concept, action)))
 
 
 def _answered(result: ToolResult, waiting: list[tuple[int, int, ToolCall]]) -> tuple[int, int, ToolCall] | None:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 
@@ -19,7 +20,8 @@ ABSENT: Any = object()
 NUMBER = (int, float)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
 _FIELDS = Request.__struct_fields__
-# What every server does anyway: to lose one of these is no loss of meaning.
+# What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
+# its default is 1 (OpenAI's models that reason, the newest of Anthropic; 2026-11-22).
 _DEFAULTS: Mapping[str, Any] = {
     "n": 1,
     "parallel_tool_calls": True,
@@ -28,7 +30,14 @@ _DEFAULTS: Mapping[str, Any] = {
     "store": False,
     "frequency_penalty": 0,
     "presence_penalty": 0,
+    "temperature": 1,
+    "top_p": 1,
+    "top_logprobs": 0,
+    "service_tier": "auto",
+    "verbosity": "medium",
 }
+# What says how much to think, as effort does.
+_WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
 _CHOICE = ("tool_choice", "parallel_tool_calls")
 # What asks a model to reason, and the values that ask for none of it.
 _REASONING: Mapping[str, Any] = {
@@ -83,17 +92,24 @@ def within(key: str, field: str, least: float, most: float) -> Setting:
 
 
 def sampling(field: str, most: float) -> Setting:
-    """Make a setting of how words are drawn; a model that is known to reason takes only 1."""
+    """Make a setting of how words are drawn; a model of OpenAI that is known to reason takes only 1."""
     bounded = within(field, field, 0, most)
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        thinks = ledger.quirks.reasons and request.effort != "none"
+        thinks = request.effort != "none" and _reasons(request, ledger)
         if not thinks or getattr(request, field) == 1 or made_by(request.opaque, ledger.dialect):
             return bounded.encode(request, ledger)
-        ledger.lose(field, field, f"{request.model} reasons, and takes no {field} then")
+        lose_setting(request, field, f"{request.model} reasons, and takes no {field} then", ledger)
         return ABSENT
 
     return Setting(field, (field,), bounded.decode, encode)
+
+
+def _reasons(request: Request, ledger: Ledger) -> bool | None:
+    """Whether a request's model reasons, as its quirks say, or else as is known of its family."""
+    family = family_of(request.model)
+    unasked = family.reasons_unasked is not False or request.effort is not None
+    return family.reasons and unasked if ledger.quirks.reasons is None else ledger.quirks.reasons
 
 
 def at_least(key: str, field: str, least: int) -> Setting:
@@ -103,10 +119,18 @@ def at_least(key: str, field: str, least: int) -> Setting:
         given = getattr(request, field)
         if given >= least or made_by(request.opaque, ledger.dialect):
             return given
-        ledger.lose(field, field, f"the least here is {least}", "approximated", "minor")
+        ledger.lose(field, field, f"the least here is {least}", "approximated")
         return least
 
     return Setting(key, (field,), plain(key, field, int).decode, encode)
+
+
+def lose_setting(request: Request, field: str, detail: str, ledger: Ledger, *, carried: bool = False) -> None:
+    """Lose a setting; one that says what every server does anyway asked for nothing, others may have carried it."""
+    severity: Severity | None = "minor" if carried else None
+    if _DEFAULTS.get(field, ABSENT) == getattr(request, field):
+        severity = "formal"
+    ledger.lose(field, field, detail, severity=severity)
 
 
 def tier(key: str, words: Mapping[str, str]) -> Setting:
@@ -148,7 +172,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     `declared` is what was written of its tools. Whether its model reasons the quirks say, if anyone knows.
     """
     if made_by(request.opaque, ledger.dialect):
-        return request
+        return request if ledger.quirks.custom_tools else _respelled(request)
     left: dict[str, Any] = {}
     if not declared:
         for field in _CHOICE:
@@ -161,10 +185,17 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
         for field, none in _REASONING.items():
             given = getattr(request, field)
             if given is not None:
-                severity: Severity = "minor" if given == none else "semantic"
+                severity: Severity | None = "formal" if given == none else None
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
     return replace(request, **left) if left else request
+
+
+def _respelled(request: Request) -> Request:
+    """Give a request without how its choice among tools was spelled: of custom tools, functions are made here."""
+    opaque: Any = request.opaque
+    form = {key: given for key, given in (opaque.form or {}).items() if key != "tool_choice"}
+    return replace(request, opaque=replace(opaque, form=form))
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -235,8 +266,8 @@ class Settings:
                 continue
             settings = self.by_field.get(field)
             if settings is None:
-                severity: Severity = "minor" if _DEFAULTS.get(field, ABSENT) == given else "semantic"
-                ledger.lose(field, field, f"{ledger.dialect} has no such setting", severity=severity)
+                carried = field in _WITH_EFFORT and request.effort is not None and given != "disabled"
+                lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
                 continue
             for setting in settings:
                 if setting.kinds:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.encoding.settings import ABSENT
 from toolwire.types import Request, ServerTool, Tool
@@ -28,7 +30,7 @@ def encode_tools(
     for place, tool in enumerate(tools):
         ledger.at = ("tools", place)
         if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
-            ledger.lose("", "tool_choice", "not offered, so that it is not called", severity="minor")
+            ledger.lose("", "tool_choice", "not offered, so that it is not called")
         elif not isinstance(tool, ServerTool):
             bodies.append(encode(tool, ledger))
         elif tool.dialect == ledger.dialect:
@@ -37,6 +39,16 @@ def encode_tools(
             lose_server_tool(tool, ledger)
     ledger.at = ()
     return bodies
+
+
+def limited(request: Request, ledger: Ledger, most: int) -> Request:
+    """Give a request from elsewhere without the tools that are more than this wire takes."""
+    tools = request.tools
+    if len(tools) <= most or made_by(request.opaque, ledger.dialect):
+        return request
+    for place in range(most, len(tools)):
+        ledger.lose(f"tools[{place}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")
+    return replace(request, context=replace(request.context, tools=tools[:most]))
 
 
 def lose_server_tool(tool: ServerTool, ledger: Ledger) -> None:
@@ -53,10 +65,17 @@ def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     return body
 
 
+def lose_strict(tool: Tool, ledger: Ledger) -> None:
+    """Lose that calls are held to a tool's schema, where nothing does that; false asks for nothing."""
+    if tool.strict is not None:
+        detail = f"{ledger.dialect} does not hold the calls of one tool to its schema"
+        ledger.lose("strict", "strict", detail, severity=None if tool.strict else "formal")
+
+
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:
     """Lose what an application keeps beside a tool, which is for no server."""
     if tool.plain_metadata:
-        ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+        ledger.lose("metadata", "tool_metadata", "metadata stays here")
 
 
 def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], Any], allow: Callable[..., Any]) -> Any:
@@ -69,7 +88,8 @@ def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], A
     if choice.mode == "none":
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
         return "none"
-    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.custom}
+    takes = ledger.quirks.custom_tools
+    custom = {tool.name for tool in request.tools if takes and isinstance(tool, Tool) and tool.custom}
     entries = [entry("custom" if name in custom else "function", name) for name in choice.names]
     if len(entries) == 1 and choice.mode == "required":
         return entries[0]

@@ -28,8 +28,11 @@ _SILENT = frozenset({"Thinking", "Text"})
 _REFUSALS = frozenset({"content_filter", "refusal"})
 _CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
+"""The loop: `next` gives a step, `send` takes its outcome and gives the next one."""
 Price = Callable[[Usage | None, str | None], float | None]
+"""Says what a usage costs with a model, or None."""
 Accept = Callable[[Response], str | None]
+"""Says what an answer has to be mended in, or None."""
 _Beside = Callable[[], tuple[Usage | None, float | None]]
 
 
@@ -157,7 +160,8 @@ class _Run(Struct):
     def _over_budget(self) -> Done | None:
         limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
         if limits.turns is not None and self.turns >= limits.turns:
-            return self._done("limit", reason=f"{limits.turns} turns brought no answer")
+            turns = f"{limits.turns} turn{'' if limits.turns == 1 else 's'}"
+            return self._done("limit", reason=f"{turns} brought no answer; LoopLimits(turns=...) allows more")
         if limits.tokens is not None and self.uncounted:
             return self._done("limit", reason="the server reports no tokens, so that they cannot be limited")
         if limits.tokens is not None and used >= limits.tokens:

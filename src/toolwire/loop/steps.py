@@ -6,14 +6,25 @@ Rules of this file:
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
+from toolwire.types.brief import brief
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
+"""Why a run ended."""
 # The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
 ANSWER = "__structured_output__"
 
@@ -53,7 +64,7 @@ class RunTools(Struct, frozen=True):
     cost: float | None = None
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, Generic[T_co], frozen=True):
     """The run is over. `messages` are those that it added, `calls` those that nobody has run.
 
     `losses` are what could not be said to the provider, and `output` the value that was asked for; both are
@@ -71,7 +82,10 @@ class Done(Struct, frozen=True):
     calls: list[ToolCall] = []
     cost: float | None = None
     losses: tuple[Loss, ...] = ()
-    output: Any = None
+    output: T_co = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return brief(self, besides=("response",))
 
     @property
     def message(self) -> Message:
@@ -128,4 +142,6 @@ class Cancelled(Struct, frozen=True):
 
 
 LoopStep = AskModel | RunTools | Done
+"""A step of the loop."""
 Outcome = Response | Error | Broken | Cancelled | list[ToolResult]
+"""What is sent back to the loop: an answer, results, or why there is none."""

@@ -49,7 +49,7 @@ from toolwire.mcp.web import http_streams
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, failure, safe
 
-logger = logging.getLogger("toolwire.mcp")
+logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _ANSWER = "toolwire/answer"
 _MAX_PAGES = 1000
 _MAX_TOOLS = 10_000

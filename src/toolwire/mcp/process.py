@@ -27,7 +27,7 @@ from toolwire.mcp.lines import answered_number, error_message, read_message
 from toolwire.mcp.targets import Stdio
 from toolwire.work.results import safe, sayable
 
-logger = logging.getLogger("toolwire.mcp")
+logger: logging.Logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 _WORDS_KEPT = 4000
@@ -60,8 +60,8 @@ class Child:
     def __init__(self, target: Stdio, limit: int) -> None:
         self.target = target
         self.limit = limit
-        self.words = ""
-        self.reason = ""
+        self.words: str = ""
+        self.reason: str = ""
         self.grace = GRACE
         self._transport: Any = None
         self._protocol: _Protocol

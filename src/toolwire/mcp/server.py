@@ -25,12 +25,13 @@ from typing import Any, Literal
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool, without_opaque
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
+from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
 from toolwire.resolvers.protocol import resolver_of, tools_of
 from toolwire.resolvers.session import prepare
 from toolwire.types import Tool, ToolCall, ToolResult
 
-logger = logging.getLogger("toolwire.mcp")
+logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
 Transport = Literal["stdio", "http"]
 _AHEAD = 64
@@ -127,13 +128,13 @@ def _fits(method: str, field: str, body: dict[str, Any], protocol: str) -> bool:
 
 
 def server_of(
-    resolver: Any,
+    resolver: AnyResolver,
     *,
     name: str = "toolwire",
     version: str | None = None,
     instructions: str | None = None,
     names: Collection[str] | None = None,
-    context: Any = None,
+    context: object = None,
     limits: Limits | None = None,
 ) -> Any:
     """Give the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
@@ -151,7 +152,7 @@ def server_of(
     return server
 
 
-def serve(resolver: Any, **options: Any) -> None:
+def serve(resolver: AnyResolver, **options: Any) -> None:
     """Serve a resolver until the client, or the user, ends it; see `aserve`."""
 
     async def main() -> None:
@@ -167,7 +168,7 @@ def serve(resolver: Any, **options: Any) -> None:
 
 
 async def aserve(
-    resolver: Any,
+    resolver: AnyResolver,
     *,
     transport: Transport = "stdio",
     host: str = "127.0.0.1",

@@ -3,8 +3,10 @@
 from toolwire.providers.known import (
     ALIASES,
     PROVIDERS,
+    AnyProvider,
     Capabilities,
     Provider,
+    ProviderOptions,
     UnknownProvider,
     named,
     provider_of,
@@ -15,8 +17,10 @@ from toolwire.providers.known import (
 __all__ = [
     "ALIASES",
     "PROVIDERS",
+    "AnyProvider",
     "Capabilities",
     "Provider",
+    "ProviderOptions",
     "UnknownProvider",
     "named",
     "provider_of",

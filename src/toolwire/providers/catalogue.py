@@ -150,7 +150,7 @@ class Catalogue:
         providers: Iterable[ProviderTraits] = (),
         retirements: Iterable[Retirement] = (),
     ) -> None:
-        self.entries = tuple(entries)
+        self.entries: tuple[Model, ...] = tuple(entries)
         self._providers = tuple(providers)
         self._retirements = tuple(retirements)
         dates = {entry.as_of for entry in self.entries}

@@ -14,27 +14,32 @@ Rules of this file:
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import dialect
+from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
-from toolwire.errors import InvalidField, UserError
+from toolwire.encoding.ledger import QuirkOptions
+from toolwire.errors import InvalidField, UserError, meant
 from toolwire.providers.catalogue import Model
+from toolwire.providers.catalogue import model as catalogued
 from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
 _LEAST_MAX_TOKENS = 1024
+# https://platform.claude.com/docs/en/api/versioning (2026-11-20).
+_VERSIONS = {"anthropic": ("anthropic-version", "2026-10-21")}
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a server can do; each can be said otherwise for a client or a request.
 
-    With `named_choice` it can be told which tools may be called, with `clearing` to clear old results itself.
+    With `named_choice` it can be told which tools may be called, with `custom_tools` it takes tools of free text, with
+    `clearing` it can be told to clear old results itself.
     """
 
     native_tool_calls: bool = True
@@ -42,11 +47,50 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tool_choice: bool = True
     named_choice: bool = True
     developer_role: bool = True
+    custom_tools: bool = False
     structured_output: bool = True
     structured_output_with_tools: bool = False
     streaming: bool = True
     images: bool = True
     clearing: bool = False
+
+
+class ServerOptions(TypedDict, total=False):
+    """Where a server is, and what each request to it has."""
+
+    base_url: str
+    """Where it is: a scheme, a host and a path."""
+    api_key: str | None
+    """The key; it comes before that of the environment."""
+    headers: Mapping[str, str]
+    """Headers that are sent as well."""
+    query: Mapping[str, str]
+    """The query of each URL."""
+    quirks: QuirkOptions | Mapping[str, object]
+    """How the server deviates from its dialect: fields of `Quirks`."""
+
+
+class ProviderOptions(ServerOptions, total=False):
+    """What of a provider can be said otherwise."""
+
+    name: str
+    """What the provider is called in errors and traces."""
+    dialect: str
+    """The wire that it speaks."""
+    auth: str | None
+    """The header that carries the key."""
+    env: tuple[str, ...]
+    """The environment variables that may hold the key."""
+    base_url_env: str | None
+    """The environment variable that may say where it is."""
+    paths: tuple[tuple[str, str], ...]
+    """Where the dialect's own paths are at this server: a prefix, and what takes its place."""
+    capabilities: Capabilities | Mapping[str, bool]
+    """What the server can do; a map changes some of it."""
+    local: bool
+    """Whether it is on this machine."""
+    default_model: str | None
+    """The model that is asked where none is named."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -81,24 +125,53 @@ class Provider(Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("name", self.name), ("dialect", self.dialect), ("base_url", url_without_secrets(self.base_url))]
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **fields: Unpack[ProviderOptions]) -> Self:
         """Give the provider with some of it said otherwise; maps are added to."""
+        options: dict[str, Any] = dict(fields)
         unknown = sorted(options.keys() - set(self.__struct_fields__))
         if unknown:
             known = ", ".join(self.__struct_fields__)
-            raise InvalidField(unknown[0], f"is no option of a provider; there are: {known}", path=self.name)
+            hint = meant(unknown[0], self.__struct_fields__)
+            raise InvalidField(unknown[0], f"is no option of a provider; there are: {known}{hint}", path=self.name)
         for name in ("headers", "query", "quirks"):
+            if not isinstance(options.get(name, {}), Mapping):
+                raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
             if name in options:
                 options[name] = {**getattr(self, name), **options[name]}
-        if isinstance(options.get("capabilities"), Mapping):
-            options["capabilities"] = replace(self.capabilities, **options["capabilities"])
+        able = self._able_at(options.get("base_url", self.base_url))
+        options["capabilities"] = self._capable(able, options.get("capabilities", {}))
+        if not isinstance(options.get("api_key"), str | None):
+            raise InvalidField("api_key", "must be a string", path=self.name)
         return replace(self, **options)
+
+    def _able_at(self, url: Any) -> Capabilities:
+        """Say what a server at this address can do: of another one, nobody knows that it takes custom tools."""
+        return self.capabilities if url == self.base_url else replace(self.capabilities, custom_tools=False)
+
+    def _capable(self, able: Capabilities, said: Any) -> Capabilities:
+        """Give what the server can do, with what is said otherwise."""
+        if isinstance(said, Capabilities):
+            return said
+        known = Capabilities.__struct_fields__
+        if not isinstance(said, Mapping):
+            raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {said!r}", path=self.name)
+        if unknown := next((name for name in said if name not in known), None):
+            hint = meant(unknown, known)
+            raise InvalidField(unknown, f"is no capability; there are: {', '.join(known)}{hint}", path=self.name)
+        return replace(able, **said)
 
     @property
     def key(self) -> str | None:
         """The key: the one that was given, else that of this process, else that of the environment."""
         keys = (self.api_key, _KEYS.get(self.name), *(os.environ.get(name) for name in self.env))
         return next((key for key in keys if key), None)
+
+    def lacks_key(self) -> bool:
+        """Whether the server wants a key, and there is none; `api_key=""` says that it wants none."""
+        if (self.key or "").strip() or self.api_key is not None or self.local or self.auth is None or not self.env:
+            return False
+        logins = {self.auth.lower(), "authorization", "x-api-key", "api-key", "key"}
+        return not logins & {name.lower() for name in (*self.headers, *self.query)}
 
     def placed(self) -> Self:
         """Give the provider where the environment says that it is."""
@@ -110,13 +183,24 @@ class Provider(Struct, frozen=True, kw_only=True):
             url = f"{own.scheme}://{url if ':' in url or own.port is None else f'{url}:{own.port}'}"
         _check_base_url(url, str(self.base_url_env))
         path = urlsplit(url).path.rstrip("/")
-        return replace(self, base_url=url.rstrip("/") + ("" if path else own.path))
+        url = url.rstrip("/") + ("" if path else own.path)
+        return replace(self, base_url=url, capabilities=self._able_at(url))
 
-    def speaks(self) -> Any:
+    @property
+    def version_header(self) -> dict[str, str]:
+        """The header that says which version of its wire is spoken, on a wire that wants one."""
+        if self.dialect not in _VERSIONS:
+            return {}
+        name, newest = _VERSIONS[self.dialect]
+        said = {header.lower(): value for header, value in self.headers.items()}.get(name, newest)
+        return {name: self.quirks.get("api_version") or said}
+
+    def speaks(self) -> Dialect:
         """Give the dialect, tuned to this server."""
         quirks = dict(self.quirks)
-        if not self.capabilities.developer_role:
-            quirks.setdefault("developer_role", False)
+        for able in ("developer_role", "custom_tools"):
+            if not getattr(self.capabilities, able):
+                quirks.setdefault(able, False)
         return dialect(self.dialect, **quirks)
 
 
@@ -142,10 +226,11 @@ def _check_base_url(url: Any, path: str) -> None:
 class UnknownProvider(UserError, LookupError):
     """A provider that nobody has told of; lists the known ones."""
 
-    def __init__(self, name: object) -> None:
+    def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
-        self.known = tuple(PROVIDERS)
-        super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}")
+        self.known: tuple[str, ...] = tuple(PROVIDERS)
+        hint = hint or meant(name, [*PROVIDERS, *ALIASES])
+        super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}{hint}")
 
 
 _KEYS: dict[str, str] = {}
@@ -165,7 +250,9 @@ def put_key(provider: str, key: str | None) -> None:
 PROVIDERS: dict[str, Provider] = {
     preset.name: preset for preset in msgspec.json.decode(PRESETS.read_bytes(), type=list[Provider])
 }
+"""The known providers by name."""
 ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "openai", "llamacpp": "llama.cpp"}
+"""Other names of known providers."""
 
 
 def named(name: str) -> Provider | None:
@@ -188,7 +275,13 @@ def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
     return quirks
 
 
-def provider_of(given: Any = None, model: str | None = None, **options: Any) -> tuple[Provider, str | None]:
+AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mapping[str, Any], Mapping[str, Any]]
+"""A provider: a name, a value, a map of its fields, or a pair of one of these and a map of options."""
+
+
+def provider_of(
+    given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
+) -> tuple[Provider, str | None]:
     """Say which provider and which model are meant.
 
     `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
@@ -200,7 +293,7 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
         case None:
             prefix, slash, rest = (model or "").partition("/")
             if not slash:
-                raise UnknownProvider(model)
+                raise _providerless(model)
             provider, model = _preset(prefix, options), rest
         case Provider():
             provider = given
@@ -217,7 +310,21 @@ def provider_of(given: Any = None, model: str | None = None, **options: Any) -> 
     return provider, name or provider.default_model
 
 
-def _preset(name: str, options: Mapping[str, Any]) -> Provider:
+def _providerless(model: str | None) -> UserError:
+    """Say how a model is named that was named without its provider."""
+    if model is None:
+        return UnknownProvider(model, "; say provider=NAME, or model=PROVIDER/NAME")
+    preset = named(model)
+    if preset is not None:
+        return InvalidField("model", f"{model!r} is a provider: write {model}/MODEL", path=preset.name)
+    known = catalogued(model)
+    owners = [one for one in known.providers if one in PROVIDERS] if known is not None else []
+    return UnknownProvider(
+        model, f"; a model is named with its provider: {owners[0] if owners else 'PROVIDER'}/{model}"
+    )
+
+
+def _preset(name: str, options: Mapping[str, object]) -> Provider:
     """Give a preset; where the environment says that it is, unless the options say where."""
     preset = named(name)
     if preset is None:
@@ -226,7 +333,7 @@ def _preset(name: str, options: Mapping[str, Any]) -> Provider:
 
 
 def _of_map(given: Mapping[str, Any]) -> Provider:
-    fields = {str(key): value for key, value in given.items()}
+    fields: Any = {str(key): value for key, value in given.items()}
     if "adapter" in fields:
         fields.setdefault("name", fields.pop("adapter"))
     name = str(fields.pop("name", "custom"))

@@ -1,8 +1,9 @@
 """Resolvers: what offers tools and resolves calls, alone, merged, renamed, filtered or approved."""
 
 from toolwire.resolvers.composition import Composition
-from toolwire.resolvers.handler import AgentResolver, Handler
+from toolwire.resolvers.handler import AgentResolver, Handler, RunnableTool
 from toolwire.resolvers.protocol import (
+    AnyResolver,
     Resolver,
     ToolResolver,
     cover_files,
@@ -15,15 +16,18 @@ from toolwire.resolvers.protocol import (
 )
 from toolwire.resolvers.recipes import Plan, Step, StepError, StepResult, dispatching, report
 from toolwire.resolvers.secrecy import RunSecrets
-from toolwire.resolvers.wrappers import approved, filtered, prefixed, renamed
+from toolwire.resolvers.wrappers import Approve, approved, filtered, prefixed, renamed
 
 __all__ = [
     "AgentResolver",
+    "AnyResolver",
+    "Approve",
     "Composition",
     "Handler",
     "Plan",
     "Resolver",
     "RunSecrets",
+    "RunnableTool",
     "Step",
     "StepError",
     "StepResult",

@@ -13,6 +13,7 @@ from typing import Any
 from toolwire.errors import UnknownTool
 from toolwire.resolvers.protocol import (
     HERE,
+    AnyResolver,
     Resolver,
     cover_files,
     fields_of,
@@ -28,14 +29,14 @@ from toolwire.work.waiting import Work
 class Composition(Resolver):
     """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
 
-    def __init__(self, resolvers: Iterable[Any] = ()) -> None:
+    def __init__(self, resolvers: Iterable[AnyResolver] = ()) -> None:
         folders = [(entry, entry[1] if type(entry) is tuple and len(entry) == 2 else HERE) for entry in resolvers]
-        self.resolvers = [
+        self.resolvers: list[tuple[Any, Any]] = [
             (resolver_of(entry, f"Composition[{index}]"), cwd) for index, (entry, cwd) in enumerate(folders)
         ]
 
     @classmethod
-    def new(cls, resolvers: Iterable[Any]) -> "Composition":
+    def new(cls, resolvers: Iterable[AnyResolver]) -> "Composition":
         """Merge resolvers."""
         return cls(resolvers)
 
@@ -53,7 +54,7 @@ class Composition(Resolver):
                     raise
         raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of the first resolver that has one for this tool."""
         recipes = (recipe_of(resolver, name) for resolver, _ in self.resolvers)
         return next((recipe for recipe in recipes if recipe is not None), None)

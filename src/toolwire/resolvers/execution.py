@@ -15,14 +15,14 @@ import inspect
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import fields_of, resolver_of, resolving
+from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, resolving
 from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
@@ -35,7 +35,7 @@ _UNAPPROVED = "not run: nobody had approved it when everything was stopped"
 
 
 class Cancel:
-    """Stops calls that run: `cancel()`, from any thread. They get results that say so."""
+    """Stops calls that run, from any thread: the object itself is called. The calls get results that say so."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -50,12 +50,16 @@ class Cancel:
         for listener in listeners:
             listener()
 
+    def cancel(self) -> None:
+        """Stop, by a name that says so."""
+        self()
+
     def is_set(self) -> bool:
         """Whether it was stopped."""
         return self._event.is_set()
 
     @contextlib.contextmanager
-    def telling(self, listener: Callable[[], None]) -> Any:
+    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
         """Tell a listener, once, while this lasts."""
         with self._lock:
             stopped = self._event.is_set()
@@ -80,8 +84,21 @@ class Limits(Struct, frozen=True):
     parallel: int = 16
 
 
+class LimitOptions(TypedDict, total=False):
+    """The fields of `Limits`, said one by one."""
+
+    timeout: float | None
+    """The seconds that a call may take."""
+    output: int
+    """The characters that a result may have; the rest is cut."""
+    calls: int
+    """How many calls a turn may have."""
+    parallel: int
+    """How many calls may run at the same time."""
+
+
 _USUAL = Limits()
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 
 
 class _Job(Struct, frozen=True):
@@ -200,15 +217,15 @@ def _cut(text: str, limit: int) -> str:
 
 def execute(
     calls: Iterable[ToolCall],
-    resolve: Any,
+    resolve: AnyResolver | Callable[[ToolCall], object] | None,
     /,
     *,
     tools: Iterable[Tool] | None = None,
-    context: Any = None,
+    context: object = None,
     limits: Limits | None = None,
     cancel: Cancel | None = None,
     record: CallRecord | None = None,
-    **options: Any,
+    **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
 
@@ -234,7 +251,7 @@ def runner_of(given: Any, path: str) -> Any:
     raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {given!r}", path=path)
 
 
-def _limits_of(limits: Limits | None, options: dict[str, Any]) -> Limits:
+def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
     """Read the limits that were given."""
     unknown = sorted(options.keys() - set(Limits.__struct_fields__))
     if unknown:
@@ -245,15 +262,15 @@ def _limits_of(limits: Limits | None, options: dict[str, Any]) -> Limits:
 
 async def aexecute(
     calls: Iterable[ToolCall],
-    resolve: Any,
+    resolve: AnyResolver | Callable[[ToolCall], object] | None,
     /,
     *,
     tools: Iterable[Tool] | None = None,
-    context: Any = None,
+    context: object = None,
     limits: Limits | None = None,
     cancel: Cancel | None = None,
     record: CallRecord | None = None,
-    **options: Any,
+    **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
     limits = _limits_of(limits, options)

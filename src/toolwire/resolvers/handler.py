@@ -16,7 +16,7 @@ from toolwire.resolvers.functions.json_types import copied
 from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
 from toolwire.streams.settling import without_nulls
-from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
@@ -35,21 +35,21 @@ class Handler:
     def __init__(
         self,
         tool: Tool,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         bind: _Bind | None = None,
         *,
         sensitive: Collection[str] = (),
-        preview: Callable[..., Any] | None = None,
+        preview: Callable[..., object] | None = None,
         read: Callable[[Any, ToolCall], ToolResult] = answer_of,
     ) -> None:
-        self.tool = tool
-        self.function = function
-        self.bind = bind or _bind_whole(function)
-        self.sensitive = tuple(sensitive)
-        self.preview = preview
-        self.read = read
+        self.tool: Tool = tool
+        self.function: Callable[..., object] = function
+        self.bind: _Bind = bind or _bind_whole(function)
+        self.sensitive: tuple[str, ...] = tuple(sensitive)
+        self.preview: Callable[..., object] | None = preview
+        self.read: Callable[[Any, ToolCall], ToolResult] = read
         takes_text = tool.custom or tool.plain_parameters is None
-        self.validator = (
+        self.validator: Validator | None = (
             None if takes_text else Validator(tool.plain_parameters, sensitive=frozenset(sensitive), name=tool.name)
         )
 
@@ -58,7 +58,7 @@ class Handler:
         if not call.runs:
             return [call.error or "they were cut off"]
         if call.custom or self.tool.custom:
-            mixed = call.custom != self.tool.custom
+            mixed = not self.tool.custom or not _has_text(call)
             return ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if mixed else []
         return self.validator.problems(call.plain_arguments) if self.validator is not None else []
 
@@ -82,6 +82,15 @@ class Handler:
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
             return (yield from rescuing(problem, call, self.sensitive))
         return self.read(value, call)
+
+
+RunnableTool = Handler | DeclaredTool | Callable[..., object]
+"""A tool that can be run: a function, a `@tool`, a class or an object that declares itself."""
+
+
+def _has_text(call: ToolCall) -> bool:
+    """Whether a call has free text, or the object that it stands in on wires without such calls."""
+    return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
@@ -173,10 +182,13 @@ class AgentResolver(Resolver):
     A subclass may say its `tools`, and its class may be asked like an object: `MyTools.resolve(call, context)`.
     """
 
-    tools: Iterable[Any] = ()
+    tools: Iterable[object] = ()
 
     def __init__(
-        self, tools: Iterable[Any] | None = None, *, recipes: dict[str, Callable[[dict[str, Any]], Any]] | None = None
+        self,
+        tools: Iterable[object] | None = None,
+        *,
+        recipes: dict[str, Callable[[dict[str, Any]], object]] | None = None,
     ) -> None:
         self._handlers: dict[str, Handler] = {}
         for declared in type(self).tools if tools is None else tools:
@@ -204,7 +216,7 @@ class AgentResolver(Resolver):
         """Run a call, as steps."""
         return (yield from self.handler(call.name).resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         return self._recipes.get(name)
 

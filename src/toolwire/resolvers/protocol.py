@@ -10,7 +10,7 @@ Rules of this file:
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
@@ -32,8 +32,21 @@ class ToolResolver(Protocol):
     def available_tools(self) -> Sequence[Tool]:
         """List the tools."""
 
-    def resolve(self, call: ToolCall, context: Any = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run a call and give its result."""
+    def resolve(self, call: ToolCall, context: Any = None) -> object:
+        """Run a call and give its result: a `ToolResult`, text, `("ok" or "error", text)`, or what has JSON."""
+
+
+class _OtherResolver(Protocol):
+    """A resolver with a `resolve` of any signature: it may be async, or take no context."""
+
+    def available_tools(self) -> Iterable[Tool]: ...
+
+    def resolve(self, *arguments: Any, **keywords: Any) -> object: ...
+
+
+_Alone = ToolResolver | _OtherResolver | type[_OtherResolver]
+AnyResolver = _Alone | tuple[_Alone, str | os.PathLike[str]]
+"""A resolver: an object, a class that is made without arguments, a module, or a pair of one and its folder."""
 
 
 class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
@@ -74,7 +87,7 @@ class Resolver:
         """Run a call without blocking the event loop, and give its result."""
         return await arun(self.resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         del name
         return None
@@ -137,7 +150,7 @@ def tools_of(resolver: Any) -> list[Tool]:
     return list(resolver.available_tools())
 
 
-def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], Any] | None:
+def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | None:
     """Give the recipe of a tool, from a resolver that has recipes."""
     find = getattr(resolver, "dispatch_recipe", None)
     return find(name) if callable(find) else None

@@ -42,7 +42,7 @@ class Plan(Struct, frozen=True):
 
     serial: Sequence[Step] = ()
     parallel: Sequence[Step] = ()
-    compose: Callable[..., Any] | None = None
+    compose: Callable[..., object] | None = None
 
 
 class StepResult(Struct, frozen=True):

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import fields_of, resolver_of, tools_of
+from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, tools_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work, answer, arun
@@ -20,11 +20,11 @@ class Session:
 
     __slots__ = ("_context", "_names", "_resolver", "tools")
 
-    def __init__(self, resolver: Any, tools: list[Tool], context: Any) -> None:
+    def __init__(self, resolver: AnyResolver, tools: list[Tool], context: object) -> None:
         self._resolver = resolver
         self._names = frozenset(tool.name for tool in tools)
         self._context = context
-        self.tools = tools
+        self.tools: list[Tool] = tools
 
     def __call__(self, call: ToolCall) -> ToolResult:
         """Run a call and give its result; in a running event loop, an async tool gives an awaitable of it."""
@@ -57,7 +57,9 @@ class Session:
         return fields_of(self._resolver, name) if name in self._names else []
 
 
-def prepare(resolver: Any, names: Collection[str] | None, context: Any = None) -> tuple[list[Tool], Session | None]:
+def prepare(
+    resolver: AnyResolver, names: Collection[str] | None, context: object = None
+) -> tuple[list[Tool], Session | None]:
     """Give the declared tools, each name once, and what resolves their calls; without any, `([], None)`."""
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")

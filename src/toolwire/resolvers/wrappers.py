@@ -8,13 +8,14 @@ Rules of this file:
 import json
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import (
+    AnyResolver,
     Resolver,
     cover_files,
     fields_of,
@@ -30,7 +31,7 @@ from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"
 
 
@@ -65,7 +66,7 @@ class _Renamed(Resolver):
             raise UnknownTool(call.name, [tool.name for tool in self.available_tools()]) from None
         return replace(result, name=call.name)
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool, if it has one."""
         inner = self._inner(name)
         return None if inner is None else recipe_of(self.resolver, inner)
@@ -85,14 +86,14 @@ class _Renamed(Resolver):
         return say(replace(call, name=inner), context) if callable(say) and inner is not None else None
 
 
-def prefixed(resolver: Any, prefix: str) -> _Renamed:
+def prefixed(resolver: AnyResolver, prefix: str) -> Resolver:
     """Put a prefix before the name of each tool."""
     return _Renamed(
         resolver, lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else None
     )
 
 
-def renamed(resolver: Any, names: Mapping[str, str]) -> _Renamed:
+def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
     """Give some tools other names: old to new; the others keep theirs, and no two may have the same."""
     resolver = resolver_of(resolver, "renamed")
     there = [tool.name for tool in tools_of(resolver)]
@@ -109,7 +110,7 @@ def renamed(resolver: Any, names: Mapping[str, str]) -> _Renamed:
     )
 
 
-def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> _Renamed:
+def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], bool]) -> Resolver:
     """Keep the tools of these names, or those for which this says yes; the others are not there."""
     resolver = resolver_of(resolver, "filtered")
     if isinstance(keep, str):
@@ -124,13 +125,14 @@ def filtered(resolver: Any, keep: Collection[str] | Callable[[Tool], bool]) -> _
     return _Renamed(resolver, keeps, keeps)
 
 
-_Approve = Callable[[ToolCall, str], Any]
+Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | None]
+"""Asked with a call and its preview, sync or async: True lets the call run, a text is the reason why not."""
 
 
 class _Approved(_Renamed):
     """A resolver that asks before it runs a call."""
 
-    def __init__(self, resolver: Any, ask: _Approve, only: Collection[str] | None = None) -> None:
+    def __init__(self, resolver: Any, ask: Approve, only: Collection[str] | None = None) -> None:
         super().__init__(resolver, lambda name: name, lambda name: name)
         self._ask = ask
         self._only = None if only is None else frozenset(only)
@@ -143,7 +145,7 @@ class _Approved(_Renamed):
                 return refusal
         return (yield from super().resolving(call, context))
 
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], Any] | None:
+    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         """Give the recipe of a tool; it asks too, before it plans."""
         recipe = super().dispatch_recipe(name)
         if recipe is None or (self._only is not None and name not in self._only):
@@ -183,7 +185,7 @@ class _Approved(_Renamed):
         return f"{call.name}({json.dumps(arguments, ensure_ascii=False)})"
 
 
-def approved(resolver: Any, ask: _Approve, *, only: Collection[str] | None = None) -> _Approved:
+def approved(resolver: AnyResolver, ask: Approve, *, only: Collection[str] | None = None) -> Resolver:
     """Ask before calls are run, of all tools or of these: `ask(call, preview)`, sync or async.
 
     True lets the call run. Anything else does not; a text is what the model reads as the reason.

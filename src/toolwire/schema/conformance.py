@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, fi
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 from toolwire.schema.draft import FORMS, is_names
-from toolwire.schema.targets import BY_NAME, CONSTRAINTS, IDENTIFIERS, Fitted, Note, Schema, Target
+from toolwire.schema.targets import BY_NAME, CONSTRAINTS, IDENTIFIERS, Fitted, Note, Schema, Target, asks_for_calls
 
 
 class _Member(Struct, forbid_unknown_fields=True, gc=False):
@@ -73,7 +73,7 @@ def fit_quickly(schema: Any, target: Target) -> Fitted | None:
     if not _conforms(kept, target):
         return None
     notes = [
-        Note("", keyword, "dropped", target.why_dropped(keyword, value))
+        Note("", keyword, "dropped", target.why_dropped(keyword, value), asks_for_calls(keyword, value))
         for keyword, value in left.items()
         if keyword not in IDENTIFIERS
     ]

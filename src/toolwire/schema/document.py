@@ -111,7 +111,7 @@ class RootSchema:
     __slots__ = ("_anchors", "_base", "_defined", "_kept", "_leads", "_sizes", "_spent", "pending", "root")
 
     def __init__(self, root: Schema) -> None:
-        self.root = root
+        self.root: Schema = root
         self.pending: list[tuple[str, str]] = []
         self._spent = 0
         self._sizes: dict[str, int] = {}
@@ -241,6 +241,6 @@ class Site(Struct, frozen=True):
         """Go to a definition."""
         return Site(self.target, self.document, self.notes, f"$defs.{name}", 1, owner=_definition(name))
 
-    def note(self, keyword: str, action: Action, detail: str) -> None:
+    def note(self, keyword: str, action: Action, detail: str, changes: bool = True) -> None:
         """Record what became of a keyword here."""
-        self.notes.append(Note(self.path, keyword, action, detail))
+        self.notes.append(Note(self.path, keyword, action, detail, changes))

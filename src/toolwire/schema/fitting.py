@@ -38,7 +38,8 @@ from toolwire.schema.targets import (
     Fitted,
     Schema,
     Target,
-    constrains_nothing,
+    asks_for_calls,
+    may_go,
 )
 
 _READ_OFF = ("object", "array", "string", "number")
@@ -210,7 +211,7 @@ def _split_types(view: Schema, site: Site) -> Schema:
     taken = {"enum", "const"}.union(*(part.keys() for part in possible))
     idle = [key for key in view if key in TYPED_KEYWORDS and key not in taken]
     for keyword in idle:
-        site.note(keyword, "dropped", f"says nothing about {' or '.join(kinds)}")
+        site.note(keyword, "dropped", f"says nothing about {' or '.join(kinds)}", changes=False)
     outer = {key: value for key, value in view.items() if key == "type" or key not in taken.union(idle)}
     if not possible:
         possible = [{**view, "type": kind} for kind in kinds]
@@ -325,7 +326,7 @@ def _no_object(view: Schema, site: Site) -> Schema:
     """Leave out what speaks of objects, where none is accepted."""
     idle = [keyword for keyword in view if keyword in OBJECT_KEYWORDS]
     for keyword in idle:
-        site.note(keyword, "dropped", "no object is accepted here")
+        site.note(keyword, "dropped", "no object is accepted here", changes=False)
     return {key: value for key, value in view.items() if key not in idle} if idle else view
 
 
@@ -456,19 +457,14 @@ def _described(out: Schema, left: Schema, can_describe: bool, site: Site) -> Sch
     for keyword, value in left.items():
         if keyword == "unevaluatedProperties" and value is False and site.target.closed:
             continue
-        if keyword in SPOKEN and can_describe and not _may_go(keyword, value):
+        if keyword in SPOKEN and can_describe and not may_go(keyword, value):
             spoken[keyword] = value
             site.note(keyword, "described", f"{site.target.name} cannot say this here; it stands in the description")
         else:
-            site.note(keyword, "dropped", site.target.why_dropped(keyword, value))
+            site.note(keyword, "dropped", site.target.why_dropped(keyword, value), asks_for_calls(keyword, value))
     if not spoken:
         return out
     text = ", ".join(f"{keyword}: {json.dumps(spoken[keyword], ensure_ascii=False)}" for keyword in sorted(spoken))
     site.document.spend(len(text) // TEXT_UNIT, site.path)
     before = out.get("description")
     return {**out, "description": f"{before} ({text})" if before else f"({text})"}
-
-
-def _may_go(keyword: str, value: Any) -> bool:
-    """Whether a keyword is dropped even where it could be put into words."""
-    return (keyword == "additionalProperties" and value is False) or constrains_nothing(keyword, value)

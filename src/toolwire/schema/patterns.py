@@ -65,7 +65,7 @@ class Meter:
     __slots__ = ("spent",)
 
     def __init__(self) -> None:
-        self.spent = 0
+        self.spent: int = 0
 
     @property
     def over(self) -> bool:

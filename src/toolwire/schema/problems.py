@@ -74,7 +74,7 @@ class SchemaWalk:
         self._leaves: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._steps = steps
         self._level = 0
-        self.display = display
+        self.display: Display = display
         self.hints = _MAX_HINTS
 
     @property

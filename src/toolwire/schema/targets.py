@@ -12,6 +12,7 @@ from msgspec import Struct
 
 Schema = dict[str, Any]
 Action = Literal["dropped", "described", "approximated"]
+"""What became of a keyword that a target does not take."""
 
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -34,9 +35,10 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "object": OBJECT_KEYWORDS,
 }
 COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
-TYPED_KEYWORDS = frozenset().union(*KEYWORDS_OF.values())
-CONSTRAINTS = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
-SPOKEN = CONSTRAINTS | {"default", "example", "examples"}
+TYPED_KEYWORDS: frozenset[str] = frozenset().union(*KEYWORDS_OF.values())
+CONSTRAINTS: frozenset[str] = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
+SPOKEN: frozenset[str] = CONSTRAINTS | {"default", "example", "examples"}
+_ASKING = (SPOKEN | {"description"}) - {"propertyOrdering"}
 IDENTIFIERS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
     | {"$defs", "definitions"}
@@ -53,10 +55,22 @@ _CONSTRAINS_NOTHING: Mapping[str, Any] = {
 }
 
 
+def asks_for_calls(keyword: str, value: Any) -> bool:
+    """Whether a keyword with this value asks the model for other calls than none would."""
+    return keyword in _ASKING and not may_go(keyword, value)
+
+
+def may_go(keyword: str, value: Any) -> bool:
+    """Whether a keyword is dropped even where it could be put into words."""
+    return (keyword == "additionalProperties" and value is False) or _constrains_nothing(keyword, value)
+
+
 class Note(Struct, frozen=True):
     """One thing that a fitted schema says otherwise: where, which keyword, and what became of it.
 
     `dropped`: it is gone. `described`: it stands in the description. `approximated`: it is said nearly so.
+    `changes` says whether the schema asks for other calls than it did; a title, an unknown keyword and one that
+    constrains nothing ask for none, nor does a property too many that is not forbidden.
     A path is written as in a loss: names joined by dots, positions in brackets; the root is the empty path.
     """
 
@@ -64,6 +78,7 @@ class Note(Struct, frozen=True):
     keyword: str
     action: Action
     detail: str
+    changes: bool = True
 
 
 class Fitted(Struct, frozen=True):
@@ -73,7 +88,7 @@ class Fitted(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
 
 
-def constrains_nothing(keyword: str, value: Any) -> bool:
+def _constrains_nothing(keyword: str, value: Any) -> bool:
     """Whether a keyword with this value means the same as no keyword at all."""
     if keyword not in _CONSTRAINS_NOTHING:
         return False
@@ -110,7 +125,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     def why_dropped(self, keyword: str, value: Any) -> str:
         """Say why a keyword is not in the fitted schema, not even in words."""
-        if constrains_nothing(keyword, value):
+        if _constrains_nothing(keyword, value):
             return "constrains nothing"
         if keyword == "additionalProperties" and value is False:
             return f"{self.name} cannot forbid extra properties"
@@ -208,3 +223,4 @@ _TABLE = (
 )
 BY_NAME: Mapping[str, Target] = {target.name: target for target in _TABLE}
 TARGETS: tuple[str, ...] = tuple(BY_NAME)
+"""The targets that a schema is fitted to."""

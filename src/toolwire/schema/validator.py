@@ -33,7 +33,7 @@ class Validator:
     __slots__ = ("_admitted", "_ground", "_is_valid", "_options", "_registry", "_sensitive", "name")
 
     def __init__(self, schema: Any, *, sensitive: Collection[str] = frozenset(), name: str = "") -> None:
-        self.name = name
+        self.name: str = name
         self._sensitive = frozenset(sensitive)
         self._registry: Any = None
         self._ground: Ground | None = None

@@ -79,10 +79,10 @@ class Fields:
                 ends.append(plain(steps[-1].rpartition("*")[2]))
             else:
                 self.names[plain(field)] = label
-        self.labels = frozenset({*self.names.values(), *(label for _, label in self.paths)}) - {""}
+        self.labels: frozenset[str] = frozenset({*self.names.values(), *(label for _, label in self.paths)}) - {""}
         hints = [*_ROOTS, *self.names, *ends]
-        self.blind = any(not hint.isascii() or not hint.isalnum() or hint.isdigit() for hint in hints)
-        self.hints = () if self.blind else tuple(hint.encode() + b"=" for hint in hints)
+        self.blind: bool = any(not hint.isascii() or not hint.isalnum() or hint.isdigit() for hint in hints)
+        self.hints: tuple[bytes, ...] = () if self.blind else tuple(hint.encode() + b"=" for hint in hints)
 
     def below(self, states: States, key: str) -> tuple[str | None, States]:
         """Go one key down: the name under which it is declared sensitive, and how far paths are fulfilled."""

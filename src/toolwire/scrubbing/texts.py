@@ -24,6 +24,12 @@ _OPENING = re.compile(r"\s{0,8}(\\{0,80}[\"'])?")
 _BARE = re.compile(r"[^\s&;,\"'<>]+")
 _BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
 _LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'][^\r\n\"']*)")
+# What stands for a key in a text that explains one: `Bearer YOUR_KEY`, `<token>`, `$OPENAI_API_KEY`.
+_STAND_IN = re.compile(
+    r"(?:(?:Bearer|Basic|Token)[ \t]{1,8})?"
+    r"(?:(?:[A-Z]{2,20}_){1,4}(?:KEY|TOKEN)|<[A-Za-z _-]{1,40}>|\$[A-Z_]{1,40}|\$?\{[A-Za-z_]{1,40}\}|\.\.\.)"
+    r"(?![\w.~+/=-])"
+)
 _BRACKET = re.compile(r"[\[\]{}]")
 
 _WORD = "[A-Za-z0-9_-]"
@@ -165,7 +171,9 @@ def _last_name(key: str) -> str:
 def _line(text: str, at: int) -> tuple[int, int] | None:
     """Find the value of a header: the rest of its line, or of what is in quotes."""
     found = _LINE.match(text, at)
-    return None if found is None or MASK.match(text, found.start(1)) else found.span(1)
+    if found is None or MASK.match(text, found.start(1)) or _STAND_IN.match(text, found.start(1)):
+        return None
+    return found.span(1)
 
 
 def _value(text: str, at: int, *, quoted: bool, whole: bool) -> tuple[int, int] | None:

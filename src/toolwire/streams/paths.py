@@ -26,7 +26,7 @@ class ObjectSoFar:
     def __init__(self) -> None:
         self.told: dict[str, Any] = {}
         self.open: dict[str, list[str]] = {}
-        self.size = 0
+        self.size: int = 0
 
     def add(self, path: str, value: Any, *, more: bool = False) -> bool:
         """Put a value where its path says; whether it fits there. `more` says that a text goes on."""

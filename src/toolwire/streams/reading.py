@@ -83,10 +83,10 @@ class WireDecoder:
         self.events: list[Event] = []
         self.texts: dict[int, Any] = {}
         self.done = False
-        self.over = False
-        self.ignored = 0
-        self.damaged = False
-        self.frame = b""
+        self.over: bool = False
+        self.ignored: int = 0
+        self.damaged: bool = False
+        self.frame: bytes = b""
         self._frames: Framing | None = None
         self._pieces = JsonObjects()
         self._inside = False

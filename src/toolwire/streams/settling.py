@@ -42,6 +42,11 @@ class Settling:
         same = all(new is old for new, old in zip(parts, content, strict=True))
         return choice if same else replace(choice, message=replace(choice.message, content=parts))
 
+    def may_take_out_of(self, name: str) -> bool:
+        """Whether a call of this tool may have a null that is to be taken out."""
+        tool = self._tools.get(name)
+        return tool is not None and _lets_out(tool.plain_parameters)
+
     def event(self, event: Event) -> Event:
         """Give an event of a stream with its call settled."""
         match event:
@@ -70,6 +75,22 @@ class Settling:
             call_id = next_id(call_id)
         self._ids.add(call_id)
         return call_id
+
+
+def _lets_out(schema: Any) -> bool:
+    """Whether a schema declares, at any depth, a property that it does not require."""
+    left = [schema]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            properties, required = node.get("properties"), node.get("required")
+            known = required if isinstance(required, list) else ()
+            if isinstance(properties, dict) and any(name not in known for name in properties):
+                return True
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+    return False
 
 
 def call_ids(request: Request) -> set[str]:

@@ -37,8 +37,9 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
+from toolwire.wire.retry_after import retry_info
 
-encode_json = msgspec.json.Encoder().encode
+encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 _BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
 _WRITERS: dict[type, str] = {
@@ -99,8 +100,8 @@ class StreamEncoder:
         cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
 
     def __init__(self, quirks: Quirks) -> None:
-        self.ledger = Ledger(self.wire, quirks)
-        self.ended = False
+        self.ledger: Ledger = Ledger(self.wire, quirks, of="response")
+        self.ended: bool = False
         self._mine = False
         self._choice: Choice | None = None
         self._usage: Usage | None = None
@@ -170,9 +171,15 @@ class StreamEncoder:
         """Say an error; nothing follows it. What this wire had said of the end before stays."""
         before = self.write_ending(complete=False) if self.has_said_end() else b""
         self.ended = True
-        reply = self.encode_error(event.error)
+        return before + self.write_reply(self.reply_to(event.error).body)
+
+    def reply_to(self, error: Error) -> ErrorReply:
+        """Give the body of an error; what a reply says in its headers has no place in a stream."""
+        reply = self.encode_error(error)
         self.ledger.losses += reply.losses
-        return before + self.write_reply(reply.body)
+        if error.retry_after is not None and retry_info(reply.body) is None:
+            self.ledger.losses.append(Loss("retry_after", "retry_after", "dropped", "only a header says it", "minor"))
+        return reply
 
     def has_said_end(self) -> bool:
         """Whether the wire may have said of the end what an error does not take back."""

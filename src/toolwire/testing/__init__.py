@@ -6,10 +6,9 @@ with simulate([ToolCall(None, "get_weather", {"city": "Tokyo"}), "It is sunny."]
 """
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+import typing as _typing
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from toolwire.testing.scenario import Scenario
     from toolwire.testing.server import SimulatedModel, simulate
     from toolwire.testing.service import Received
@@ -39,10 +38,12 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'toolwire.testing' has no attribute {name!r}")
-    return getattr(_importlib.import_module(f"toolwire.testing.{_HOMES[name]}"), name)
+if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+
+    def __getattr__(name: str) -> _typing.Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'toolwire.testing' has no attribute {name!r}")
+        return getattr(_importlib.import_module(f"toolwire.testing.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -31,8 +31,10 @@ class ClientConnection:
     """Serves one client for as long as it stays."""
 
     def __init__(self, service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.service, self.reader, self.writer = service, reader, writer
-        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=CHUNK)
+        self.service: Service = service
+        self.reader: asyncio.StreamReader = reader
+        self.writer: asyncio.StreamWriter = writer
+        self.http: h11.Connection = h11.Connection(h11.SERVER, max_incomplete_event_size=CHUNK)
 
     async def serve(self) -> None:
         """Answer requests until one side closes."""

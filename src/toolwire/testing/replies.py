@@ -21,7 +21,6 @@ from toolwire.testing.wires import JSON, WIRES
 from toolwire.types import (
     CallDelta,
     ChoiceEnd,
-    Error,
     ErrorEnd,
     Event,
     Loss,
@@ -66,22 +65,17 @@ class Reply(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def _written_error(error: Error, name: str) -> tuple[int, bytes]:
-    """Write an error as the servers of a dialect do."""
+def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
+    """Answer with an error, as the servers of a dialect do."""
+    error = failure.error
     if error.status is None and error.kind in WIRES[name].statuses:
         error = replace(error, status=WIRES[name].statuses[error.kind])
-    written = dialect(name).encode_error(error)
-    return written.status, written.json
-
-
-def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
-    """Answer with an error."""
-    status, data = _written_error(failure.error, name)
-    headers = [("content-type", JSON), *failure.headers.items()]
     if failure.retry_after is not None:
-        headers.append(("retry-after", f"{failure.retry_after:g}"))
+        error = replace(error, retry_after=failure.retry_after)
+    told = dialect(name).encode_error(error)
+    headers = {"content-type": JSON, **told.headers, **failure.headers}
     waits = [cue.seconds for cue in cues if isinstance(cue, Wait)]
-    return Reply(status, tuple(headers), (*waits, data), length=len(data))
+    return Reply(told.status, tuple(headers.items()), (*waits, told.json), length=len(told.json))
 
 
 def whole_reply(script: Script, name: str) -> Reply:

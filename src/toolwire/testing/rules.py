@@ -34,7 +34,11 @@ class Rejection(Exception):
         kind: ErrorKind = "invalid_request",
     ) -> None:
         super().__init__(message)
-        self.message, self.param, self.code, self.status, self.kind = message, param, code, status, kind
+        self.message: str = message
+        self.param: str | None = param
+        self.code: str | None = code
+        self.status: int = status
+        self.kind: ErrorKind = kind
 
 
 class ServerMemory:
@@ -201,7 +205,7 @@ class Object:
     closed = False
 
     def __init__(self, *rows: str, **fields: Field) -> None:
-        self.fields = {
+        self.fields: dict[str, Field] = {
             name.removesuffix("!"): Field(kinds, required=name.endswith("!"))
             for kinds, names in (row.split(": ") for row in rows)
             for name in names.split()
@@ -257,7 +261,10 @@ class Tagged:
         choose: Callable[[dict[str, Any]], Any] | None = None,
         at_object: bool = False,
     ) -> None:
-        self.shapes, self.tag, self.choose, self.at_object = shapes, tag, choose, at_object
+        self.shapes: Mapping[str, Object | Tagged] = shapes
+        self.tag: str = tag
+        self.choose: Callable[[dict[str, Any]], Any] | None = choose
+        self.at_object: bool = at_object
 
     def check(self, value: Any, path: Path, wording: Wording) -> None:
         """Check a value; a vendor that tells of tags as such has them in its paths, too."""

@@ -171,9 +171,9 @@ def _check_tools(request: WireRequest) -> None:
         (("tools", place, tool["type"]), tool[tool["type"]]) for place, tool in enumerate(request.body.get("tools", ()))
     ]
     check_functions(functions)
-    check_choice(
-        request.body, _forced(request.body.get("tool_choice")), {function["name"] for _, function in functions}
-    )
+    body = request.body
+    names = {function["name"] for _, function in functions}
+    check_choice(body, _forced(body.get("tool_choice")), names, any_tool=bool(body.get("tools")))
 
 
 def _forced(choice: Any) -> str | None:

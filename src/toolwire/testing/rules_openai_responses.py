@@ -4,6 +4,7 @@ Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; how 
 together is what users report, such as laravel/ai#1052 (as of 2026-11-20).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from toolwire.encoding.families import family_of
@@ -96,7 +97,8 @@ BODY = Closed(
     "string|array|null: instructions",
     "string|object|null: conversation",
     "object: access_programs image prompt_cache_options",
-    "object|null: metadata moderation prompt reasoning stream_options",
+    # `client_metadata`: what Codex sends to the service (codex 0.169, 2026-11).
+    "object|null: client_metadata metadata moderation prompt reasoning stream_options",
     "boolean|null: background parallel_tool_calls store stream",
     "array|null: context_management include",
     "integer|null: max_tool_calls top_logprobs",
@@ -184,10 +186,8 @@ def _check_reasoning_pairs(request: WireRequest) -> None:
 def _check_tools(request: WireRequest) -> None:
     """Check the schemas of the declared tools, and the choice among them."""
     body = request.body
-    tools = body.get("tools") or []
-    functions: list[tuple[Path, dict[str, Any]]] = [
-        (("tools", place), tool) for place, tool in enumerate(tools) if tool["type"] in ("function", "custom")
-    ]
+    tools = list(_declared(request))
+    functions = [(path, tool) for path, tool in tools if tool.get("type") in ("function", "custom")]
     check_functions(functions)
     choice: Any = body.get("tool_choice")
     forced = None
@@ -195,7 +195,23 @@ def _check_tools(request: WireRequest) -> None:
         Object("string: name!").check(choice, ("tool_choice",), OPENAI)
         forced = choice["name"]
     hosted = len(functions) < len(tools) or (request.memory.inputs and body.get("previous_response_id"))
-    check_choice(body, None if hosted else forced, {function["name"] for _, function in functions})
+    check_choice(
+        body, None if hosted else forced, {function["name"] for _, function in functions}, any_tool=bool(tools)
+    )
+
+
+def _declared(request: WireRequest) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Give every tool with its path: those of the request, of items that add some, and of each namespace."""
+    lists: list[tuple[Path, Any]] = [(("tools",), request.body.get("tools"))]
+    for place, item in enumerate(conversation(request)):
+        if item.get("type") == "additional_tools":
+            lists.append((("input", place, "tools"), item.get("tools")))
+    for path, tools in lists:
+        for place, tool in enumerate(tools if type(tools) is list else ()):
+            if type(tool) is dict and tool.get("type") == "namespace":
+                lists.append(((*path, place, "tools"), tool.get("tools")))
+            elif type(tool) is dict:
+                yield (*path, place), tool
 
 
 def _check_settings(request: WireRequest) -> None:

@@ -6,7 +6,7 @@ does not hold are each a problem, and a simulation with problems fails at its en
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from toolwire.errors import InvalidField
@@ -18,6 +18,9 @@ from toolwire.types import Request
 
 class NoTurnLeft(Exception):
     """A script has no turn for a request."""
+
+
+_Turns = Sequence[object] | Mapping[str, Any] | Callable[..., object] | os.PathLike[str] | ScriptStep
 
 
 class Scenario:
@@ -38,13 +41,15 @@ class Scenario:
     ) -> None:
         if by not in ("request", "round"):
             raise InvalidField("by", f"must be 'request' or 'round', not {by!r}", path="Scenario")
-        self.by, self.repeat, self.complete = by, repeat, complete
+        self.by: Literal["request", "round"] = by
+        self.repeat: bool = repeat
+        self.complete: bool = complete
         self.function: Player | None = turns if callable(turns) else None
         self.turns: list[list[ScriptStep]] = [] if callable(turns) else read_scenario(turns)[0]
         self.asked: set[int] = set()
 
     @classmethod
-    def of(cls, source: Any) -> "Scenario":
+    def of(cls, source: "AnyScenario") -> "Scenario":
         """Make a scenario of whatever may stand for one; None is the echo, one step answers every request."""
         if source is None:
             return cls(echo)
@@ -94,3 +99,6 @@ def rounds_of(request: Request) -> int:
     return sum(
         role == "assistant" and before != "assistant" for before, role in zip([None, *roles], roles, strict=False)
     )
+
+
+AnyScenario = Scenario | _Turns | None

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from toolwire.errors import ScenarioFailed
 from toolwire.testing.connection import ClientConnection
+from toolwire.testing.scenario import AnyScenario
 from toolwire.testing.service import Received, Service
 
 _HOST = "127.0.0.1"
@@ -25,7 +26,7 @@ class SimulatedModel:
 
     def __init__(
         self,
-        scenario: Any = None,
+        scenario: AnyScenario = None,
         *,
         api_key: str | None = None,
         models: Sequence[str] = (),
@@ -55,7 +56,7 @@ class SimulatedModel:
         """What was not as the scenario wants it, so far."""
         return list(self._service.problems)
 
-    def play(self, scenario: Any) -> None:
+    def play(self, scenario: AnyScenario) -> None:
         """Go on with another scenario, from its first turn."""
         self._service.play(scenario)
 
@@ -141,7 +142,7 @@ class SimulatedModel:
 
 
 def simulate(
-    scenario: Any = None,
+    scenario: AnyScenario = None,
     *,
     api_key: str | None = None,
     models: Sequence[str] = (),

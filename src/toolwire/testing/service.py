@@ -25,7 +25,8 @@ from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.strictness import judge
-from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, Route, check_key, counted, route, wants_stream
+from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, check_key, counted
+from toolwire.translation.paths import Asked, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
 
@@ -58,8 +59,8 @@ class Received:
     def __init__(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> None:
         self.method = method
         self.path = path
-        self.query = dict(query)
-        self.headers = dict(headers)
+        self.query: dict[str, str] = dict(query)
+        self.headers: dict[str, str] = dict(headers)
         self.raw = b""
         self.body: Any = None
         self.dialect: str | None = None
@@ -71,7 +72,7 @@ class Received:
         self.losses: tuple[Loss, ...] = ()
         self.sent = 0
         self.gone = False
-        self.over = threading.Event()
+        self.over: threading.Event = threading.Event()
 
     def __repr__(self) -> str:
         return f"<Received {self.method} {self.path} {self.status or 'unanswered'}>"
@@ -89,12 +90,16 @@ class Service:
         strict: bool = True,
         allow: Sequence[str] = (),
     ) -> None:
-        self.api_key, self.models, self.strict, self.allow = api_key, tuple(models), strict, frozenset(allow)
+        self.api_key: str | None = api_key
+        self.models: tuple[str, ...] = tuple(models)
+        self.strict: bool = strict
+        self.allow: frozenset[str] = frozenset(allow)
         self.requests: list[Received] = []
         self.problems: list[str] = []
         self.causes: list[BaseException] = []
-        self.memory = ServerMemory()
-        self.scenario, self.played = Scenario.of(scenario), 0
+        self.memory: ServerMemory = ServerMemory()
+        self.scenario: Scenario = Scenario.of(scenario)
+        self.played: int = 0
 
     def play(self, scenario: Any) -> None:
         """Go on with another scenario, from its first turn."""
@@ -122,8 +127,8 @@ class Service:
 
     async def _answer(self, received: Received) -> Reply:
         method, path = received.method, received.path
-        asked = route(path, received.headers)
-        if asked is None:
+        asked = read_path(path, received.headers)
+        if asked is None or asked.action == "other":
             raise Rejection(f"Invalid URL ({method} {path})", status=404, kind="not_found")
         received.dialect = asked.dialect
         if method != asked.method and (method, asked.method) != ("HEAD", "GET"):
@@ -142,7 +147,7 @@ class Service:
             return await self._play(received, asked, received.body)
         return self._inform(asked, received.body)
 
-    def _inform(self, asked: Route, body: dict[str, Any]) -> Reply:
+    def _inform(self, asked: Asked, body: dict[str, Any]) -> Reply:
         """Answer what is no request to the model."""
         subject = asked.subject or body.get("model") or body.get("name") or ""
         match asked.action:
@@ -171,7 +176,7 @@ class Service:
             raise Rejection(text, "model", "model_not_found")
         raise Rejection(text, None, "model_not_found" if name == "openai-chat" else None, 404, "not_found")
 
-    async def _play(self, received: Received, asked: Route, body: dict[str, Any]) -> Reply:
+    async def _play(self, received: Received, asked: Asked, body: dict[str, Any]) -> Reply:
         """Answer a request to the model."""
         name = asked.subject or body.get("model")
         model = name if type(name) is str else ""
@@ -189,7 +194,7 @@ class Service:
         turn = Turn(self.played, rounds_of(request), asked.dialect, body, received.headers)
         received.turn = self.played
         self.played += 1
-        return await self._perform(asking, request, turn, streams=wants_stream(asked, body))
+        return await self._perform(asking, request, turn, streams=wants_stream(asked.dialect, body, received.path))
 
     async def _perform(self, asking: WireRequest, request: Request, turn: Turn, *, streams: bool) -> Reply:
         """Do what the scenario says; what it raises, or cannot be told, is its problem."""
@@ -240,12 +245,8 @@ def _reply_of(script: Script, asking: WireRequest, number: int, *, streams: bool
     script = replace(script, response=fill_in(script.response, asking, number))
     if not streams:
         return whole_reply(script, asking.dialect)
-    options = asking.body.get("stream_options")
-    quirks: dict[str, Any] = {
-        "openai-chat": {"stream_usage": type(options) is dict and options.get("include_usage") is True},
-        "gemini": {"stream_array": asking.query.get("alt") != "sse"},
-    }
-    return stream_reply(script, asking.dialect, **quirks.get(asking.dialect, {}))
+    query = "&".join(f"{name}={value}" for name, value in asking.query.items())
+    return stream_reply(script, asking.dialect, **stream_quirks(asking.dialect, asking.body, f"?{query}"))
 
 
 def _last_body(reply: Reply) -> Any:
@@ -254,6 +255,6 @@ def _last_body(reply: Reply) -> Any:
         return None
     for piece in reversed(reply.pieces):
         if isinstance(piece, bytes) and b'"response.' in piece and b"data: " in piece:
-            event = msgspec.json.decode(piece.partition(b"data: ")[2])
+            event = msgspec.json.decode(piece.rpartition(b"data: ")[2])
             return event.get("response") if event["type"] in ("response.completed", "response.incomplete") else None
     return None

@@ -7,10 +7,13 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
+from toolwire.encoding.errors import kind_of_status
+from toolwire.errors import InvalidField
 from toolwire.types import Error, FinishReason, Message, Part, Request, Response, Text, ToolCall, ToolResult, Usage
 
 
@@ -46,11 +49,25 @@ class Raw(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """Answer with an error; after the first part, end the stream with one."""
+    """Answer with an error, or one of a status; after the first part, end the stream with one."""
 
     error: Error
     retry_after: float | None = None
     headers: Mapping[str, str] = {}
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, error: Error | int, retry_after: float | None = None, headers: Mapping[str, str] = ...
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        status: Any = self.error
+        if isinstance(status, int):
+            kind = kind_of_status(status)
+            force_setattr(self, "error", Error(kind, f"The scenario says {kind}.", status))
+        elif not isinstance(status, Error):
+            raise InvalidField("error", f"must be an Error or a status, not {status!r}", path="Fail")
 
 
 class Finish(Struct, frozen=True):

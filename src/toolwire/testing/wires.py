@@ -6,10 +6,8 @@ Sources: openai 3.52.0, anthropic 2.11.0, google-genai 3.4.0 and ollama 0.6.3, f
 about keys and models are those that users report (to 2026-11).
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
-from urllib.parse import unquote
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,8 +18,6 @@ from toolwire.types import ErrorKind
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 _LINES = "application/x-ndjson"
-
-_Action = Literal["answer", "count", "models", "model", "version", "retrieve"]
 
 
 class _WireStyle(Struct, frozen=True):
@@ -46,65 +42,6 @@ WIRES = {
         _WireStyle("ollama", "", ("call_", 8), "x-request-id", "", _LINES),
     )
 }
-
-
-class Route(Struct, frozen=True):
-    """What a path asks for, of which dialect; `streams` where the path says it, `subject` what it names."""
-
-    action: _Action
-    dialect: str
-    method: str = "POST"
-    subject: str = ""
-    streams: bool | None = None
-
-
-_FIXED = {
-    "/v1/chat/completions": Route("answer", "openai-chat"),
-    "/v1/responses": Route("answer", "openai-responses"),
-    "/v1/responses/input_tokens": Route("count", "openai-responses"),
-    "/v1/messages": Route("answer", "anthropic"),
-    "/v1/messages/count_tokens": Route("count", "anthropic"),
-    "/v1beta/models": Route("models", "gemini", "GET"),
-    "/api/chat": Route("answer", "ollama"),
-    "/api/tags": Route("models", "ollama", "GET"),
-    "/api/version": Route("version", "ollama", "GET"),
-    "/api/show": Route("model", "ollama"),
-}
-_GEMINI = re.compile(r"/v1(?:beta|alpha)?/models/(?P<model>[^/:]+)(?::(?P<verb>[A-Za-z]+))?")
-_VERBS: dict[str | None, tuple[_Action, str, bool | None]] = {
-    None: ("model", "GET", None),
-    "generateContent": ("answer", "POST", False),
-    "streamGenerateContent": ("answer", "POST", True),
-    "countTokens": ("count", "POST", None),
-}
-_MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
-_RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)")
-_VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
-
-
-def route(path: str, headers: Mapping[str, str]) -> Route | None:
-    """Say what a path asks for, or None; three vendors list their models at one path, a header tells them."""
-    if path in _FIXED:
-        return _FIXED[path]
-    if (match := _RESPONSE.fullmatch(path)) is not None:
-        return Route("retrieve", "openai-responses", "GET", match["id"])
-    if path.startswith("/v1/models") and ":" not in path.rpartition("/")[2]:
-        if (match := _MODEL.fullmatch(path)) is None:
-            return None
-        vendor = next((name for header, name in _VENDOR_HEADERS if header in headers), "openai-chat")
-        return Route("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
-    match = _GEMINI.fullmatch(path)
-    if match is None or match["verb"] not in _VERBS:
-        return None
-    action, method, streams = _VERBS[match["verb"]]
-    return Route(action, "gemini", method, unquote(match["model"]), streams)
-
-
-def wants_stream(asked: Route, body: Mapping[str, Any]) -> bool:
-    """Whether a request asks for a stream: Gemini says it in the path, Ollama streams unless told not to."""
-    if asked.streams is not None:
-        return asked.streams
-    return body.get("stream", asked.dialect == "ollama") is True
 
 
 _NO_KEY = (

@@ -116,7 +116,7 @@ class Answer:
         self._limit = limit
         self._earlier = earlier
         self._taken: set[str] = set()
-        self.count = 0
+        self.count: int = 0
 
     def take(self, call_id: str | None) -> None:
         """Count a call that was read elsewhere."""

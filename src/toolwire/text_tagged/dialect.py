@@ -68,7 +68,7 @@ class TextTagged:
         """Write a response's body, with its calls in its texts, and say what it cannot hold."""
         if self.native:
             return self._inner.encode_response(response, quirks, **settings)
-        ledger = Ledger(self._wire)
+        ledger = Ledger(self._wire, of="response")
         told = write(response, Weaver(ledger, self._forms))
         encoded = self._inner.encode_response(told, quirks, **settings)
         return Encoded(encoded.path, encoded.body, (*ledger.losses, *encoded.losses))
@@ -80,7 +80,7 @@ class TextTagged:
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> Any:
         """Write a stream, with its calls in its texts."""
         inner = self._inner.encode_stream(quirks, **settings)
-        return inner if self.native else Encoder(inner, Ledger(self._wire), self._forms)
+        return inner if self.native else Encoder(inner, Ledger(self._wire, of="response"), self._forms)
 
 
 def over(

@@ -88,6 +88,7 @@ _FORMS = {
     )
 }
 READERS = tuple(name for name in _FORMS if name != "fence")
+"""The forms of calls in text that can be read besides the protocol."""
 PROTOCOL = (_FORMS["fence"],)
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from toolwire.encoding.calls import SEE_BELOW
 from toolwire.encoding.ledger import Ledger, form_of, join_path, made_by
 from toolwire.encoding.repair import repair
+from toolwire.encoding.tools import lose_metadata, lose_strict
 from toolwire.text_tagged.prompting import describe
 from toolwire.text_tagged.weaving import Weaver, hides_id
 from toolwire.text_tagged.writing import write_result
@@ -114,13 +115,13 @@ class Telling:
         if choice is not None and choice.mode == "none":
             ledger.lose("tool_choice", "tool_choice", "no tool is told of", "approximated", "minor")
             return [], ""
-        ledger.lose("tools", "tools", "they stand in the system prompt", "moved", "minor")
+        ledger.lose("tools", "tools", "they stand in the system prompt", "moved")
         if request.parallel_tool_calls is not None:
             ledger.lose("parallel_tool_calls", "parallel_tool_calls", "the prompt asks for it", "approximated")
         names = None if choice is None else choice.names
         offered = [(place, tool) for place, tool in declared if names is None or tool.name in names]
         if not offered:
-            ledger.lose("tool_choice.names", "tool_choice", "no tool of these names is declared")
+            ledger.lose("tool_choice.names", "tool_choice", "no tool of these names is declared", severity="semantic")
             offered = declared
         for place, tool in offered:
             self._account(place, tool)
@@ -138,16 +139,13 @@ class Telling:
         ledger.at = ("tools", place)
         if tool.custom:
             reason = "free text stands in the argument `input`"
-            ledger.lose("custom", "custom_tool", reason, "approximated", "minor")
+            ledger.lose("custom", "custom_tool", reason, "approximated")
             ledger.lose_fields(tool, "custom_tool", "parameters")
         ledger.lose_fields(tool, "custom_tool", "format")
-        if tool.strict is not None:
-            severity: Any = "semantic" if tool.strict else "minor"
-            ledger.lose("strict", "strict", "nothing holds a call to its schema", severity=severity)
-        if tool.plain_metadata:
-            ledger.lose("metadata", "tool_metadata", "metadata stays here", severity="minor")
+        lose_strict(tool, ledger)
+        lose_metadata(tool, ledger)
         if tool.cache is not None:
-            ledger.lose("cache", "cache", "tools have no mark of their own in a prompt", severity="minor")
+            ledger.lose("cache", "cache", "tools have no mark of their own in a prompt")
         ledger.lose_opaque(tool.opaque)
         ledger.at = ()
 
@@ -245,7 +243,8 @@ class Telling:
             kind = _KINDS.get(type(part))
             if isinstance(part, Text):
                 words.append(part.text)
-                self.ledger.lose_fields(part, "text", "citations", "cache")
+                self.ledger.lose_fields(part, "text", "citations")
+                self.ledger.lose_fields(part, "cache_mark", "cache")
                 self.ledger.lose_opaque(part.opaque)
             elif kind is not None:
                 shown.append((place, part))

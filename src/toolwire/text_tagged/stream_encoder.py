@@ -183,5 +183,5 @@ class Encoder:
 
     def _note(self, escaper: Escaper) -> None:
         if escaper.marked:
-            self._ledger.lose("", "quoted_fence", QUOTED, "approximated", "minor")
+            self._ledger.lose("", "quoted_fence", QUOTED, "approximated")
             escaper.marked = False

@@ -200,9 +200,9 @@ class Weaver:
         """Mark each line of another's words that looks like the beginning of a block."""
         said = escape_quotes(text, self.forms)
         if said != text:
-            self.ledger.lose("", "quoted_fence", QUOTED, "approximated", "minor")
+            self.ledger.lose("", "quoted_fence", QUOTED, "approximated")
         return said
 
     def _note(self, escaper: Escaper) -> None:
         if escaper.marked:
-            self.ledger.lose("", "quoted_fence", QUOTED, "approximated", "minor")
+            self.ledger.lose("", "quoted_fence", QUOTED, "approximated")

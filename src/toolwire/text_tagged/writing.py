@@ -61,7 +61,7 @@ class Escaper(Scanner):
 
     def __init__(self, forms: tuple[Form, ...] = PROTOCOL) -> None:
         super().__init__([form for form in forms if not form.alone])
-        self.marked = False
+        self.marked: bool = False
         self._within = False
 
     def say(self, text: str) -> str:

@@ -5,15 +5,14 @@ Rules of this file:
 """
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+import typing as _typing
 
 from toolwire.errors import InvalidTrace, StoreFailed
 from toolwire.errors import MissingExtra as _MissingExtra
 from toolwire.traces.chain import Problem, Verification, export, import_, rows_of, verify
-from toolwire.traces.trace import ENDINGS, Trace
+from toolwire.traces.trace import ENDINGS, Scope, Trace
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from toolwire.traces.reading import Page, Stats
     from toolwire.traces.store import Store, open  # noqa: A004 - `traces.open` is the name that is meant
     from toolwire.traces.writer import Ticket
@@ -23,6 +22,7 @@ __all__ = [
     "InvalidTrace",
     "Page",
     "Problem",
+    "Scope",
     "Stats",
     "Store",
     "StoreFailed",
@@ -39,12 +39,14 @@ __all__ = [
 _LAZY = {"Page": "reading", "Stats": "reading", "Store": "store", "Ticket": "writer", "open": "store"}
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'toolwire.traces' has no attribute {name!r}")
-    try:
-        return getattr(_importlib.import_module(f"toolwire.traces.{_LAZY[name]}"), name)
-    except ModuleNotFoundError as problem:
-        if (problem.name or "").partition(".")[0] != "sqlalchemy":
-            raise
-        raise _MissingExtra("SQLAlchemy", "traces", "to keep traces") from None
+if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+
+    def __getattr__(name: str) -> _typing.Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'toolwire.traces' has no attribute {name!r}")
+        try:
+            return getattr(_importlib.import_module(f"toolwire.traces.{_LAZY[name]}"), name)
+        except ModuleNotFoundError as problem:
+            if (problem.name or "").partition(".")[0] != "sqlalchemy":
+                raise
+            raise _MissingExtra("SQLAlchemy", "traces", "to keep traces") from None

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from sqlalchemy import ColumnElement, func, select
 
-from toolwire.errors import InvalidField, StoreFailed
+from toolwire.errors import InvalidField, StoreFailed, meant
 from toolwire.traces.chain import Check, Verification, write_anchor
 from toolwire.traces.databases import StoreLocation, reading
 from toolwire.traces.forms import key_form, microseconds, trace_of
@@ -61,7 +61,10 @@ def _conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[Column
     """Turn filters into conditions."""
     columns = place.table.c
     if unknown := filters.keys() - Filters.__annotations__.keys():
-        raise InvalidField(min(unknown), "is no filter of traces", path="traces")
+        name, known = min(unknown), [*Filters.__annotations__]
+        raise InvalidField(
+            name, f"is no filter of traces; there are: {', '.join(known)}{meant(name, known)}", path="traces"
+        )
     return [
         compare(columns[column], read(name, filters[name]))
         for name, (column, compare, read) in _CONDITIONS.items()

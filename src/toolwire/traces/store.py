@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, Unpack
 
-from sqlalchemy import QueuePool
+from sqlalchemy import URL, Engine, QueuePool
 
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces import reading
@@ -24,7 +24,7 @@ from toolwire.traces.forms import row_of
 from toolwire.traces.migrating import prepare
 from toolwire.traces.reading import LIMIT, Filters, Page, Stats
 from toolwire.traces.tables import grants
-from toolwire.traces.trace import Scope, Trace
+from toolwire.traces.trace import AnyId, Scope, Trace
 from toolwire.traces.watching import files_of
 from toolwire.traces.writer import Row, Ticket, Writer
 
@@ -43,7 +43,7 @@ class Store:
         self._end = weakref.finalize(self, writer.leave)
         self._end.atexit = False
 
-    def of(self, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None) -> Scope:
+    def of(self, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Scope:
         """Say whose calls are recorded here: what clients take as `traces`."""
         return Scope.of(self, tenant_id, conversation_id, session)
 
@@ -157,9 +157,9 @@ class Store:
 
 
 def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what a store can be told
-    url: Any = None,
+    url: str | URL | None = None,
     *,
-    engine: Any = None,
+    engine: Engine | None = None,
     namespace: str | None = None,
     key: bytes | str | None = None,
     failing: Literal["stop", "continue"] = "stop",

@@ -22,7 +22,10 @@ from toolwire.scrubbing import scrub_text
 from toolwire.types import Loss
 
 _Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
+AnyId = str | uuid.UUID | bytes | None
+"""An id: any text, a UUID or its 16 bytes; None is nobody's."""
 ENDINGS = ("ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid")
+"""How a call may end."""
 RESULT_TYPES = ("ok", "error")
 LARGEST = 2**63 - 1
 _UUID_BYTES = 16
@@ -233,7 +236,7 @@ class Scope(Struct, frozen=True):
     session: str | None = None
 
     @classmethod
-    def of(cls, given: Any, tenant_id: Any = None, conversation_id: Any = None, session: str | None = None) -> Self:
+    def of(cls, given: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Self:
         """Read what was given as `traces`: a scope, or a store; a conversation without an id gets one."""
         if isinstance(given, cls):
             return given

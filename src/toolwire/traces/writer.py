@@ -74,13 +74,15 @@ class Writer:
         queue: int,
         patience: float,
     ) -> None:
-        self._committer, self.release, self._forked = committer, close, forked
+        self._committer, self._forked = committer, forked
+        self.release: Callable[[], None] = close
         self._stops, self._batch, self._bound, self._patience = stops, batch, queue, patience
-        self.last = self.settled = 0
-        self.lost = 0
+        self.last: int = 0
+        self.settled: int = 0
+        self.lost: int = 0
         self.failed: StoreFailed | None = None
         self._troubled = False
-        self.closed = False
+        self.closed: bool = False
         self._losses: list[tuple[int, int, Exception]] = []
         self._begin()
         _hooked()
@@ -88,7 +90,7 @@ class Writer:
 
     def _begin(self) -> None:
         self._moved = threading.Condition(threading.Lock())
-        self.quiet = threading.Lock()
+        self.quiet: threading.Lock = threading.Lock()
         self._inbox: SimpleQueue[Item | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._watchers: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []

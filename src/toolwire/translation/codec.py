@@ -37,7 +37,7 @@ _ARGUMENT_KEYS = ("arguments", "input", "args")
 def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
     """Write declarations as they stand under `tools` of a provider's request."""
     target = _dialect(provider)
-    declared = Context(tools=list(tools)).tools  # type: ignore[arg-type]
+    declared = Context(tools=list(tools)).tools
     for place, tool in enumerate(declared):
         _check_depth(tool, f"tools[{place}]")
     if target.DIALECT == "ollama":
@@ -100,7 +100,7 @@ def _dialect(provider: object) -> Dialect:
 
         if (server := named(provider)) is None:
             raise
-        return server.speaks()  # type: ignore[no-any-return]
+        return server.speaks()
 
 
 def _fragment(context: Context, target: Dialect) -> dict[str, Any]:

@@ -18,25 +18,35 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
-_Body = dict[str, Any] | bytes | str
+Body = dict[str, Any] | bytes | str
 _FIRST_ERROR = 400
 
 
 def request(
-    body: _Body, source: str | Dialect, target: str | Dialect, path: str = "", *, strict: bool = False
+    body: Body,
+    source: str | Dialect,
+    target: str | Dialect,
+    path: str = "",
+    *,
+    model: str | None = None,
+    strict: bool = False,
 ) -> Encoded:
-    """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming)."""
+    """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming).
+
+    `model` is asked in the place of the one that the request names.
+    """
     source_body, here = read_body(body), dialect(source)
-    encoded = dialect(target).encode_request(here.decode_request(source_body, path))
+    asked = here.decode_request(source_body, path)
+    encoded = dialect(target).encode_request(asked if model is None else replace(asked, model=model))
     if encoded.losses:
-        losses = _where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
+        losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
         encoded = Encoded(encoded.path, encoded.body, losses)
         if strict:
             refuse(encoded.losses)
     return encoded
 
 
-def _where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
+def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
     named = []
     for loss in losses:
@@ -47,7 +57,7 @@ def _where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Map
     return tuple(named)
 
 
-def response(body: _Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
+def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
     """Translate a response's body."""
     encoded = dialect(target).encode_response(dialect(source).decode_response(read_body(body)))
     if strict:
@@ -89,16 +99,26 @@ def stream(source: str | Dialect, target: str | Dialect) -> TranslatedStream:
     return TranslatedStream(dialect(source).decode_stream(), dialect(target).encode_stream())
 
 
-def error(status: int | None, body: Any, source: str | Dialect, target: str | Dialect) -> ErrorReply:
-    """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text."""
+def error(
+    status: int | None,
+    body: Any,
+    source: str | Dialect,
+    target: str | Dialect,
+    headers: Mapping[str, str] | None = None,
+) -> ErrorReply:
+    """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text.
+
+    The `headers` of the answer say how long to wait; the reply says it in its own.
+    """
     here, there = dialect(source), dialect(target)
-    decoded = here.decode_error(status, _read_error(body))
+    decoded = here.decode_error(status, read_error(body), headers)
     if here.DIALECT != there.DIALECT and (decoded.status or 0) < _FIRST_ERROR:
         decoded = replace(decoded, status=None)  # an error that came with a good status must not look like success
     return there.encode_error(decoded)
 
 
-def _read_error(body: Any) -> Any:
+def read_error(body: Any) -> Any:
+    """Read an error's body; what is no JSON is its text."""
     if not isinstance(body, bytes | bytearray | memoryview):
         return body
     try:

@@ -3,7 +3,9 @@
 from toolwire.types.answer import Choice, Error, ErrorKind, FinishReason, Response, Usage
 from toolwire.types.conversation import (
     ROLES,
+    AnyMessage,
     Context,
+    DeclaredTool,
     Effort,
     Message,
     Output,
@@ -56,6 +58,7 @@ __all__ = [
     "PARTS",
     "ROLES",
     "Action",
+    "AnyMessage",
     "Audio",
     "Cache",
     "CallDelta",
@@ -66,6 +69,7 @@ __all__ = [
     "Citation",
     "CitationDelta",
     "Context",
+    "DeclaredTool",
     "Document",
     "Effort",
     "Encoded",

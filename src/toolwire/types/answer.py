@@ -9,7 +9,9 @@ from typing import Any, Literal, Self
 
 from msgspec import Struct
 
+from toolwire.types.brief import brief
 from toolwire.types.conversation import Message
+from toolwire.types.encoded import Loss
 from toolwire.types.parts import Opaque, Part, ToolCall
 
 FinishReason = Literal[
@@ -115,8 +117,12 @@ class Choice(Struct, frozen=True):
     opaque: Opaque | None = None
 
 
-class Response(Struct, frozen=True, kw_only=True):
-    """What came back. The first choice is the answer; the properties speak of it."""
+class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds lists
+    """What came back. The first choice is the answer; the properties speak of it.
+
+    `losses` are what could not be said on the way: of the request, where a client asked, and of the answer. They are
+    no part of what came back: responses that differ in nothing else are equal.
+    """
 
     choices: list[Choice] = []
     model: str | None = None
@@ -126,6 +132,19 @@ class Response(Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     provider_state: dict[str, Any] | None = None
     opaque: Opaque | None = None
+    losses: tuple[Loss, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def in_full(self) -> str:
+        """Give all of what came back as text: an id is derived from it."""
+        return f"Response({', '.join(f'{name}={getattr(self, name)!r}' for name in _COMPARED)})"
 
     @classmethod
     def of(cls, message: Message, finish_reason: FinishReason | None = None, **fields: Any) -> Self:
@@ -176,8 +195,11 @@ class Response(Struct, frozen=True, kw_only=True):
         return self.choices[0].raw_finish_reason if self.choices else None
 
 
+_COMPARED = tuple(name for name in Response.__struct_fields__ if name != "losses")
+
+
 class Error(Struct, frozen=True):
-    """What went wrong at the provider."""
+    """What went wrong at the provider; `retry_after` is how many seconds it asked to be left alone."""
 
     kind: ErrorKind
     message: str
@@ -187,6 +209,7 @@ class Error(Struct, frozen=True):
     param: str | None = None
     request_id: str | None = None
     opaque: Opaque | None = None
+    retry_after: float | None = None
 
     @property
     def retryable(self) -> bool:

@@ -6,7 +6,7 @@ Rules of this file:
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args, overload
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
@@ -202,7 +202,7 @@ class Message(Struct, frozen=True, gc=False):
         return cls(role, content, name, call_id, Opaque(OPENAI, rest) if rest else None)
 
     @classmethod
-    def of(cls, value: "Message | str | Mapping[str, Any]") -> "Message":
+    def of(cls, value: "AnyMessage") -> "Message":
         """Make a message of whatever may stand for one."""
         match value:
             case dict() | Mapping():
@@ -237,10 +237,21 @@ class Message(Struct, frozen=True, gc=False):
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
+AnyMessage = Message | str | Mapping[str, Any]
+"""A message: a value, the user's text, or OpenAI's map."""
+
+
+class DeclaredTool(Protocol):
+    """What says as which tool it is declared: what `@tool` gives, or a class or an object with a `definition`."""
+
+    def definition(self) -> Tool | Mapping[str, Any]:
+        """Give the declaration."""
+
+
 class _DeclaredTools(FrozenList):
     """Tools as they are declared, and those of them that can be run as they were given."""
 
-    handlers: Sequence[Any] = ()
+    handlers: Sequence[DeclaredTool] = ()
 
 
 class Context(Struct, frozen=True):
@@ -250,6 +261,16 @@ class Context(Struct, frozen=True):
     messages: Sequence[Message] = []
     tools: Sequence[Tool | ServerTool] = []
     provider_state: dict[str, Any] | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            system: str | list[Part] | None = None,
+            messages: Sequence[AnyMessage] = ...,
+            tools: "Sequence[Tool | ServerTool | DeclaredTool | Mapping[str, Any]]" = ...,
+            provider_state: dict[str, Any] | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if self.system is not None and not isinstance(self.system, str):
@@ -270,7 +291,7 @@ class Context(Struct, frozen=True):
             force_setattr(self, "tools", FrozenList(self.tools))
 
     @property
-    def handlers(self) -> Sequence[Any]:
+    def handlers(self) -> Sequence[DeclaredTool]:
         """Those of the tools that can be run: clients run them, and no wire knows of them."""
         return getattr(self.tools, "handlers", ())
 

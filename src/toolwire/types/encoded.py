@@ -8,11 +8,15 @@ from msgspec import Struct
 from toolwire.errors import InvalidBody
 
 Action = Literal["dropped", "approximated", "moved", "renamed", "merged", "defaulted", "repaired"]
-Severity = Literal["semantic", "minor"]
+Severity = Literal["semantic", "minor", "formal"]
 
 
 class Loss(Struct, frozen=True):
-    """One thing that the target cannot say: where it stood in the canonical value, and what became of it."""
+    """One thing that the target cannot say: where it stood in the canonical value, and what became of it.
+
+    Its severity: `semantic`, what the model may do or sees has changed; `minor`, it has not, but was said in
+    other words; `formal`, an echo, an envelope or bookkeeping.
+    """
 
     path: str
     concept: str
@@ -46,11 +50,12 @@ class Encoded(Struct, frozen=True):
 
 
 class ErrorReply(Struct, frozen=True):
-    """An error as a dialect's server would answer it."""
+    """An error as a dialect's server would answer it; `headers` are those that say something of it."""
 
     status: int
     body: Any
     losses: tuple[Loss, ...] = ()
+    headers: dict[str, str] = {}
 
     @property
     def json(self) -> bytes:

@@ -162,3 +162,4 @@ Event = (
     | ErrorEnd
     | MessageEnd
 )
+"""An event of a stream."""

@@ -244,4 +244,5 @@ Part = (
     | ServerToolResult
     | Opaque
 )
+"""A part of a message."""
 PARTS: tuple[type, ...] = get_args(Part)

@@ -95,8 +95,11 @@ def input_of(call: Any) -> dict[str, Any]:
     return call.plain_arguments if read else {"input": call.raw}
 
 
-def argument_text(call: Any) -> str:
-    """Write a call's arguments for a wire of text: as they came, for as long as that still means the same."""
+def argument_text(call: Any, wire: str = "") -> str:
+    """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
+
+    A call that came from another wire has an object: not every client reads no text as no arguments.
+    """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
         return raw or ""
@@ -110,8 +113,6 @@ def argument_text(call: Any) -> str:
         if same:
             return raw
     arguments, error = parse_arguments(raw)
-    return (
-        raw
-        if call.plain_arguments == arguments and (error is None) == (call.error is None)
-        else format_arguments(call.plain_arguments)
-    )
+    same = call.plain_arguments == arguments and (error is None) == (call.error is None)
+    foreign = error is None and call.opaque is not None and call.opaque.dialect != wire
+    return raw if same and not (wire and foreign) else format_arguments(call.plain_arguments)

@@ -82,8 +82,8 @@ class EventStream:
     __slots__ = ("_data", "_id", "_lines", "_name", "_size", "last_id", "limit", "retry")
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
-        self.last_id = ""
+        self.limit: int = limit
+        self.last_id: str = ""
         self.retry: int | None = None
         self._lines = _LineSplitter()
         self._name = b""
@@ -171,7 +171,7 @@ class JsonObjects:
     __slots__ = ("_depth", "_escaped", "_held", "_quoted", "limit")
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self._held = bytearray()
         self._depth = 0
         self._quoted = False
@@ -226,7 +226,7 @@ class JsonLines:
     __slots__ = ("_lines", "limit")
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self._lines = _LineSplitter()
 
     def feed(self, data: bytes) -> list[Frame]:

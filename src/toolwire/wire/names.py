@@ -13,12 +13,16 @@ Rules of this file:
 import hashlib
 import re
 import zlib
-from functools import cached_property
+from functools import cached_property, lru_cache
+from string import ascii_letters, digits, hexdigits
+
+from toolwire.errors import InvalidField
 
 _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6})*)$")
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _PREFIXES = ("toolwire_", "gemini_")
 _DIGEST = 8
+_GRAMMAR = re.compile(r"\^?\[(?P<legal>[^\[\]^]+)\]\{(?:(?P<least>\d{1,4}),)?(?P<limit>\d{1,4})\}\$?")
 
 
 class Grammar:
@@ -31,10 +35,10 @@ class Grammar:
     def __init__(self, legal: str, limit: int, first: str = "", *, least: int = 1, distinct: bool = False) -> None:
         self.legal = legal
         self.limit = limit
-        self.first = first or legal
+        self.first: str = first or legal
         self.least = least
         self.distinct = distinct
-        self._takes_identifiers = least == 1 and self.illegal.search("_") is None
+        self._takes_identifiers = least == 1 and self.illegal.search(f"_{ascii_letters}{digits}") is None
 
     def takes(self, name: str) -> bool:
         """Tell whether a name is legal as it stands; most grammars take every ASCII identifier."""
@@ -51,6 +55,20 @@ class Grammar:
     def illegal(self) -> re.Pattern[str]:
         """Find each character that is not."""
         return re.compile(rf"^[^{self.first}]|[^{self.legal}]", re.ASCII)
+
+
+@lru_cache(maxsize=64)
+def read_grammar(text: str) -> Grammar:
+    """Read which ids a server takes from text such as `[a-zA-Z0-9]{9}` or `[a-z0-9_-]{1,40}`; none comes twice."""
+    said = _GRAMMAR.fullmatch(text)
+    limit, least = (int(said["limit"]), int(said["least"] or said["limit"])) if said else (0, 1)
+    try:
+        grammar = Grammar(said["legal"] if said else "-", limit, least=least, distinct=True)
+        if 0 < least <= limit and grammar.illegal.search(hexdigits.lower()) is None:  # what made ids are of
+            return grammar
+    except re.error:
+        pass
+    raise InvalidField("id_grammar", f"must look like [a-zA-Z0-9]{{9}} or [a-z0-9_-]{{1,40}}, not {text!r}")
 
 
 WORDS = "A-Za-z0-9_-"
@@ -87,7 +105,7 @@ def shorten(name: str, grammar: Grammar, turn: int = 0) -> str:
     """Cut a name to its target's length, with a digest of the whole that keeps it apart from others."""
     digest = hashlib.sha256(f"{name}\0{turn}".encode(errors="surrogatepass")).hexdigest()
     illegal = grammar.illegal
-    if illegal.search("x_"):
+    if illegal.search("x_") or grammar.limit <= _DIGEST:
         return digest[: grammar.limit]
     return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST - 1]}_{digest[:_DIGEST]}"
 
@@ -118,7 +136,7 @@ def number_of(text: object) -> int:
 def fingerprint(value: object) -> str:
     """Derive an id from a whole value, for a wire that wants one where there is none."""
     try:
-        text = repr(value)
+        text = value.in_full() if hasattr(value, "in_full") else repr(value)
     except RecursionError:
         text = "nested too deeply"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
@@ -130,7 +148,7 @@ class Names:
     __slots__ = ("given", "grammar", "taken")
 
     def __init__(self, grammar: Grammar | None) -> None:
-        self.grammar = grammar
+        self.grammar: Grammar | None = grammar
         self.given: dict[str, str] = {}
         self.taken: dict[str, str] = {}
 
@@ -168,8 +186,8 @@ class Ids:
     __slots__ = ("_count", "_open", "every", "grammar", "taken")
 
     def __init__(self, grammar: Grammar | None, *, every: bool = False) -> None:
-        self.grammar = grammar
-        self.every = every
+        self.grammar: Grammar | None = grammar
+        self.every: bool = every
         self.taken: set[str] = set()
         self._open: dict[str | None, str | list[str]] = {}
         self._count = 0

@@ -32,7 +32,9 @@ from toolwire.work.waiting import Emit, Work, through
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
 _LONGEST_ERROR = 4000
-logger = logging.getLogger("toolwire")
+# What tools raise is told to the model; who configures logging finds it there too, and nobody else on a terminal.
+logger: logging.Logger = logging.getLogger("toolwire.tools")
+logger.addHandler(logging.NullHandler())
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"

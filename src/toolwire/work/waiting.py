@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Seconds for what was cancelled to end, before it is left behind.
 GRACE = 0.2
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 
 
 class Ask(Struct, frozen=True):

@@ -48,8 +48,9 @@ CASES = [(name, kind) for name in MODELS for kind in kinds_of(name)]
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.row("R001-10", "I-34")
 def test_a_value_of_the_type_comes_back(name: str, kind: str, face: str) -> None:
-    """Rows R001-10, I-34; checklist 4.4: each provider, each way, with a bad answer first."""
+    """Each provider, each way, with a bad answer first."""
     with simulate(answers(kind, BAD, GOOD)) as model:
         assert asked(face, name, model.url, capabilities=WITHOUT[kind]) == Point(1, 2)
     assert len(model.requests) == 2

@@ -80,8 +80,9 @@ def test_a_bad_answer_is_answered(parts: list[Any], roles: list[str]) -> None:
 
 @pytest.mark.parametrize("way", [NATIVE, TOOL, INSTRUCTION], ids=lambda way: way.kind)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.row("R001-10")
 def test_the_history_of_a_mended_answer_is_taken_by_every_vendor(name: str, way: Way) -> None:
-    """Row R001-10: a bad answer, what is wrong with it, and again; each request passes the strict server."""
+    """A bad answer, what is wrong with it, and again; each request passes the strict server."""
     request = asking(MODELS[name])
     given = by_tool if way == TOOL else str
     for text in (BAD, "{", GOOD):
@@ -110,8 +111,8 @@ def test_tools_of_the_caller_run_first(name: str) -> None:
     sent(name, replace(added(asking(MODELS[name], [WEATHER]), *history[1:], Message("Thanks."))))
 
 
+@pytest.mark.row("I-34")
 def test_the_answers_tool_is_never_seen() -> None:
-    """Row I-34."""
     response = answering(Thinking("Hm."), "Here:", by_tool(GOOD), finish="tool_calls")
     seen = settled(response)
     assert (seen.tool_calls, seen.content, seen.finish_reason) == ([], GOOD, "stop")

@@ -72,8 +72,9 @@ def kind_of(read_: Any) -> str:
 
 @pytest.mark.parametrize(("text", "kind"), TEXTS, ids=[repr(row[0][:40]) for row in TEXTS])
 @pytest.mark.parametrize("way", [NATIVE, INSTRUCTION, TOOL], ids=lambda way: way.kind)
+@pytest.mark.row("R001-10")
 def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: Way) -> None:
-    """Row R001-10: valid, or a problem; never a guess."""
+    """Valid, or a problem; never a guess."""
     found = read(answering(text), WANTED, way)
     assert kind_of(found) == kind
     if isinstance(found, AnswerProblems):
@@ -113,8 +114,9 @@ def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: Way
         ([Thinking("Hm.")], "stop", "empty"),
     ],
 )
+@pytest.mark.row("I-34")
 def test_what_is_no_answer_is_told_apart(parts: list[Any], finish: Any, kind: str) -> None:
-    """Row I-34: the call of the answer's tool is the answer, and no other call is."""
+    """The call of the answer's tool is the answer, and no other call is."""
     found = read(answering(*parts, finish=finish), WANTED, TOOL)
     assert kind_of(found) == kind
     assert isinstance(found, ReadValue) or found.mendable == (kind in ("empty", "no_json", "invalid"))

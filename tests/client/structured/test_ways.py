@@ -48,10 +48,11 @@ CHOSEN: list[tuple[str, str, Way, Way, Way, Way]] = [
     CHOSEN,
     ids=[f"{row[0]}-{row[1]}" for row in CHOSEN],
 )
+@pytest.mark.row("R001-10")
 def test_the_first_way_that_can_be_said_is_taken(
     name: str, model: str, alone: Way, loose: Way, beside: Way, loose_beside: Way
 ) -> None:
-    """Row R001-10 and checklist 4.4: native where there is one, else by tool, else by instruction."""
+    """Native where there is one, else by tool, else by instruction."""
     found = [
         way_of(PROVIDERS[name], WantedForm.of(given), asking(model, tools))
         for tools in ([], [WEATHER])
@@ -134,8 +135,9 @@ SAYS_TOOLS = {"tools", "tool_choice", "toolConfig"}
 
 
 @pytest.mark.parametrize(("name", "kind"), BODIES)
+@pytest.mark.row("I-34", "R001-10")
 def test_each_dialect_is_sent_each_way(name: str, kind: Any) -> None:
-    """Rows I-34 and R001-10: what stands in the body, and that the strict servers take it."""
+    """What stands in the body, and that the strict servers take it."""
     wanted, request = WantedForm.of(Point), asking(MODELS[name])
     body = sent(name, prepare(request, wanted, way_of(PROVIDERS[name], wanted, request, kind)))
     expected = BODIES[name, kind]

@@ -64,7 +64,7 @@ def test_every_kind_of_parameter_gets_its_argument(function: Any, arguments: dic
     assert call(function, arguments, "C") == result
 
 
-# Row G10: strict, no coercion. 5.0 is an integer, as JSON Schema has it.
+# Strict, no coercion. 5.0 is an integer, as JSON Schema has it.
 @pytest.mark.parametrize(
     ("annotation", "value", "valid"),
     [
@@ -89,6 +89,7 @@ def test_every_kind_of_parameter_gets_its_argument(function: Any, arguments: dic
         (Point, {"x": True}, False),
     ],
 )
+@pytest.mark.row("G10")
 def test_nothing_is_coerced(annotation: Any, value: Any, valid: bool) -> None:
     def function(it: int) -> None: ...
 
@@ -102,6 +103,7 @@ def test_nothing_is_coerced(annotation: Any, value: Any, valid: bool) -> None:
         signature.bind({"it": value})
 
 
+@pytest.mark.row("G10")
 def test_a_number_that_is_whole_is_an_int() -> None:
     assert [type(one) for one in call(lambda *rest: rest, {"rest": [5.0]})] == [float]
 
@@ -129,8 +131,9 @@ STRANGE = [
 STRANGE += ["__init__", "__dict__", "context", "function", "name", "value", "\u0000", "None", "made", "0"]
 
 
-# Row G8: keys are data or refused; they never reach what the schema does not show.
+# Keys are data or refused; they never reach what the schema does not show.
 @pytest.mark.parametrize("key", STRANGE)
+@pytest.mark.row("G8")
 def test_a_key_that_is_no_parameter_is_refused(key: str) -> None:
     def function(a: int, context: Any = None) -> Any:
         return a, context
@@ -148,6 +151,7 @@ class Thing:
 
 
 @pytest.mark.parametrize("key", [*STRANGE, "a", "b", "rest"])
+@pytest.mark.row("G8")
 def test_a_key_of_a_function_that_takes_any_is_data(key: str) -> None:
     thing = Thing()
     signature = read_signature(thing.method)
@@ -248,6 +252,7 @@ def test_arguments_become_what_the_annotations_ask_for() -> None:
         ({"points": [{"x": 1, "y": "secret"}]}, r"points\[0\]\.y must be a number, not a string$"),
     ],
 )
+@pytest.mark.row("H7")
 def test_what_is_valid_and_cannot_be_read_is_an_error_with_its_place(change: dict[str, Any], message: str) -> None:
     arguments = {
         "when": "2030-01-31T12:00:00Z",
@@ -259,7 +264,7 @@ def test_what_is_valid_and_cannot_be_read_is_an_error_with_its_place(change: dic
     }
     with pytest.raises(InvalidField, match=message) as caught:
         call(typed, {**arguments, **change})
-    assert "secret" not in str(caught.value)  # row H7
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("arguments", [[], None, "a", 5])

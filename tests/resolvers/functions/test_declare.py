@@ -149,7 +149,7 @@ class Shop:
 def test_methods_are_tools_of_their_object() -> None:
     shop = Shop()
     assert shop.buy("tea") == "tea at shop"
-    assert Shop.open("Monday") == "shop opens on Monday"
+    assert Shop.open("Monday") == "shop opens on Monday"  # type: ignore[call-arg, arg-type]
     assert Shop.add(1, 2) == 3
     resolver = AgentResolver([shop])
     assert [declared.name for declared in resolver.available_tools()] == ["buy", "open", "add", "wait"]
@@ -218,7 +218,9 @@ def test_a_custom_tool_takes_the_text_as_it_is() -> None:
     resolver = AgentResolver([patch])
     assert (patch.definition().custom, patch.definition().parameters) == (True, None)
     assert resolver.resolve(ToolCall("c", "patch", raw="*** begin", custom=True)).content == "*** BEGIN"
-    assert "the tool takes text" in str(resolver.resolve(ToolCall("c", "patch", {"text": "x"})).content)
+    assert resolver.resolve(ToolCall("c", "patch", {"input": "*** begin"})).content == "*** BEGIN"
+    for arguments in ({"text": "x"}, {"input": 5}, {"input": "x", "more": "y"}, {}):
+        assert "the tool takes text" in str(resolver.resolve(ToolCall("c", "patch", arguments)).content)
 
 
 def test_what_cannot_be_declared_is_an_error_at_once() -> None:

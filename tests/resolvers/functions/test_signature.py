@@ -239,7 +239,7 @@ def test_keywords_of_a_typed_dict_are_parameters() -> None:
             signature.bind(arguments)  # type: ignore[arg-type]
 
 
-# Row H9: a default is told, and Python gives it.
+# A default is told, and Python gives it.
 @pytest.mark.parametrize(
     ("default", "told"),
     [
@@ -260,6 +260,7 @@ def test_keywords_of_a_typed_dict_are_parameters() -> None:
         ({1: object()}, {}),
     ],
 )
+@pytest.mark.row("H9")
 def test_a_default_is_told_where_json_can_say_it(default: Any, told: dict[str, Any]) -> None:
     def function(value=default) -> Any:  # type: ignore[no-untyped-def]  # noqa: ANN001
         return value
@@ -267,7 +268,7 @@ def test_a_default_is_told_where_json_can_say_it(default: Any, told: dict[str, A
     signature = read_signature(function)
     assert properties(signature) == {"value": told}
     assert "required" not in signature.parameters
-    assert signature.bind({}) == ((), {})  # row H9: it is not put into the call
+    assert signature.bind({}) == ((), {})  # it is not put into the call
     assert function(**signature.bind({})[1]) is default
 
 

@@ -1,9 +1,10 @@
 """Errors of the Messages API."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, reply_of, timed
 from toolwire.encoding.ledger import Ledger, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
@@ -26,8 +27,12 @@ _TYPE_OF_KIND = {kind: word for word, kind in _KIND_OF_TYPE.items()} | {"context
 _LONG = ("prompt is too long", "exceed context limit")
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever stands in it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is None:
         return keep_error(body, status, WIRE)
     rest, left, message = opened
@@ -43,15 +48,19 @@ def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, of="error")
     mine = made_by(error.opaque, DIALECT)
     word = error.type if mine else _TYPE_OF_KIND.get(error.kind, "api_error")
-    inner: dict[str, Any] = {"message": error.message} if word is None else {"type": word, "message": error.message}
+    message = error.message
+    if error.kind == "context_length" and not mine and not any(words in message for words in _LONG):
+        message = f"{_LONG[0]}: {message}"
+        ledger.lose("message", "error_kind", f"{DIALECT} says its kind in words", "approximated", "minor")
+    inner: dict[str, Any] = {"message": message} if word is None else {"type": word, "message": message}
     inner = left_of(error.opaque, DIALECT, "error") | inner
     body: dict[str, Any] = {"error": inner} if mine else {"type": "error", "error": inner}
     if error.request_id is not None:
         body["request_id"] = error.request_id
     for field in ("code", "param"):
         if getattr(error, field) is not None:
-            ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")
-    return ErrorReply(status_of(error), ledger.replay(body, error.opaque), tuple(ledger.losses))
+            ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
+    return reply_of(error, ledger.replay(body, error.opaque), ledger)

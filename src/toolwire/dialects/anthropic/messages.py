@@ -200,7 +200,7 @@ def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: _MessagesS
     """Put a user's words where they belong: after results that stand open, results before words."""
     results = [block for block in blocks if block["type"] == "tool_result"]
     if not blocks:
-        ledger.lose("content", "empty", f"{DIALECT} refuses an empty turn", "approximated", "minor")
+        ledger.lose("content", "empty", f"{DIALECT} refuses an empty turn", "approximated")
         blocks = [{"type": "text", "text": _EMPTY}]
     if results:
         blocks = [*results, *(block for block in blocks if block["type"] != "tool_result")]
@@ -257,7 +257,7 @@ def _encode_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     if part.text and not part.text.isspace():
         return encode_text(part, ledger)
     if part.text:
-        ledger.lose("text", "blank", f"{DIALECT} refuses a text of spaces alone", severity="minor")
+        ledger.lose("text", "blank", f"{DIALECT} refuses a text of spaces alone")
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
-from toolwire.encoding.parts import split_data_url
+from toolwire.encoding.parts import as_text, data_of, read_data, split_data_url
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
@@ -103,8 +103,11 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
 
 
 def _make(kind: type[_Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> _Medium:
-    rest = {key: value for key, value in block.items() if key not in taken}
-    return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest), **fields)
+    rest, form = {key: value for key, value in block.items() if key not in taken}, dict[str, Any]()
+    if "data" in fields:
+        url, fields["data"] = read_data(fields["data"], form)
+        fields |= {} if url is None else {"url": url}
+    return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form), **fields)
 
 
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
@@ -115,11 +118,16 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
     ledger.lose_fields(part, "image_detail", "detail")
-    ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
+    _lose_sources(part, source, ledger)
     return ledger.finish({"type": "image", "source": source}, part)
 
 
 _SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
+
+
+def _lose_sources(part: Image | Document, source: dict[str, Any], ledger: Ledger) -> None:
+    if part.data is not None or source["type"] != "base64":  # else a URL was written where the data stands
+        ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
 
 
 def _unpack(part: _Medium) -> _Medium:
@@ -131,9 +139,9 @@ def _unpack(part: _Medium) -> _Medium:
 
 
 def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
-    if part.data is not None:
+    if (data := data_of(part, WIRE)) is not None:
         media_type = default if part.media_type is None else part.media_type
-        return {"type": "base64", "media_type": media_type, "data": part.data}
+        return {"type": "base64", "media_type": media_type, "data": data}
     if part.url is not None:
         return {"type": "url", "url": part.url}
     if part.file_id is not None:
@@ -163,16 +171,16 @@ def _decode_document(block: dict[str, Any]) -> Part | None:
 
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a document block."""
-    part = _unpack(part)
+    mine = made_by(part.opaque, DIALECT)
+    part = part if mine else as_text(_unpack(part))
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
     else:
         source = _encode_source(part, "application/pdf")
-    mine = made_by(part.opaque, DIALECT)
     if source is None or (part.data is not None and part.media_type not in (None, "application/pdf") and not mine):
         ledger.lose("", "document", f"{DIALECT} reads PDF and plain text, not {part.media_type}")
         return None
-    ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
+    _lose_sources(part, source, ledger)
     body: dict[str, Any] = {"type": "document", "source": source}
     if part.name is not None:
         body["title"] = part.name

@@ -25,13 +25,14 @@ from toolwire.encoding.settings import (
     Settings,
     Understood,
     lose_beside_schema,
+    lose_setting,
     plain,
     settle,
     texts,
     tier,
 )
 from toolwire.encoding.tools import encode_tools
-from toolwire.types import Context, Encoded, Message, Output, Part, Request, Severity
+from toolwire.types import Context, Encoded, Message, Output, Part, Request
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
@@ -90,7 +91,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
 def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
     if "max_tokens" not in body:
         body["max_tokens"] = ledger.quirks.default_max_tokens
-        ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted", "minor")
+        ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted")
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens", 0)
     if budget and budget >= body["max_tokens"]:
@@ -142,7 +143,7 @@ def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str,
         strings = strings and type(message.content) is str
         _lose_around_system(message, ledger)
         if message.role == "developer":
-            ledger.lose("role", "developer", f"{DIALECT} has one system prompt", "merged", "minor")
+            ledger.lose("role", "developer", f"{DIALECT} has one system prompt", "merged")
         blocks += encode_blocks(message.parts, ledger, "system")
     if blocks:
         body["system"] = blocks[0]["text"] if strings and len(blocks) == 1 else blocks
@@ -157,12 +158,12 @@ def _lose_around_system(message: Message, ledger: Ledger) -> None:
 
 def _sampling(field: str) -> Setting:
     def encode(request: Request, ledger: Ledger) -> Any:
-        version = ledger.quirks.api_version
-        if version is None and not made_by(request.opaque, DIALECT):
+        version, mine = ledger.quirks.api_version, made_by(request.opaque, DIALECT)
+        if version is None and not mine and not family_of(request.model).sampling:
             version = NEWEST
         if version is None or version < NEWEST:
             return getattr(request, field)
-        ledger.lose(field, field, f"{DIALECT} {version} refuses it")
+        lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
         return ABSENT
 
     return Setting(field, (field,), plain(field, field, *NUMBER).decode, encode)
@@ -198,7 +199,7 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
         body["budget_tokens"] = budget if mine else max(budget, _LEAST_BUDGET)
         if body["budget_tokens"] != budget:
             least = f"the least budget is {_LEAST_BUDGET}"
-            ledger.lose("thinking_budget", "thinking_budget", least, "approximated", "minor")
+            ledger.lose("thinking_budget", "thinking_budget", least, "approximated")
     elif budget is not None:
         ledger.lose("thinking_budget", "thinking_budget", f"only enabled thinking has a budget, not {mode}")
     if display is not None:
@@ -240,13 +241,13 @@ def _effort(request: Request, ledger: Ledger) -> str | None:
     if effort is None or (effort == "none" and mode_of_thinking(request) == "disabled"):
         return None
     if effort == "none" and family_of(request.model).always_thinks:
-        ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated")
+        ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated", "semantic")
         return "low"
     if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return None
     if effort not in _EFFORTS.values():
-        ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated", "minor")
+        ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated")
     return _EFFORTS[effort]
 
 
@@ -264,8 +265,7 @@ def _encode_output_config(request: Request, ledger: Ledger) -> Any:
         }
         lose_beside_schema(output, ledger)
     elif output is not None:
-        severity: Severity = "minor" if output.kind == "text" else "semantic"
-        ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}", severity=severity)
+        ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}")
     return body or ABSENT
 
 

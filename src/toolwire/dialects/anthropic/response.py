@@ -33,7 +33,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     choices: list[Choice] = []
     if type(content) is list:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
-        reason = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+        reason = FINISH_REASONS.get(raw, "unknown") if raw else None
         message = Message("assistant", settle_calls(parts, reason), opaque=WIRE.own({}))
         reason = wants_calls(reason, called=asks(message.parts))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.own({}))]
@@ -53,7 +53,7 @@ _CONSTANTS = {"type": "message", "role": "assistant"}
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    ledger = Ledger(WIRE, quirks, settings)
+    ledger = Ledger(WIRE, quirks, settings, "response")
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else {**_CONSTANTS, "stop_sequence": None}
     if response.id is not None or not mine:
@@ -75,10 +75,10 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
 
 def _lose_beside(response: Response, ledger: Ledger) -> None:
     if response.created is not None:
-        ledger.lose("created", "created", f"{DIALECT} does not say when", severity="minor")
+        ledger.lose("created", "created", f"{DIALECT} does not say when")
     if response.service_tier is not None:
-        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage", severity="minor")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state", "minor")
+        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
@@ -104,7 +104,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
 def finish_word(choice: Choice, ledger: Ledger) -> str | None:
     """Say why an answer ended: in the wire's own word for as long as it means the same."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
-    meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+    meant = FINISH_REASONS.get(raw, "unknown") if raw else None
     if reason is None or (made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})):
         return raw if made_by(choice.opaque, DIALECT) else None
     if reason not in _FINISH_WORDS:
@@ -139,7 +139,7 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     body["input_tokens"] = max(fresh, 0)
     if fresh < 0 and read is not None:
         read = max(read + fresh, 0)
-        ledger.lose("usage.cache_read_tokens", "usage", _MORE_CACHED, "approximated", "minor")
+        ledger.lose("usage.cache_read_tokens", "usage", _MORE_CACHED, "approximated")
     body["output_tokens"] = usage.output_tokens or 0
     if read is not None or not mine:
         body["cache_read_input_tokens"] = read or 0

@@ -73,7 +73,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the message; what it will hold and why it will end is not known yet."""
-        self._mine = self.is_own(event.response)
+        self._mine, self._usage = self.is_own(event.response), event.response.usage
         unknown: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
         return _event("message_start", {"message": {**self.encode_shell(event.response), **unknown}})
 
@@ -193,7 +193,7 @@ class Encoder(SequentialEncoder):
         """End a call; input that came whole, and free text, is said now."""
         call, data = event.call, b""
         if call.custom:
-            self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated", "minor")
+            self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated")
             data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
         elif not self._told and call.plain_arguments:
             data = self._say(_fragment(call.plain_arguments))

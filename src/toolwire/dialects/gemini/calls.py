@@ -5,7 +5,8 @@ Rules of this file:
 - A result without an id answers the first open call of its name, else the first open call.
 - What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
-  compact JSON text. Both ways this is a bijection.
+  compact JSON text. Both ways this is a bijection. `{"result": value}`, which Google's own clients make, is read
+  as the value, and written again only as it was read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -226,7 +227,7 @@ def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links:
     response, is_error = take(left, "response", dict), False
     if response is not None:
         content, is_error = read_response(response)
-        if not _is_said(response):
+        if not _is_said(response) or "result" in response:
             form["response"] = response
     media = take(left, "parts", list) if left.get("parts") else None
     if media is not None:
@@ -245,14 +246,15 @@ def _decode_media(body: Any) -> Part:
 
 
 def _is_said(response: dict[str, Any]) -> bool:
-    return len(response) == 1 and type(response.get("output", response.get("error"))) is str
+    return len(response) == 1 and ("result" in response or type(response.get("output", response.get("error"))) is str)
 
 
 def read_response(response: dict[str, Any]) -> tuple[str, bool]:
     """Read the object of a result as text, and whether it is an error."""
-    if _is_said(response):
-        return (response["error"], True) if "error" in response else (response["output"], False)
-    return format_arguments(response), False
+    if not _is_said(response):
+        return format_arguments(response), False
+    [(key, said)] = response.items()
+    return said if type(said) is str else format_arguments(said), key == "error"
 
 
 def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
@@ -302,7 +304,7 @@ def _encode_odd_result(
     text, media = (part.content, []) if type(part.content) is str else _encode_content(part.content, ledger)
     if part.content or not mine or type(part.content) is str:
         spelled = form.get("response")
-        if spelled is not None and not part.is_error and text == format_arguments(spelled):
+        if spelled is not None and (text, part.is_error) == read_response(spelled):
             inner["response"] = spelled
         elif text or "no_response" not in form:
             inner["response"] = write_response(text, is_error=part.is_error)
@@ -330,7 +332,7 @@ def _name_of_result(part: ToolResult, ledger: Conversation, called: str | None, 
     if part.name is not None:
         return ledger.names.write(part.name)
     if called is None:
-        ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted", "minor")
+        ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted")
     return called or _NO_NAME
 
 
@@ -347,7 +349,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
                 finish({}, part, ledger)
                 ledger.lose_fields(part, "citation", "citations")
                 if media:
-                    ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved", "minor")
+                    ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved")
             case Image() | Document() | Audio():
                 _place_media(part, texts, media, ledger)
             case Opaque() if part.dialect == DIALECT:
@@ -355,7 +357,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
     if spoken > 1:
-        ledger.lose("content", "tool_result_texts", "several texts become one", "merged", "minor")
+        ledger.lose("content", "tool_result_texts", "several texts become one", "merged")
     return "".join(texts), media
 
 

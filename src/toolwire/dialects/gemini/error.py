@@ -1,9 +1,20 @@
 """Errors of generateContent: a status in words beside the HTTP status, sometimes in a list of one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
-from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.errors import (
+    join_left,
+    keep_error,
+    kept_error,
+    kind_of_status,
+    open_error,
+    reply_of,
+    status_of,
+    tell_wait,
+    timed,
+)
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
@@ -46,8 +57,12 @@ _KIND_OF_REASON: dict[object, ErrorKind] = {
 _LONG = ("exceeds the maximum number of tokens",)
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever stands in it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     outer = body[0] if type(body) is list and len(body) == 1 else body
     if (opened := open_error(outer)) is None:
         return keep_error(body, status, WIRE)
@@ -71,8 +86,8 @@ def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
-    ledger = Ledger(WIRE)
-    if made_by(error.opaque, DIALECT):
+    ledger = Ledger(WIRE, of="error")
+    if mine := made_by(error.opaque, DIALECT):
         said = {"code": error.code, "message": error.message, "status": error.type}
         inner = {key: value for key, value in said.items() if value is not None}
         inner = left_of(error.opaque, DIALECT, "error") | inner
@@ -81,7 +96,6 @@ def encode_error(error: Error) -> ErrorReply:
         inner = {"code": status_of(error), "message": error.message, "status": word}
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")
+    inner = tell_wait(inner, error.retry_after, add=not mine)
     body = ledger.replay({"error": inner}, error.opaque)
-    return ErrorReply(
-        status_of(error), [body] if "listed" in form_of(error.opaque, DIALECT) else body, tuple(ledger.losses)
-    )
+    return reply_of(error, [body] if "listed" in form_of(error.opaque, DIALECT) else body, ledger)

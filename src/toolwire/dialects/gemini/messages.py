@@ -4,7 +4,7 @@ Rules of this file:
 - A content that was read here is written as that content. What comes from elsewhere is grouped: the calls of
   one turn stand in one content of the model, and all their results, with the user's words after them, in one
   of the user.
-- A developer's message is said by the user; so is a system message after the conversation began, with a mark.
+- A system or developer message after the conversation began is said by the user, with a mark.
 - The first call of a turn from elsewhere says for itself that it has no signature, where the model wants one.
   It does so in every turn, not only in the last: what was sent once never changes.
 """
@@ -220,12 +220,11 @@ def _excuse_first_call(parts: list[Any]) -> None:
 
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
-    """Write the contents of a request; the system messages before `first` are the system instruction's."""
+    """Write the contents of a request from `first` on; what stands before it is the system instruction's."""
     turns = _ContentsSoFar(ledger)
-    for place, message in enumerate(messages):
+    for place in range(first, len(messages)):
+        message = messages[place]
         role, opaque = message.role, message.opaque
-        if place < first and role == "system":
-            continue
         ledger.at = ("messages", place)
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
         if own:
@@ -310,7 +309,7 @@ def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFa
 
 def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) -> None:
     if not parts:
-        ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated", "minor")
+        ledger.lose("content", "empty", f"{DIALECT} refuses an empty content", "approximated")
         parts = [{"text": _EMPTY}]
     results = [part for part in parts if _is_result(part)]
     words = [part for part in parts if not _is_result(part)] if results else parts
@@ -323,11 +322,8 @@ def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) 
 def _encode_late(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
     """Say in the user's turn what has no place of its own."""
     parts = encode_content(message, ledger, "system")
-    late = message.role == "system"
-    if late:
-        parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
-    concept = "system_late" if late else "developer"
-    ledger.lose("role", concept, "said by the user where it stands", "approximated", "semantic" if late else "minor")
+    parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
+    ledger.lose("role", f"{message.role}_late", "said by the user where it stands", "approximated")
     if parts:
         turns.settle()
         turns.user(parts, more=True)
@@ -358,7 +354,7 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) ->
         ledger.part = place
         kind = type(part)
         if kind is ToolCall and (own or role == "assistant"):
-            if part.runs or made_by(part.opaque, DIALECT) or not ledger.answers:
+            if part.runs or made_by(part.opaque, DIALECT) or ledger.of != "response":
                 bodies.append(encode_call(part, ledger))
             else:
                 ledger.lose_call(part)
@@ -387,7 +383,7 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
             ledger.lose("", "refusal", f"{DIALECT} has no refusal in a content; said as text", "approximated")
             return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
         case Opaque():
-            ledger.lose_opaque(part)
+            ledger.lose_opaque(part, "formal")
             ledger.lose("", "opaque", f"only {part.dialect} understands this part")
         case _:
             kind = str(type(part).__struct_config__.tag)

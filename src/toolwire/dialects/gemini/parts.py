@@ -14,6 +14,8 @@ from typing import Any
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
+from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data
+from toolwire.encoding.severities import Body
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
 
@@ -47,21 +49,19 @@ SNAKES = frozenset(CAMEL)
 class Conversation(Ledger):
     """The state of one encode, with what a result has to know of its call and of its model."""
 
-    __slots__ = ("answers", "below", "media_in_results", "named", "sent", "skips_signatures")
+    __slots__ = ("below", "media_in_results", "named", "sent", "skips_signatures")
 
     def __init__(
         self,
         quirks: Quirks = PLAIN,
         model: str | None = None,
         settings: dict[str, Any] | None = None,
-        *,
-        answers: bool = False,
+        of: Body = "request",
     ) -> None:
-        super().__init__(WIRE, quirks, settings)
-        self.answers = answers
+        super().__init__(WIRE, quirks, settings, of)
         family = family_of(model)
         self.media_in_results = family.media_in_results is not False
-        self.skips_signatures = bool(family.signed_calls) and self.quirks.skip_signature
+        self.skips_signatures = bool(model) and family.signed_calls is not False and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self.named: dict[str | None, str | list[str]] = {}
@@ -183,14 +183,14 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
         return None
     body: dict[str, Any] = {"text": part.text, "thought": True}
     if part.signature is not None and foreign:
-        ledger.lose("signature", "thinking_signature", f"it binds the thinking to {part.opaque.dialect}")  # type: ignore[union-attr]
+        ledger.lose_signature(part, f"it binds the thinking to {part.opaque.dialect}")  # type: ignore[union-attr]
     elif part.signature is not None:
         body[SIGNATURE] = part.signature
     if not made_by(part.opaque, DIALECT):
         if not part.text and SIGNATURE not in body:
             ledger.lose("", "thinking", "thinking that says nothing is not sent", severity="minor")
             return None
-        ledger.lose("text", "thinking", "said as a thought that was not signed here", "approximated", "minor")
+        ledger.lose("text", "thinking", "said as a thought that was not signed here", "approximated")
     return finish(body, part, ledger)
 
 
@@ -236,7 +236,8 @@ def _decode_media(
     if given is None:
         return None
     kind = _kind_of_media(media_type)
-    fields: dict[str, Any] = {"data" if source == "data" else "url": given, "media_type": media_type}
+    url, data = read_data(given, form) if source == "data" else (given, None)
+    fields: dict[str, Any] = {"url": url, "data": data, "media_type": media_type}
     if kind is Document:
         fields["name"] = take(left, "displayName", str)
     if left:
@@ -248,22 +249,23 @@ def _decode_media(
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image, a document or a sound, as data or by URL; another provider's file cannot be said."""
+    mine = made_by(part.opaque, DIALECT)
+    if type(part) is Document and not mine and not (part.media_type or "").startswith("text/"):
+        part = as_text(part)
     source = _source_of(part, ledger)
     if source is None:
         ledger.lose("", "media", "media need data or a URL")
         return None
     if source == "text":
-        ledger.lose("text", "document_text", "said as words of the turn", "approximated", "minor")
-        ledger.lose_fields(part, "document", "name", "media_type")
+        lose_document_text(part, ledger)  # type: ignore[arg-type]
         return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
-    mine = made_by(part.opaque, DIALECT)
-    given: str = getattr(part, source)
-    if source == "data":
-        key, inner = "inlineData", {"data": given if mine or "\n" not in given else "".join(given.split())}
+    if (data := data_of(part, WIRE)) is not None:
+        key, inner = "inlineData", {"data": data if mine or "\n" not in data else "".join(data.split())}
     else:
-        key, inner = "fileData", {"fileUri": given}
-        if not mine and not given.startswith(_STORED):
-            ledger.lose("url", "media_url", _FEW_URLS, "approximated", "minor")
+        url: str = part.url  # type: ignore[assignment]
+        key, inner = "fileData", {"fileUri": url}
+        if not mine and not url.startswith(_STORED):
+            ledger.lose("url", "media_url", _FEW_URLS, "approximated")
     media_type = part.media_type if mine or part.media_type else _guess(part)
     if media_type is not None:
         inner["mimeType"] = media_type
@@ -281,7 +283,7 @@ def _source_of(part: Image | Document | Audio, ledger: Ledger) -> str | None:
             ledger.lose(field, "media_source", f"{DIALECT} takes media as data or by the URL of a file")
     for field in ("detail", "transcript"):
         if getattr(part, field, None) is not None:
-            ledger.lose(field, f"media_{field}", f"{DIALECT} has no place for it", severity="minor")
+            ledger.lose(field, f"media_{field}", f"{DIALECT} has no place for it")
     return source
 
 
@@ -370,7 +372,7 @@ def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     """Add to a part what its own wire had left, in its spelling."""
     if part.cache is not None:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks", severity="minor")
+        ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks")
     opaque = part.opaque
     if opaque is None or opaque is WIRE.plain or (not opaque.value and opaque.dialect != DIALECT):
         return body

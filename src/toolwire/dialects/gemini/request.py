@@ -21,6 +21,7 @@ from toolwire.dialects.gemini.parts import (
     write_keys,
 )
 from toolwire.dialects.gemini.tools import (
+    DECLARATION_LIMIT,
     decode_choice,
     decode_tools,
     encode_choice,
@@ -34,6 +35,7 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
+from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Request, Tool
 
 _VERSION = "/v1beta/"
@@ -116,6 +118,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger = Conversation(quirks, request.model, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
+    request = limited(request, ledger, DECLARATION_LIMIT)
     tools = encode_tools(request.tools, ledger)
     flat: dict[str, Any] = {}
     request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
@@ -149,11 +152,12 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         if message.role not in ("system", "developer"):
             break
         first = place + 1
-        if message.role == "system":
-            ledger.at = ("messages", place)
-            ledger.lose_opaque(message.opaque)
-            ledger.lose_fields(message, "name", "name", "tool_call_id")
-            parts += encode_content(message, ledger, "system")
+        ledger.at = ("messages", place)
+        ledger.lose_opaque(message.opaque)
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
+        if message.role == "developer":
+            ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
+        parts += encode_content(message, ledger, "system")
     how = form.get("system") if len(parts) == 1 else None
     if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]
@@ -264,7 +268,7 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     if level != effort:
-        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated")
+        ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated", "semantic")
     return level.upper()
 
 
@@ -286,7 +290,7 @@ def _encode_budget(request: Request, ledger: Ledger) -> Any:
         ledger.lose("thinking_budget", "thinking_budget", "this model takes a level instead of a number")
         return ABSENT
     if budget is None and request.thinking not in {None, "disabled"} and request.effort is None:
-        ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated", "minor")
+        ledger.lose("thinking", "thinking", "this model thinks as much as it needs", "approximated")
     return ABSENT if budget is None else budget
 
 
@@ -296,11 +300,11 @@ def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
         ledger.lose("effort", "effort", "this model takes a number of tokens instead", severity="minor")
     elif effort is not None:
         budget = _BUDGETS[effort]
-        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated", "minor")
+        ledger.lose("effort", "effort", f"said as a budget of {budget} tokens", "approximated")
     elif budget is None and thinking is not None:
         budget = 0 if thinking == "disabled" else -1
         if thinking != "disabled":
-            ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated", "minor")
+            ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated")
     return ABSENT if budget is None else budget
 
 
@@ -327,7 +331,7 @@ def _encode_labels(request: Request, ledger: Ledger) -> Any:
     given = request.metadata or {}
     labels = {key: label for key, label in given.items() if type(label) is str}
     for key in given.keys() - labels.keys():
-        ledger.lose(f"metadata.{key}", "metadata", "a label is a text", severity="minor")
+        ledger.lose(f"metadata.{key}", "metadata", "a label is a text")
     return labels if labels or not given else ABSENT
 
 

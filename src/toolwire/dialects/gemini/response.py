@@ -5,7 +5,15 @@ from typing import Any
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
-from toolwire.encoding.finish import asks, count_in, lose_counts, lose_reason, lose_stop_sequence, wants_calls
+from toolwire.encoding.finish import (
+    asks,
+    count_in,
+    lose_counts,
+    lose_reason,
+    lose_stop_sequence,
+    made_in_all,
+    wants_calls,
+)
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
@@ -34,6 +42,8 @@ _FINISH_WORDS = {
 }
 _EXACT = frozenset({"stop", "tool_calls", "length", "content_filter", "malformed_tool_call", "pause", "unknown"})
 _OTHER = "OTHER"
+# What Vertex says beside a whole call that it had not expected (recorded bodies): whose call it is, the client knows.
+_CALLED = frozenset({"UNEXPECTED_TOOL_CALL"})
 # googleapis, generative_service.proto, Candidate.FinishReason (2026-11-20).
 _NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: _OTHER}
 
@@ -80,9 +90,14 @@ def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     raw, number = take(rest, "finishReason", str), rest.get("finishReason")
     if type(number) is int and number in _NUMBERS:
         raw, form["number"] = _NUMBERS[number], rest.pop("finishReason")
-    reason: Any = None if raw is None and number is None else FINISH_REASONS.get(raw or "", "unknown")
-    reason = wants_calls(reason, called=asks(message.parts))
+    reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
+    reason = read_finish(reason, raw, called=asks(message.parts))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+
+
+def read_finish(reason: Any, raw: str | None, *, called: bool) -> Any:
+    """Say why an answer ended: for its calls, if it has any, and nothing is said against them."""
+    return wants_calls(None if called and raw in _CALLED else reason, called=called)
 
 
 def _decode_answer(body: dict[str, Any], links: Links) -> Message:
@@ -97,7 +112,7 @@ def _decode_answer(body: dict[str, Any], links: Links) -> Message:
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    ledger = Conversation(quirks, settings=settings, answers=True)
+    ledger = Conversation(quirks, settings=settings, of="response")
     body: dict[str, Any] = {}
     candidates = []
     for place, choice in enumerate(response.choices):
@@ -119,10 +134,10 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
 
 def _lose_beside(response: Response, ledger: Ledger) -> None:
     if response.created is not None:
-        ledger.lose("created", "created", f"{DIALECT} says it in a form of its own", severity="minor")
+        ledger.lose("created", "created", f"{DIALECT} says it in a form of its own")
     if response.service_tier is not None:
-        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage", severity="minor")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state", "minor")
+        ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def is_blocked(choice: Choice) -> bool:
@@ -162,8 +177,8 @@ def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str,
 def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     if mine:
-        meant = None if raw is None else FINISH_REASONS.get(raw, "unknown")
-        if reason == meant or (reason == "tool_calls" and meant in {"stop", None}):
+        meant = FINISH_REASONS.get(raw, "unknown") if raw else None
+        if reason == meant or (reason == "tool_calls" and (meant in {"stop", None} or raw in _CALLED)):
             number = form_of(choice.opaque, DIALECT).get("number", 0)
             return number if raw is not None and _NUMBERS.get(number) == raw else raw
         if raw is None and reason == "unknown":
@@ -184,6 +199,7 @@ def decode_usage(body: dict[str, Any]) -> Usage:
     if "thoughtsTokenCount" in given:
         thought = count_in(given, "thoughtsTokenCount")
         answer = _sum(answer, thought)
+    answer = made_in_all(prompt, answer, count_in(given, "totalTokenCount"))
     cached = count_in(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
     return Usage(prompt, answer, cached, None, thought, Opaque(DIALECT, body))
 
@@ -213,8 +229,8 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     if (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
         body["totalTokenCount"] = usage.total_tokens
     if (usage.reasoning_tokens or 0) > (usage.output_tokens or 0):
-        ledger.lose("usage.output_tokens", "usage", "thoughts are counted in it here", "approximated", "minor")
+        ledger.lose("usage.output_tokens", "usage", "thoughts are counted in it here", "approximated")
     if usage.cache_write_tokens is not None:
-        ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it", severity="minor")
+        ledger.lose("usage.cache_write_tokens", "usage", f"{DIALECT} does not count it")
     lose_counts(usage, ledger)
     return write_keys(body, snakes)

@@ -21,8 +21,8 @@ from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.error import decode_error
 from toolwire.dialects.gemini.messages import read_part
 from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
-from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage
-from toolwire.encoding.finish import refuse, wants_calls
+from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage, read_finish
+from toolwire.encoding.finish import refuse
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
@@ -189,7 +189,7 @@ class Decoder(WireDecoder):
             if error is not None and not entries:
                 self.fail(decode_error(None, {**body, "error": error}))
                 return
-            self._read_beside(body)
+            self._read_beside(body, usage)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
             self._counts = {**self._counts, **usage} if _TOTALS.isdisjoint(usage) else usage
@@ -199,12 +199,13 @@ class Decoder(WireDecoder):
         if error is not None:
             self.fail(decode_error(None, {**body, "error": error}))
 
-    def _read_beside(self, body: dict[str, Any]) -> None:
-        """Read what stands beside the candidates: the shell of the answer, or news of it."""
+    def _read_beside(self, body: dict[str, Any], usage: Any) -> None:
+        """Read what stands beside the candidates: the shell of the answer with its first counts, or news of it."""
         shell, self._beside = self._shell, body
         if shell is None:
             self._shell = body
-            self.events.append(MessageStart(self._read_shell()))
+            first = decode_usage(usage) if type(usage) is dict else None
+            self.events.append(MessageStart(replace(self._read_shell(), usage=first)))
         elif news := {
             key: value for key, value in _news(shell, body).items() if not (key in _NAMED_ONCE and shell.get(key))
         }:
@@ -360,7 +361,7 @@ def _end(answer: _CandidateReader, reason: str | None) -> Choice:
     """Give the shell of an answer, from what was said beside its parts."""
     entry = answer.entry if answer.content is None else {**answer.entry, "content": answer.content}
     choice = decode_choice(entry, Links(()))
-    finish: Any = wants_calls(choice.finish_reason, called=answer.called)
+    finish = read_finish(choice.finish_reason, choice.raw_finish_reason, called=answer.called)
     if reason is not None and (reason == "error" or not answer.ended):
         finish = reason
     text = answer.spoken == 1 or (answer.empty and not answer.spoken)

@@ -87,7 +87,7 @@ class Encoder(SequentialEncoder):
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self.ledger: Conversation = Conversation(quirks, answers=True)
+        self.ledger: Conversation = Conversation(quirks, of="response")
         self._array = JsonArray() if quirks.stream_array else None
         self._tail = b"}"
         self._counts = b""
@@ -108,7 +108,7 @@ class Encoder(SequentialEncoder):
         return self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
-        body = self.encode_shell(response)
+        body = self.encode_shell(replace(response, usage=None))
         odd = _OF_CHUNK.intersection(body) if self._mine else ()
         shell = {key: body[key] for key in body if key not in _OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
@@ -190,7 +190,7 @@ class Encoder(SequentialEncoder):
             return b""
         if not part.told and self._candidate(part.choice).body == part.body:
             self._stand(part)
-            self.ledger.lose("", "parts", "words that follow each other are one part", "merged", "minor")
+            self.ledger.lose("", "parts", "words that follow each other are one part", "merged")
         part.told = True
         data = self._say(part.choice, [{**part.body, "text": event.text}], part.body)
         self._ready[event.key] = self._prepare(part.choice, part.body)

@@ -14,15 +14,15 @@ from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
-from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool
-from toolwire.errors import InvalidSchema, UnsayableRequest
+from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool, lose_strict
+from toolwire.errors import InvalidSchema
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 from toolwire.wire.names import escape
 
 _DECLARED = "functionDeclarations"
 _DECLARED_KEYS = (_DECLARED, "function_declarations")
 # google-genai 3.4.0, types.Tool.function_declarations (2026-11-20).
-_DECLARATION_LIMIT = 512
+DECLARATION_LIMIT = 512
 _CALLING = "functionCallingConfig"
 _ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
@@ -92,7 +92,6 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
     bodies: list[Any] = []
     declared: list[Any] | None = None
     joinable = False
-    count = 0
     for place, tool in enumerate(tools):
         ledger.at = ("tools", place)
         if isinstance(tool, ServerTool):
@@ -109,10 +108,7 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
             declared = _open(bodies, declared, form or {}, joinable=joinable)
         declared.append(_encode_tool(tool, ledger))
         joinable = False
-        count += not mine
     ledger.at = ()
-    if count > _DECLARATION_LIMIT:
-        raise UnsayableRequest(f"{DIALECT} takes at most {_DECLARATION_LIMIT} declarations", path="tools")
     return bodies
 
 
@@ -165,9 +161,9 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _lose_rest(tool: Tool, ledger: Ledger) -> None:
     if tool.strict:
-        ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated", "minor")
-    elif tool.strict is not None:
-        ledger.lose("strict", "strict", f"{DIALECT} has no such promise for one tool", severity="minor")
+        ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated")
+    else:
+        lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
     if tool.plain_format is not None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
@@ -230,7 +226,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     inner = spelling(config, _ALLOWED)
     config.pop(inner, None)
     if choice.names is not None and choice.mode == "none" and not mine:
-        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all", severity="minor")
+        ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
     elif choice.names is not None:
         if choice.mode == "auto" and not mine:
             config["mode"] = "VALIDATED"

@@ -1,24 +1,36 @@
 """Errors of Ollama: a bare text, or an object of the servers that imitate another API."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, status_of
+from toolwire.encoding.errors import (
+    join_left,
+    keep_error,
+    kept_error,
+    kind_of_words,
+    open_error,
+    reply_of,
+    status_of,
+    timed,
+)
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Error, ErrorReply
 
-# Words of the errors of Ollama and of llama.cpp's server, as the recorded bodies say them (2026-08-21).
-_LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
 _DETAILS = ("type", "param", "code")
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever the server made of it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is str:
         rest = body.copy()
         del rest["error"]
-        return Error(_kind(status, inner), inner, status, opaque=WIRE.own(rest))
+        return Error(kind_of_words(status, inner), inner, status, opaque=WIRE.own(rest))
     if (opened := open_error(body)) is None:
         return keep_error(body, status, WIRE)
     rest, left, message = opened
@@ -26,25 +38,21 @@ def decode_error(status: int | None, body: Any) -> Error:
     if fields["code"] is None:
         fields["code"] = take(left, "code", int)
     opaque = WIRE.own(join_left(rest, left), {"nested": True})
-    return Error(_kind(status, message), message, status, opaque=opaque, **fields)
-
-
-def _kind(status: int | None, message: str) -> Any:
-    return "context_length" if any(words in message for words in _LONG) else kind_of_status(status)
+    return Error(kind_of_words(status, message), message, status, opaque=opaque, **fields)
 
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this server answers it: in words, under the status of its kind."""
     if (kept := kept_error(error, DIALECT)) is not None:
         return kept
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, of="error")
     details = {field: value for field in _DETAILS if (value := getattr(error, field)) is not None}
     inner: Any = error.message
     if "nested" in form_of(error.opaque, DIALECT):
         inner = left_of(error.opaque, DIALECT, "error") | {"message": error.message, **details}
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
-        ledger.lose(field, "error_detail", f"{DIALECT} has no place for it", severity="minor")
-    if not made_by(error.opaque, DIALECT) and error.kind != _kind(status_of(error), error.message):
-        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated", "minor")
-    return ErrorReply(status_of(error), ledger.replay({"error": inner}, error.opaque), tuple(ledger.losses))
+        ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
+    if not made_by(error.opaque, DIALECT) and error.kind != kind_of_words(status_of(error), error.message):
+        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
+    return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)

@@ -212,7 +212,7 @@ def _role(message: Message, ledger: Ledger) -> str | None:
         spelled = form_of(message.opaque, DIALECT).get("role", role)
         return spelled if spelled is None or spelled.lower() == role else role
     if role == "developer":
-        ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated", "minor")
+        ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated")
         return "system"
     return role
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
-from toolwire.encoding.parts import data_url, split_data_url
+from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_text, read_data, split_data_url
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
@@ -32,7 +32,7 @@ class MessageSoFar(Struct):
     def order(self, rank: int, ledger: Ledger) -> None:
         """Note that this kind is said now, and lose the order where the wire says it earlier."""
         if rank < self.latest:
-            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved", "minor")
+            ledger.lose("", "order", f"{DIALECT} says all of one kind together", "moved")
         else:
             self.latest = rank
 
@@ -48,7 +48,7 @@ class MessageSoFar(Struct):
         if self.calls:
             body["tool_calls"] = self.calls
         if len(words) > 1 or len(self.thoughts) > 1:
-            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged", "minor")
+            ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged")
 
 
 def take_images(rest: dict[str, Any]) -> list[Part]:
@@ -61,23 +61,27 @@ def take_images(rest: dict[str, Any]) -> list[Part]:
 
 
 def _decode_image(written: str) -> Image:
-    media_type, data = split_data_url(written)
-    if data is not None:
-        return Image(None, data, media_type, opaque=WIRE.own({}, {"url": True}))
-    return Image(None, written, _media_type_of(written), opaque=WIRE.plain)
+    media_type, given = split_data_url(written)
+    form: dict[str, Any] = {} if given is None else {"url": True}
+    url, data = read_data(written if given is None else given, form)
+    if given is None and data is not None:
+        media_type = _media_type_of(data)
+    return Image(url, data, media_type, opaque=WIRE.own({}, form))
 
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write a picture; this wire takes only its data."""
-    ledger.lose_fields(part, "image", "url", "file_id", "detail")
-    if part.data is None:
+    data = data_of(part, WIRE)
+    ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
+    ledger.lose_fields(part, "image_detail", "detail")
+    if data is None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
     if "url" in form_of(part.opaque, DIALECT):
-        return data_url(part.data, part.media_type, "image/png")
-    if part.media_type is not None and part.media_type != _media_type_of(part.data):
-        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data", severity="minor")
-    return part.data
+        return data_url(data, part.media_type, "image/png")
+    if part.media_type is not None and part.media_type != _media_type_of(part.data or data):
+        ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")
+    return data
 
 
 def _media_type_of(data: str) -> str | None:
@@ -97,10 +101,9 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
     elif kind is Refusal:
         ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
         _say(part.text, said, ledger)
-    elif kind is Document and part.text is not None:
-        ledger.lose("", "document", f"{DIALECT} has no documents; said as text", "approximated")
-        ledger.lose_fields(part, "document", "url", "data", "file_id", "media_type", "name")
-        _say(part.text, said, ledger)
+    elif kind is Document and (told := as_text(part)).text is not None:
+        lose_document_text(told, ledger)
+        _say(told.text, said, ledger)
     else:
         ledger.lose_part(part, f"a message of the {role} in {DIALECT}")
         return
@@ -119,7 +122,8 @@ def _say_text(part: Text, said: MessageSoFar, ledger: Ledger) -> None:
 
 def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
     said.order(_THOUGHT, ledger)
-    ledger.lose_fields(part, "thinking_signature", "signature", "redacted")
+    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+    ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
 

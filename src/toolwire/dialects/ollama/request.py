@@ -1,7 +1,8 @@
 """Requests of Ollama's native chat.
 
 Rules of this file:
-- This wire streams unless it is told not to, so a request from elsewhere always says whether it does.
+- This wire streams unless it is told not to: a request that says nothing of it streams, and one from elsewhere
+  always says whether it does.
 - The parameters of the model stand in `options`; those that no other wire has stay there.
 """
 
@@ -49,6 +50,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         form["no_messages"] = True
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = _SETTINGS.decode(rest)
+    if rest.get("stream") is None and "stream" not in fields:
+        fields["stream"] = form["streams"] = True
     context = Context(None, decode_messages(messages or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
@@ -61,8 +64,10 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     body: dict[str, Any] = {}
     request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
     _SETTINGS.encode(request, ledger, body)
-    if not mine:
+    if not mine or "streams" in form:
         body.setdefault("stream", False)
+    if "streams" in form and body["stream"]:
+        del body["stream"]
     offered, asked = encode_choice(request, ledger)
     tools = encode_tools(request.tools, ledger, encode_tool, offered)
     if tools:
@@ -168,13 +173,13 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
             ledger.lose("effort", "effort", "there is no effort without thinking")
         return False
     if mode not in (None, "enabled") or (mode is not None and level is False):
-        ledger.lose("thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated", "minor")
+        ledger.lose("thinking", "thinking", f"{DIALECT} thinks at a level, or not at all", "approximated")
     if effort is None or level is ABSENT:
         if effort is not None:
             ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT if mode is None else True
     if level not in (False, effort):
-        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated", "minor")
+        ledger.lose("effort", "effort", f"the nearest here is {level}", "approximated")
     return level
 
 

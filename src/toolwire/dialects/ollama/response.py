@@ -66,7 +66,7 @@ def _write_time(seconds: float) -> str | None:
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    ledger = Ledger(WIRE, quirks, settings)
+    ledger = Ledger(WIRE, quirks, settings, "response")
     return Encoded("", encode_body(response, ledger), tuple(ledger.losses))
 
 
@@ -85,8 +85,8 @@ def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> 
         _encode_usage(response.usage, body, ledger)
     for field in ("id", "service_tier"):
         if (value := getattr(response, field)) is not None:
-            ledger.lose(field, field, f"{DIALECT} has no place for {value}", severity="minor")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state", "minor")
+            ledger.lose(field, field, f"{DIALECT} has no place for {value}")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
     return ledger.replay(body, response.opaque)
 
 
@@ -102,7 +102,7 @@ def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> No
         return
     written = _write_time(created)
     if written is None:
-        ledger.lose("created", "created", f"no calendar has {created}", severity="minor")
+        ledger.lose("created", "created", f"no calendar has {created}")
     body["created_at"] = written or _UNKNOWN_TIME
 
 
@@ -134,5 +134,5 @@ def _encode_usage(usage: Usage, body: dict[str, Any], ledger: Ledger) -> None:
             body[key] = count or 0
     for field in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
         if getattr(usage, field) is not None:
-            ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not count them", severity="minor")
+            ledger.lose(f"usage.{field}", "usage_details", f"{DIALECT} does not count them")
     lose_counts(usage, ledger)

@@ -100,7 +100,7 @@ class Encoder(SequentialEncoder):
         if key in self._kinds and not self._mine_part:
             self.stand("choices", 0, "message")
             concept, self._glue = ("thinking", "\n") if key == "thinking" else ("parts", "")
-            self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged", "minor")
+            self.ledger.lose("content", concept, f"{DIALECT} has one string for them", "merged")
         self._kinds.add(key)
         return b""
 

@@ -11,7 +11,7 @@ from typing import Any
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.tools import FREE_TEXT, keep_tool, lose_metadata
+from toolwire.encoding.tools import FREE_TEXT, keep_tool, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
 
 REQUIRED = "Answer this by calling a tool."
@@ -76,9 +76,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     elif tool.plain_parameters is not None:
         inner["parameters"] = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
     ledger.lose_fields(tool, "custom_tool", "format")
-    if tool.strict is not None:
-        severity: Any = "semantic" if tool.strict else "minor"
-        ledger.lose("strict", "strict", f"{DIALECT} does not hold calls to a schema", severity=severity)
+    lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
     body = {"function": left_of(tool.opaque, DIALECT, "function") | inner}
     untyped = "untyped" in form_of(tool.opaque, DIALECT)

@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part
-from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, take_arguments
+from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
+from toolwire.dialects.openai_chat.tools import without_custom
+from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, say_object, take_arguments
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, parse_arguments
+from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import made_id, was_made
 
 NO_IDS = frozenset({"", "null"})
@@ -110,7 +111,8 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     ):
         call_id = ledger.ids.call(call.id, own=verbatim)
         name = call.name if verbatim else ledger.names.write(call.name)
-        entry = {"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_text(call)}}
+        inner = {"name": name, "arguments": argument_text(call, DIALECT)}
+        entry = {"id": call_id, "type": "function", "function": inner}
         body.setdefault("tool_calls", []).append(entry)
         return
     _encode_odd_call(call, body, ledger)
@@ -118,7 +120,7 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
     """Write the arguments; where the server reads them, text that is no object is none."""
-    text = argument_text(call)
+    text = argument_text(call, DIALECT)
     if not ledger.quirks.arguments_json or (call.error is None and text.strip()):
         return text
     if call.error is not None:
@@ -138,10 +140,13 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
         return
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
-    key = "custom" if call.custom else "function"
+    key = "custom" if call.custom and ledger.quirks.custom_tools else "function"
     inner: dict[str, Any] = {"name": call.name if verbatim else ledger.names.write(call.name)}
-    if call.custom:
+    if key == "custom":
         inner["input"] = call.raw or ""
+    elif call.custom:
+        given = say_object(call, ledger)
+        inner["arguments"] = given if ledger.quirks.arguments_object else format_arguments(given)
     elif (mine and call.raw is None) or ledger.quirks.arguments_object:
         if call.plain_arguments or "no_arguments" not in form:
             inner["arguments"] = call.plain_arguments
@@ -158,7 +163,9 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
     entry[key] = left_of(call.opaque, DIALECT, key) | inner
     if not call.complete:
         ledger.lose_cut()
-    body.setdefault("tool_calls", []).append(ledger.finish(entry, call))
+    entry = ledger.finish(entry, call)
+    entry = without_custom(entry, ledger) if call.custom and key == "function" else entry
+    body.setdefault("tool_calls", []).append(entry)
 
 
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
@@ -276,9 +283,7 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
         if ledger.said(block, inner):
             blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
     _mark_first(blocks, part, content)
-    if not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2:
-        return {"content": blocks[0]["text"]}
-    return {"content": blocks or ""}
+    return {"content": shortest(blocks, ledger) if blocks else ""}
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:

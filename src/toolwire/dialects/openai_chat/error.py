@@ -1,5 +1,6 @@
 """Errors of Chat Completions and of the servers that imitate it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import WIRE
@@ -7,26 +8,31 @@ from toolwire.encoding.errors import (
     encode_openai_error,
     join_left,
     keep_error,
-    kind_of_status,
+    kind_of_words,
     open_error,
     take_details,
+    timed,
 )
 from toolwire.types import Error, ErrorReply
 
 
-def decode_error(status: int | None, body: Any) -> Error:
+def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
     """Read an error's body, whatever the server made of it."""
+    return timed(_read(status, body), body, headers)
+
+
+def _read(status: int | None, body: Any) -> Error:
     outer = body[0] if type(body) is list and len(body) == 1 else body
     form = {} if outer is body else {"listed": True}
     if (opened := open_error(outer)) is not None:
         rest, left, message = opened
-        details = take_details(left, status)
-        return Error(message=message, opaque=WIRE.own(join_left(rest, left), form), **details)
+        details = take_details(left, status, message)
+        return Error(opaque=WIRE.own(join_left(rest, left), form), **details)
     key = "error" if type(outer) is dict and type(outer.get("error")) is str else "message"
     if type(outer) is dict and type(outer.get(key)) is str:
         rest = outer.copy()
         message = rest.pop(key)
-        return Error(kind_of_status(status), message, status, opaque=WIRE.own(rest, form | {"key": key}))
+        return Error(kind_of_words(status, message), message, status, opaque=WIRE.own(rest, form | {"key": key}))
     return keep_error(body, status, WIRE)
 
 

@@ -27,6 +27,7 @@ from toolwire.dialects.openai_chat.parts import (
     encode_refusal,
     encode_text,
     encode_thinking,
+    shortest,
     words_of,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
@@ -227,7 +228,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
 def _role(role: str, ledger: Ledger) -> str:
     if role != "developer" or ledger.quirks.developer_role:
         return role
-    ledger.lose("role", "developer", "this server knows no developers", "approximated", "minor")
+    ledger.lose("role", "developer", "this server knows no developers", "approximated")
     return "system"
 
 
@@ -250,8 +251,7 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
         blocks, below[:] = [*below, *blocks], []
     body: dict[str, Any] = {"role": _role(message.role, ledger)}
     if blocks:
-        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
-        body["content"] = blocks[0]["text"] if alone else blocks
+        body["content"] = shortest(blocks, ledger)
     elif not ledger.own and message.parts:
         return
     elif not ledger.own:
@@ -287,27 +287,25 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
                 if ledger.said(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)
     ledger.part = None
-    _place_words(body, blocks, bare=bare, as_string=as_string, own_wire=ledger.own)
+    _place_words(body, blocks, ledger, bare=bare, as_string=as_string)
     return _close(body, message, ledger)
 
 
 def _place_words(
-    body: dict[str, Any], blocks: list[dict[str, Any]], *, bare: bool, as_string: bool, own_wire: bool
+    body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
     if not blocks:
-        if not own_wire:
+        if not ledger.own:
             body["content"] = None
-    elif (as_string and not own_wire and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
+    elif (as_string and not ledger.own and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
         body["content"] = "".join(block["text"] for block in blocks if "text" in block)
-    elif len(blocks) == 1 and not own_wire and len(blocks[0]) == 2 and "text" in blocks[0]:
-        body["content"] = blocks[0]["text"]
     else:
-        body["content"] = blocks
+        body["content"] = shortest(blocks, ledger, "")
 
 
 def _note_order(body: dict[str, Any], ledger: Ledger) -> None:
     if "tool_calls" in body and not ledger.own:
-        ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved", "minor")
+        ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved")
 
 
 def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger) -> None:
@@ -323,15 +321,15 @@ def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[
     if key == "content":
         blocks.append(encode_thinking(part, form.get("texts", []), ledger))
         return
-    if part.signature is not None:
-        ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry it")
+    ledger.lose_signature(part, f"{DIALECT} cannot carry it")
     if key == "reasoning_details":
         key = None if form.get("texts") == [part.text] else "reasoning"
     elif key is None and (part.text or not part.signature):
         ledger.lose("text", "thinking", f"{DIALECT} has no field for thinking")
     if key is not None:
         body[key] = body.get(key, "") + part.text
-    ledger.lose_fields(part, "thinking", "redacted", "cache")
+    ledger.lose_fields(part, "thinking", "redacted")
+    ledger.lose_fields(part, "cache_mark", "cache")
     before = body.get("reasoning_details")
     ledger.replay(body, part.opaque)
     if before is not None and made_by(part.opaque, DIALECT):

@@ -4,7 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, left_of, made_by, take
-from toolwire.encoding.parts import cite_url, data_url, make_document, make_image, write_document_data
+from toolwire.encoding.parts import (
+    cite_url,
+    data_of,
+    data_url,
+    lose_document_text,
+    make_document,
+    make_image,
+    read_data,
+    write_document_data,
+)
 from toolwire.streams.merging import add_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
@@ -50,6 +59,22 @@ def _decode_text(block: dict[str, Any]) -> Part | None:
     return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
+def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
+    """Give the blocks of a content, or one string: of a lone text, and of all words where the server takes no list."""
+    if not ledger.quirks.joined_texts:
+        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
+        return blocks[0]["text"] if alone else blocks
+    texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
+    if len(texts) < len(blocks):
+        return blocks
+    if len(texts) > 1:
+        ledger.lose("content", "parts", "this server takes one string for them", "merged", "minor")
+    for place, block in enumerate(blocks):
+        for key in block.keys() - {"type", "text"}:
+            ledger.lose(f"content[{place}].{key}", "opaque", "this server takes one string")
+    return glue.join(text for text in texts if text)
+
+
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} cites only in answers")
@@ -92,7 +117,8 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image; one that stands only in another provider's store cannot be written."""
-    url = data_url(part.data, part.media_type, "image/png") if part.data is not None else part.url
+    data = data_of(part, WIRE)
+    url = data_url(data, part.media_type, "image/png") if data is not None else part.url
     if url is None:
         ledger.lose("file_id", "image", f"{DIALECT} has no images by file id")
         return None
@@ -107,22 +133,24 @@ def _decode_audio(block: dict[str, Any]) -> Part | None:
         return None
     del rest["type"], rest["input_audio"]
     left = inner.copy()
-    data, form = left.pop("data"), left.get("format")
-    media_type = _AUDIO_FORMATS.get(form) if type(form) is str else None
+    form: dict[str, Any] = {}
+    kind, (url, data) = left.get("format"), read_data(left.pop("data"), form)
+    media_type = _AUDIO_FORMATS.get(kind) if type(kind) is str else None
     if media_type is not None:
         del left["format"]
     if left:
         rest["input_audio"] = left
-    return Audio(data, media_type, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
+    return Audio(data, media_type, url, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form))
 
 
 def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write a sound that the user gives."""
-    if part.data is None:
+    data = data_of(part, WIRE)
+    if data is None:
         ledger.lose("", "audio", f"{DIALECT} takes audio only as data")
         return None
-    ledger.lose_sources(part, "data")
-    inner = {"data": part.data}
+    ledger.lose_sources(part, "url" if part.data is None else "data")
+    inner = {"data": data}
     form = _FORMATS_OF_AUDIO.get(part.media_type or "")
     if form is not None:
         inner["format"] = form
@@ -149,19 +177,18 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "file_id")
-        ledger.lose_sources(part, "text")
+        lose_document_text(part, ledger)
         return ledger.finish({"type": "text", "text": part.text}, part)
     inner: dict[str, Any] = {}
-    if part.data is not None:
-        inner["file_data"] = write_document_data(part, WIRE)
+    if (data := data_of(part, WIRE)) is not None:
+        inner["file_data"] = write_document_data(part, data, WIRE)
     if part.file_id is not None:
         inner["file_id"] = part.file_id
     if not inner:
         ledger.lose("url", "document", f"{DIALECT} takes files as data or by id, not by URL")
         return None
-    if part.url is not None:
-        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id", severity="minor")
+    if part.url is not None and part.url != data:
+        ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
     if part.name is not None:
         inner["filename"] = part.name
     elif "file_data" in inner and part.opaque is None:
@@ -222,7 +249,7 @@ _ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger, *, flat: str | None = None) -> dict[str, Any]:
     """Write a part with its inner object, and what its own wire had left of both."""
     body: dict[str, Any] = {"type": key}
-    if flat is not None and len(inner) == 1 and form_of(part.opaque, DIALECT):
+    if flat is not None and len(inner) == 1 and "flat" in form_of(part.opaque, DIALECT):
         body[key] = inner[flat]
     else:
         body[key] = left_of(part.opaque, DIALECT, key) | inner

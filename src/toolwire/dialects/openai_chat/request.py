@@ -30,7 +30,7 @@ from toolwire.encoding.settings import (
     texts,
     tier,
 )
-from toolwire.errors import UnsayableRequest
+from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Message, Output, Request
 from toolwire.wire.names import WORDS, Grammar, escape
 
@@ -66,6 +66,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
+    request = limited(request, ledger, TOOL_LIMIT)
     tools = write_tools(request.tools, ledger)
     body: dict[str, Any] = {}
     request = _settle_effort(settle(request, ledger, tools), tools, ledger)
@@ -73,8 +74,6 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
-    if not mine and len(tools.get("tools", ())) > TOOL_LIMIT:
-        raise UnsayableRequest(f"{DIALECT} takes at most {TOOL_LIMIT} tools", path="tools")
     messages = request.messages if mine else repair(request.messages, ledger.losses)
     encoded = _encode_system(request, ledger) + encode_messages(messages, ledger)
     ledger.at = ()
@@ -95,9 +94,7 @@ def _settle_effort(request: Request, tools: dict[str, Any], ledger: Ledger) -> R
     if family.functions_while_reasoning is not False or (request.effort is None and family.reasons_unasked is False):
         return request
     only = f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses"
-    if request.effort is not None:
-        raise UnsayableRequest(only, path="effort")
-    ledger.lose("effort", "effort", only, "defaulted")
+    ledger.lose("effort", "effort", only, "defaulted" if request.effort is None else "approximated", "semantic")
     return replace(request, effort="none")
 
 
@@ -159,7 +156,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
             schema = ledger.fit(schema, "openai-strict", "output.schema")
         legal = escape(name or "response", _NAMES)
         if name and legal != name:
-            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
+            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
         name = legal
     inner = {"name": name, "schema": schema, "strict": output.strict, "description": output.description}
     said = {key: value for key, value in inner.items() if value is not None}

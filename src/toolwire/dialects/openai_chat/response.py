@@ -99,14 +99,14 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
 
 
 def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
-    """Say in canonical words why an answer ended."""
-    reason = wants_calls(None if raw is None else FINISH_REASONS.get(raw, "unknown"), called=called)
+    """Say in canonical words why an answer ended; no word at all is no trouble (Snowflake)."""
+    reason = wants_calls(FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, called=called)
     return "refusal" if reason == "stop" and refused else reason
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    ledger = Ledger(WIRE, quirks, settings)
+    ledger = Ledger(WIRE, quirks, settings, "response")
     mine = made_by(response.opaque, DIALECT)
     if mine:
         body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
@@ -119,14 +119,14 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             "model": response.model or "",
         }
         if body["created"] != (response.created or 0):
-            ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated", "minor")
+            ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated")
     if response.choices or not mine:
         body["choices"] = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
     write_tier(response, body, SERVICE_TIERS, ledger)
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state", "minor")
+    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 

@@ -119,7 +119,7 @@ class Decoder(WireDecoder):
                 self.replay(decode_response({**body, "choices": choices, "usage": usage}))
                 return
             if error is None or choices:
-                self._read_beside(body)
+                self._read_beside(body, usage)
         for entry in choices if type(choices) is list else ():
             if type(entry) is dict:
                 self._read_choice(entry)
@@ -128,12 +128,12 @@ class Decoder(WireDecoder):
         if error is not None:
             self.fail(decode_error(None, {"error": error}))
 
-    def _read_beside(self, body: dict[str, Any]) -> None:
-        """Read what stands beside the choices: the shell of the answer, or news of it."""
+    def _read_beside(self, body: dict[str, Any], usage: Any) -> None:
+        """Read what stands beside the choices: the shell of the answer with its first counts, or news of it."""
         shell, self._beside = self._shell, body
         if shell is None:
             self._shell = body
-            self.events.append(MessageStart(_read_shell(body)))
+            self.events.append(MessageStart(_read_shell({**body, "usage": usage} if type(usage) is dict else body)))
             return
         news = news_of(shell, body)
         news = {key: news[key] for key in news if not (key in _NAMED_ONCE and shell.get(key))}

@@ -100,7 +100,7 @@ class Encoder(StreamEncoder):
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
-        self._mine = self.is_own(event.response)
+        self._mine, self._usage = self.is_own(event.response), event.response.usage
         body = self.encode_shell(event.response)
         shell = {key: body[key] for key in body if key not in {"choices", "usage"}}
         if "object" in shell:
@@ -269,10 +269,10 @@ class Encoder(StreamEncoder):
         self.ledger.finish({}, call)
         if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
             self._doubtful.append(written)
-        if written.pieces or not call.complete or (call.raw == "" and self.is_own(call)):
+        if "".join(written.pieces).strip() or not call.complete or (call.raw == "" and self.is_own(call)):
             return b""
         self._open[event.key] = written
-        text = (call.raw or "") if call.custom else argument_text(call)
+        text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
         data = self.write_call_delta(CallDelta(event.key, text))
         del self._open[event.key], self._ready[event.key]
         return data

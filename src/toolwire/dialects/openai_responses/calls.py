@@ -8,8 +8,10 @@ Rules of this file:
 - Reasoning goes back exactly as it came: the server looks for its id, or reads its encrypted content.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
@@ -21,19 +23,31 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
-from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, take_arguments
-from toolwire.encoding.finish import cut_off
+from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, called_name, is_clients, take_place
+from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, say_object, take_arguments
+from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.types import Message, Opaque, Part, Response, Thinking, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, parse_arguments
+from toolwire.types import Message, Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
+from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
+OWN_CALLS = {f"{name}_call": name for name in OWN_TOOLS}
+OWN_RESULTS = {own.output: name for name, own in OWN_TOOLS.items()}
 CALLS = ("function_call", "custom_tool_call")
+# https://docs.x.ai/docs/guides/tools/overview (2026-11-20): what xAI's `x_search` calls, and answers itself.
+_RUN_THERE = frozenset({"x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"})
 RESULTS = ("function_call_output", "custom_tool_call_output")
 _PLAIN_CALL = 4
 _PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
 TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
+
+
+def is_call(item: dict[str, Any], kind: Any) -> bool:
+    """Whether an item is a call for the client to run; xAI says so, in the same words, of what it ran itself."""
+    if kind != CALLS[1]:
+        return kind in CALLS
+    return item.get("name") not in _RUN_THERE and not str(item.get("call_id")).startswith("xs_call_")
 
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
@@ -67,10 +81,171 @@ def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: st
     if not complete:
         del rest["status"]
     call_id = _take_id(rest, form, place, index)
-    name = WIRE.read_name(name, form)
+    name = _read_name(name, rest, form)
     fields = {"raw": rest.pop("input"), "custom": True} if custom else take_arguments(rest, form, objects=complete)
     call = ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
     return call if complete else cut_off(call)
+
+
+def _read_name(name: str, rest: dict[str, Any], form: dict[str, Any]) -> str:
+    """Read the name of a tool, which is its namespace's too if it stands in one."""
+    name, space = WIRE.read_name(name, form), take(rest, "namespace", str)
+    if space is None:
+        return name
+    form["space"] = [space, name, whole := called_name(space, name)]
+    return whole
+
+
+def _write_name(name: str, form: Mapping[str, Any], body: dict[str, Any], ledger: Ledger, *, verbatim: bool) -> None:
+    """Write the name of a tool that is called as it was read: in its namespace, for as long as it is the same."""
+    space, inner, whole = form.get("space", (None, None, None))
+    if whole == name:
+        name = inner
+        if space is not None:
+            body["namespace"] = space
+    body["name"] = name if verbatim else ledger.names.write(name)
+
+
+def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str | None) -> ToolCall | None:
+    """Read a call of a tool of this wire's own, if it is one that the client runs."""
+    kind = OWN_CALLS[item["type"]]
+    held = OWN_TOOLS[kind].held
+    if not is_clients(kind, item) or type(item.get(held)) not in ((dict, str) if held == "arguments" else (dict,)):
+        return None
+    rest = item.copy()
+    del rest["type"]
+    form: dict[str, Any] = {"own": kind, "said": {**take_spelled(rest), **take_place(rest)}}
+    if reasoning is not None:
+        form["reasoning"] = reasoning
+    call_id = _take_id(rest, form, place, index)
+    if rest.get("status") == "incomplete":  # what had come stays in what is left
+        return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.own(rest, form)), None)
+    fields = take_arguments(rest, form) if held == "arguments" else {"arguments": rest.pop(held)}
+    return ToolCall(call_id, kind, index=index, opaque=WIRE.own(rest, form), **fields)
+
+
+def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
+    """Write a call of a tool of this wire's own; one that is made for a client that declared it gets what it lacks."""
+    ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), OWN_TOOLS[kind]
+    mine = "made" not in form
+    items.answers[call.id] = kind
+    body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.plain_arguments} if call.complete else {})}
+    if mine and call.complete and own.held == "arguments" and call.raw is not None:
+        body[own.held] = argument_text(call)
+    call_id = ledger.ids.call(call.id, own=mine and "escaped" not in form)
+    if not ("no_id" in form and was_made(call.id)):
+        body["call_id"] = call_id
+    if call.name != kind:
+        ledger.lose("name", "own_tool", f"{DIALECT} knows it as {kind}")
+    ledger.lose_fields(call, "own_tool", "custom")
+    lose_cache(call, ledger)
+    ledger.replay(body, call.opaque)
+    if not stands_after_reasoning(form, items):
+        body.pop("id", None)
+    if mine:
+        return body
+    ledger.lose_opaque(form["made"])
+    if kind == "local_shell":
+        body["action"] = {"type": "exec", "env": {}, **call.plain_arguments}
+    return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.said}
+
+
+_PREFIXES = {"tool_search": "tsc", "apply_patch": "apc", "shell": "sh", "local_shell": "lsh"}
+
+
+def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | None:
+    """Read what came of a call of a tool of this wire's own, if the client ran it."""
+    kind, rest = OWN_RESULTS[item["type"]], item.copy()
+    call_id = item.get("call_id")
+    if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted):
+        return None
+    del rest["type"]
+    linked = "call_id" if type(call_id) is str else "id"
+    call_id = take(rest, linked, str)
+    form: dict[str, Any] = {"own": kind, "linked": linked, "said": {**take_spelled(rest), **take_place(rest)}}
+    is_error = rest.get("status") == "failed"
+    if is_error:
+        del rest["status"]
+    call_id = None if call_id is None else WIRE.read_id(call_id, form)
+    content = _take_own_output(rest, form, kind, declared)
+    if kind == "local_shell":
+        content, is_error = read_error(content)
+    return ToolResult(call_id, kind, content, is_error, opaque=WIRE.own(rest, form))
+
+
+def _take_own_output(rest: dict[str, Any], form: dict[str, Any], kind: str, declared: Declared) -> str:
+    """Take what a tool gave, in words: of a search the names of the tools, which are tools of the request then."""
+    if kind == "tool_search" and type(rest.get("tools")) is list:
+        before = declared.left()
+        form["layout"] = layout = declared.read(rest.pop("tools"))
+        form["words"] = words = format_arguments({"tools": list(_names_in(layout))})
+        rest |= {"tools": said} if (said := declared.left()) else {}
+        declared.others += before
+        return words
+    output = rest.get("output")
+    if type(output) is str:
+        del rest["output"]
+        return output
+    if kind == "shell" and type(output) is list:
+        return format_arguments({"output": rest.pop("output")})
+    form["silent"] = True
+    return ""
+
+
+def _names_in(layout: list[Any]) -> Iterator[str]:
+    for entry in layout:
+        if type(entry) is str:
+            yield entry
+        elif "kept" in entry:
+            yield entry["name"]
+        else:
+            yield from _names_in(entry.get("tools", []))
+
+
+def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str, Any]:
+    ledger, form, mine = items.ledger, form_of(part.opaque, DIALECT), made_by(part.opaque, DIALECT)
+    body: dict[str, Any] = {"type": OWN_TOOLS[kind].output}
+    call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
+    if call_id is not None:
+        body[form.get("linked", "id" if kind == "local_shell" else "call_id")] = call_id
+    text = part.content if type(part.content) is str else _words_of(part, ledger)
+    if text or "silent" not in form:
+        _write_own_output(body, text, part, kind, items)
+    lose_cache(part, ledger)
+    ledger.replay(body, part.opaque)
+    if kind == "apply_patch" and (part.is_error or not mine):
+        body["status"] = "failed" if part.is_error else "completed"
+    return body if mine else {**body, **OWN_TOOLS[kind].said}
+
+
+def _write_own_output(body: dict[str, Any], text: str, part: ToolResult, kind: str, items: "Items") -> None:
+    ledger, form = items.ledger, form_of(part.opaque, DIALECT)
+    if kind == "tool_search":
+        body["tools"] = [] if items.shelf is None else items.shelf.put(form.get("layout", []))
+        if text != form.get("words"):
+            ledger.lose("content", "own_tool", "a search gives tools here, and no words")
+        ledger.lose_fields(part, "own_tool", "is_error")
+    elif kind == "shell":
+        given, _ = parse_arguments(text)
+        body["output"] = given["output"] if type(given.get("output")) is list else [_shell_output(text, part, ledger)]
+    else:
+        body["output"] = text if kind == "apply_patch" else mark_error(text, is_error=part.is_error)
+
+
+def _shell_output(text: str, part: ToolResult, ledger: Ledger) -> dict[str, Any]:
+    ledger.lose("content", "own_tool", "it stands as what one command wrote", "approximated", "minor")
+    return {"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": int(part.is_error)}}
+
+
+def _words_of(part: ToolResult, ledger: Ledger) -> str:
+    """Say the parts of a result in one text."""
+    texts = []
+    for inner in ledger.inside(part.content):
+        if type(inner) is Text:
+            texts.append(inner.text)
+        else:
+            ledger.lose_part(inner, "a result of this tool")
+    return BLANK_LINE.join(texts)
 
 
 def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
@@ -103,7 +278,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     call_id, name = take(rest, "call_id", str), take(rest, "name", str)
     if name is not None:
         form["named"] = True
-        name = WIRE.read_name(name, form)
+        name = _read_name(name, rest, form)
     call_id = None if call_id is None else WIRE.read_id(call_id, form)
     content, is_error = _take_output(rest)
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
@@ -196,15 +371,19 @@ def id_of(part: Thinking) -> str | None:
 
 
 class Items:
-    """The items written so far: `open` is the content of the message item that the next words may join."""
+    """The items written so far: `open` is the content of the message item that the next words may join.
 
-    __slots__ = ("_seed", "bodies", "custom", "kept", "ledger", "open", "response")
+    `answers` says which calls want results of another kind; on the `shelf` are the declarations that items hold.
+    """
+
+    __slots__ = ("_seed", "answers", "bodies", "kept", "ledger", "open", "response", "shelf")
 
     def __init__(self, ledger: Ledger, response: Response | None = None) -> None:
         self.ledger = ledger
         self.response = response
         self.bodies: list[Any] = []
-        self.custom: set[str | None] = set()
+        self.answers: dict[str | None, str] = {}
+        self.shelf: Shelf | None = None
         self.kept: set[str | None] = set()
         self.open: list[Any] | None = None
         self._seed = ""
@@ -242,7 +421,7 @@ def write_call(call: ToolCall, items: Items) -> None:
         and call.cache is None
         and items.response is None
     ):
-        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call)
+        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call, DIALECT)
         item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
     else:
         item = _encode_odd_call(call, items)
@@ -253,16 +432,18 @@ def write_call(call: ToolCall, items: Items) -> None:
 def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     ledger, opaque = items.ledger, call.opaque
     form = form_of(opaque, DIALECT)
-    mine = made_by(opaque, DIALECT)
+    if "own" in form:
+        return _encode_own_call(call, form["own"], items)
+    call = _as_taken(call, items) if call.custom else call
+    mine = made_by(opaque, DIALECT) and "made" not in form
     verbatim = mine and "escaped" not in form
     call_id = ledger.ids.call(call.id, own=verbatim)
-    name = call.name if verbatim else ledger.names.write(call.name)
-    body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call", "name": name}
+    body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
+    _write_name(call.name, form, body, ledger, verbatim=verbatim or "space" in form)
     if call.custom:
         body["input"] = call.raw or ""
-        items.custom.add(call.id)
     elif not mine or call.raw is not None:
-        body["arguments"] = argument_text(call)
+        body["arguments"] = argument_text(call, DIALECT)
     elif call.plain_arguments or "no_arguments" not in form:
         body["arguments"] = call.plain_arguments
     if not ("no_id" in form and was_made(call.id)):
@@ -270,7 +451,7 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     if not call.complete:
         body["status"] = "incomplete"
     lose_cache(call, ledger)
-    ledger.replay(body, opaque)
+    ledger.replay(body, form.get("made", opaque))
     if not stands_after_reasoning(form, items):
         body.pop("id", None)
     if items.response is not None and not mine:
@@ -280,11 +461,25 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
     return body
 
 
+def answer_of(call: ToolCall) -> str | None:
+    """Say which kind of result answers a call, if not that of a function."""
+    return "custom" if call.custom else form_of(call.opaque, DIALECT).get("own")
+
+
+def _as_taken(call: ToolCall, items: Items) -> ToolCall:
+    """Give a call of a custom tool as this server takes it."""
+    if items.response is not None or items.ledger.quirks.custom_tools:
+        items.answers[call.id] = "custom"
+        return call
+    arguments = say_object(call, items.ledger)
+    return replace(call, custom=False, arguments=arguments, raw=format_arguments(arguments))
+
+
 def write_result(part: ToolResult, items: Items) -> None:
     """Add a result."""
     opaque, content, call_id = part.opaque, part.content, part.tool_call_id
     own = opaque is WIRE.plain
-    bare = call_id not in items.custom and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
+    bare = call_id not in items.answers and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
     if (own or bare) and type(content) is str and part.cache is None and call_id is not None:
         unmarked = not part.is_error and content[:1] not in STARTS
         item = {
@@ -317,13 +512,16 @@ def write_lone_result(message: Message, items: Items) -> bool:
 def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
     ledger, form = items.ledger, form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
-    custom = "custom" in form if mine else part.tool_call_id in items.custom
+    answers = items.answers.get(part.tool_call_id)
+    if "own" in form or (not mine and answers in OWN_TOOLS):
+        return _encode_own_result(part, form.get("own", answers), items)
+    custom = "custom" in form and ledger.quirks.custom_tools if mine else answers == "custom"
     body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}
     call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
     if call_id is not None:
         body["call_id"] = call_id
     if part.name is not None and "named" in form:
-        body["name"] = ledger.names.write(part.name) if "escaped" in form else part.name
+        _write_name(part.name, form, body, ledger, verbatim="escaped" not in form)
     content = part.content
     if type(content) is str:
         body["output"] = mark_error(content, is_error=part.is_error)
@@ -344,9 +542,9 @@ def write_reasoning(part: Thinking, items: Items) -> None:
     if items.response is None or not part.text:
         ledger.lose("", "thinking", f"{DIALECT} takes back only its own reasoning, not that of {origin}")
         return
-    if part.signature is not None:
-        ledger.lose("signature", "thinking_signature", f"{DIALECT} cannot carry that of {origin}")
-    ledger.lose_fields(part, "thinking", "redacted", "cache")
+    ledger.lose_signature(part, f"{DIALECT} cannot carry that of {origin}")
+    ledger.lose_fields(part, "thinking", "redacted")
+    ledger.lose_fields(part, "cache_mark", "cache")
     ledger.lose_opaque(part.opaque)
     summary = [{"type": "summary_text", "text": part.text}]
     items.add({"type": "reasoning", "id": items.made_id("rs", part.text), "summary": summary})

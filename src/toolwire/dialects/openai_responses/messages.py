@@ -12,14 +12,20 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.openai_responses.calls import (
-    CALLS,
+    OWN_CALLS,
+    OWN_RESULTS,
     RESULTS,
     Items,
     decode_call,
+    decode_own_call,
+    decode_own_result,
     decode_reasoning,
     decode_result,
     id_of,
+    is_call,
     stands_after_reasoning,
     write_call,
     write_lone_result,
@@ -41,7 +47,7 @@ from toolwire.dialects.openai_responses.parts import (
     is_plain_text,
     take_said,
 )
-from toolwire.dialects.openai_responses.tools import decode_server_item, encode_server_item
+from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import (
     Message,
@@ -75,34 +81,59 @@ ASSISTANT = f"an assistant message of {DIALECT}"
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
-def decode_messages(items: list[Any]) -> list[Message]:
-    """Read the items of a request."""
+def decode_messages(items: list[Any], declared: Declared) -> list[Message]:
+    """Read the items of a request; tools that they declare go where those of the request are."""
     messages: list[Message] = []
     turn: list[Any] = []
     for item in items:
         kind = item.get("type", "message") if type(item) is dict else None
+        result = None
         if kind == "message":
             said = item.get("role") == "assistant"
-        elif kind in CALLS:
-            said = True
         elif kind in RESULTS:
-            said = False
+            said, result = False, decode_result(item)
         else:
-            said = type(kind) is str and kind not in _CLIENT_ITEMS
+            result = _decode_own_item(item, kind, declared)
+            said = result is None and type(kind) is str and kind not in _CLIENT_ITEMS
         if said:
             turn.append(item)
             continue
         if turn:
             messages.append(_decode_turn(turn, len(messages)))
             turn = []
-        if kind in RESULTS:
-            result = decode_result(item)
+        if result is not None:
             messages.append(Message("tool", [result], result.name, result.tool_call_id, WIRE.plain))
-        else:
+        elif kind != "additional_tools" or not declared.hold(item, len(messages)):
             messages.append(_decode_given(item, kind))
     if turn:
         messages.append(_decode_turn(turn, len(messages)))
-    return messages
+    return [_rename(message, declared.renamed) for message in messages] if declared.renamed else messages
+
+
+def _decode_own_item(item: Any, kind: Any, declared: Declared) -> ToolResult | None:
+    """Read a result of a tool of this wire's own, and note which shells the server runs."""
+    if kind == "shell_call" and type(call_id := item.get("call_id")) is str and not is_clients("shell", item):
+        declared.hosted.add(call_id)
+    return decode_own_result(item, declared) if type(kind) is str and kind in OWN_RESULTS else None
+
+
+def _rename(message: Message, renamed: Mapping[tuple[str, str], str]) -> Message:
+    """Name each call for its tool, where that could not be named for where it stands."""
+    if message.role != "assistant" or type(message.content) is str:
+        return message
+    return replace(message, content=[_rename_call(part, renamed) for part in message.parts])
+
+
+def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
+    if type(part) is not ToolCall:
+        return part
+    space, name, *_ = form_of(part.opaque, DIALECT).get("space", (None, part.name))
+    given, opaque = renamed.get((space or "", name)), part.opaque
+    if given is None or opaque is None:
+        return part
+    return replace(
+        part, name=given, opaque=replace(opaque, form={**(opaque.form or {}), "space": [space, name, given]})
+    )
 
 
 def _decode_given(item: Any, kind: Any) -> Message:
@@ -134,7 +165,7 @@ def _decode_turn(items: list[Any], place: int) -> Message:
         content = item.get("content")
         if type(content) is str:
             return Message("assistant", content, None, None, MESSAGE)
-    parts = _decode_items(items, place)
+    parts = _decode_items(items, place, sent=True)
     part = parts[0]
     if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
         rest = from_item(part.opaque.value)  # type: ignore[union-attr]
@@ -148,15 +179,23 @@ def decode_answer(items: list[Any], place: int) -> Message:
     return Message("assistant", _decode_items(items, place), None, None, WIRE.plain)
 
 
-def _decode_items(items: list[Any], place: int) -> list[Part]:
-    """Read items as parts; `place` keeps the made ids of two turns apart."""
+def _decode_items(items: list[Any], place: int, *, sent: bool = False) -> list[Part]:
+    """Read items as parts; `place` keeps the made ids of two turns apart.
+
+    Calls of tools of this wire's own are the client's where it has sent them; in an answer nobody has declared them.
+    """
     parts: list[Part] = []
     calls = 0
     reasoning: str | None = None
     for item in items:
         kind = item.get("type", "message") if type(item) is dict else None
-        if kind in CALLS:
-            parts.append(decode_call(item, place, calls, reasoning))
+        if is_call(item, kind):
+            call: Part | None = decode_call(item, place, calls, reasoning)
+        else:
+            own = sent and type(kind) is str and kind in OWN_CALLS
+            call = decode_own_call(item, place, calls, reasoning) if own else None
+        if call is not None:
+            parts.append(call)
             calls += 1
         elif kind == "reasoning":
             parts.append(thinking := decode_reasoning(item))
@@ -175,10 +214,10 @@ def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
     return [decode_server_item(item) if type(kind) is str else Opaque(DIALECT, item)]
 
 
-def encode_messages(messages: Any, items: Items, first: int = 0) -> list[Any]:
-    """Write the messages of a request from `first` on, as the items that this wire needs for them."""
+def encode_messages(messages: Any, items: Items, first: int = 0, last: int | None = None) -> list[Any]:
+    """Write the messages of a request from `first` to before `last`, as the items that this wire needs for them."""
     ledger, bodies = items.ledger, items.bodies
-    for place, message in islice(enumerate(messages), first, None):
+    for place, message in islice(enumerate(messages), first, last):
         content, opaque, role = message.content, message.opaque, message.role
         bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
         if type(content) is str and message.name is None and message.tool_call_id is None:

@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
-from toolwire.encoding.parts import cite_url, data_url, make_document, make_image, write_document_data
+from toolwire.encoding.parts import (
+    cite_url,
+    data_of,
+    data_url,
+    lose_document_text,
+    make_document,
+    make_image,
+    write_document_data,
+)
 from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
 from toolwire.wire.names import WORDS, Grammar
 
@@ -71,9 +79,11 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image."""
     body: dict[str, Any] = {"type": "input_image"}
-    if part.data is not None:
-        body["image_url"] = data_url(part.data, part.media_type, "image/png")
-        ledger.lose_fields(part, "image", "url")
+    data = data_of(part, WIRE)
+    if data is not None:
+        body["image_url"] = data_url(data, part.media_type, "image/png")
+        if part.url != data:
+            ledger.lose_fields(part, "media_source", "url")
     elif part.url is not None:
         body["image_url"] = part.url
     if part.file_id is not None:
@@ -81,7 +91,7 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     if len(body) == 1:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
-    _lose_media_type(part, ledger)
+    _lose_media_type(part, data, ledger)
     mine = made_by(part.opaque, DIALECT)
     if part.detail is not None and (mine or part.detail in _DETAILS):
         body["detail"] = part.detail
@@ -105,30 +115,30 @@ def _decode_file(block: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
     if part.text is not None:
-        ledger.lose_fields(part, "document", "name", "url", "data", "file_id", "media_type")
+        lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)
     body: dict[str, Any] = {"type": "input_file"}
-    if part.data is not None:
-        body["file_data"] = write_document_data(part, WIRE)
-    if part.url is not None:
+    if (data := data_of(part, WIRE)) is not None:
+        body["file_data"] = write_document_data(part, data, WIRE)
+    if part.url is not None and part.url != data:
         body["file_url"] = part.url
     if part.file_id is not None:
         body["file_id"] = part.file_id
     if len(body) == 1:
         ledger.lose("", "document", "a document needs data, text, a URL or a file id")
         return None
-    _lose_media_type(part, ledger)
+    _lose_media_type(part, data, ledger)
     if part.name is not None:
         body["filename"] = part.name
     elif "file_data" in body and not made_by(part.opaque, DIALECT):
         body["filename"] = "document.pdf" if part.media_type in (None, PDF) else "document"
-        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted", "minor")
+        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
     return ledger.finish(body, part)
 
 
-def _lose_media_type(part: Image | Document, ledger: Ledger) -> None:
-    if part.media_type is not None and part.data is None:
-        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only", severity="minor")
+def _lose_media_type(part: Image | Document, data: str | None, ledger: Ledger) -> None:
+    if part.media_type is not None and data is None:
+        ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only")
 
 
 def _decode_output_text(block: dict[str, Any]) -> Part | None:
@@ -218,7 +228,7 @@ def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
 def lose_cache(part: Any, ledger: Ledger) -> None:
     """Lose a cache mark where this wire has no place for one."""
     if part.cache is not None:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read", severity="minor")
+        ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read")
 
 
 def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:

@@ -9,17 +9,24 @@ Rules of this file:
   form brings back where nothing is stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolwire.dialects.openai_responses.calls import Items
+from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import decode_choice, decode_tool, encode_choice, encode_tool
+from toolwire.dialects.openai_responses.tools import (
+    Declared,
+    Shelf,
+    decode_choice,
+    encode_choice,
+    encode_tool,
+    gather,
+)
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle, tier
-from toolwire.encoding.tools import encode_tools
+from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.wire.names import WORDS, Grammar, escape
 
@@ -33,6 +40,8 @@ _VERBOSITIES = frozenset({"low", "medium", "high"})
 SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
 # openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
 _LEAST_TOKENS = 16
+# The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
+_TOOL_LIMIT = 128
 _SCHEMA_NAMES = Grammar(WORDS, 64)
 _STRING_INPUT = {"input": "string"}
 
@@ -42,19 +51,21 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     rest, form = open_body(body, "request", path, PATH)
     given = rest.get("input")
     messages: list[Message] = []
+    declared = Declared(take_entries(rest, "tools"))
     if type(given) is list:
-        messages = decode_messages(given)
+        messages = decode_messages(given, declared)
         del rest["input"]
     elif type(given) is str:
         messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, _STRING_INPUT))]
     else:
         form["no_input"] = True
     system = take(rest, "instructions", str)
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
     fields, spelled = _SETTINGS.decode(rest)
+    if left := declared.left():
+        rest["input" if declared.items else "tools"] = left
     state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
-    context = Context(system, messages, tools, state)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+    context = Context(system, messages, declared.tools, state)
+    return Request(context=context, opaque=WIRE.own(rest, form | spelled | declared.form()), **fields)
 
 
 def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
@@ -68,26 +79,31 @@ _STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversa
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and say what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
+    request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(context.tools, ledger, encode_tool)
+    items = Items(ledger)
+    tools, held = _encode_tools(context, form, items)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
-    if not mine and request.store is False:
+    if not mine and request.store is False and ledger.quirks.reasons is not False:
         body["include"] = [*body.get("include", ()), _ENCRYPTED]
     if not mine and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
-    items = Items(ledger)
     first = _encode_system(request, messages, body, items)
     if context.provider_state:
         _encode_state(context.provider_state, body, ledger)
         if not mine and "previous_response_id" in body:
             first = _skip_stored(messages, first, items)
+    for place, item in held:
+        encode_messages(messages, items, first, place)
+        first = max(first, place)
+        items.add(item)
     encoded = encode_messages(messages, items, first)
     if not mine:
         say_json(request.output, encoded, ledger)
@@ -95,6 +111,22 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
     ledger.replay(body, request.opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+def _encode_tools(context: Context, form: Mapping[str, Any], items: Items) -> tuple[list[Any], list[tuple[int, Any]]]:
+    """Write the declarations: those of `tools`, and the items that hold others, each with where it stood."""
+    ledger = items.ledger
+    if "layout" not in form:
+        tools = encode_tools(context.tools, ledger, encode_tool)
+        spaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
+        return gather(tools) if spaces else tools, []
+    items.shelf = shelf = Shelf(context.tools, ledger)
+    tools = shelf.put(form["layout"])
+    held = [(place, {**rest, "tools": shelf.put(layout)}) for place, rest, layout in form["items"]]
+    for message in context.messages:
+        for part in message.parts if message.role == "tool" else ():
+            shelf.put(form_of(part.opaque, DIALECT).get("layout", []))  # type: ignore[union-attr]
+    return tools + gather(shelf.rest()), held
 
 
 def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
@@ -125,7 +157,7 @@ def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
     for place in range(len(messages) - 1, first - 1, -1):
         if messages[place].role == "assistant":
             parts = [part for message in messages[: place + 1] for part in message.parts]
-            items.custom = {part.id for part in parts if type(part) is ToolCall and part.custom}
+            items.answers = {part.id: kind for part in parts if type(part) is ToolCall and (kind := answer_of(part))}
             return place + 1
     return first
 
@@ -183,12 +215,12 @@ def _join(parts: Any, ledger: Ledger) -> str:
     """Say several texts as one, and lose what stands beside them."""
     for part in ledger.each(parts):
         if part.cache is not None:
-            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks", severity="minor")
+            ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
         if part.citations:
             ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
         ledger.lose_opaque(part.opaque)
     if len(parts) > 1:
-        ledger.lose("content", "system_parts", "instructions are one string", "merged", "minor")
+        ledger.lose("content", "system_parts", "instructions are one string", "merged")
     return "\n\n".join(part.text for part in parts)
 
 
@@ -277,7 +309,7 @@ def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, A
             schema = ledger.fit(schema, "openai-strict", "schema")
             ledger.at = ()
         if (legal := escape(name, _SCHEMA_NAMES)) != name:
-            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed", "minor")
+            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
             name = legal
     body: dict[str, Any] = {"type": "json_schema", "name": name, "schema": schema}
     for key in ("description", "strict"):

@@ -129,13 +129,13 @@ def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: boo
     """Say in canonical words why an answer ended."""
     if incomplete:
         return _REASONS.get(raw or "", "incomplete")
-    reason = wants_calls(None if raw is None else _STATUSES.get(raw, "unknown"), called=called)
+    reason = wants_calls(_STATUSES.get(raw, "unknown") if raw else None, called=called)
     return "refusal" if refused and reason in {"stop", None} else reason
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and say what it cannot hold."""
-    ledger = Ledger(WIRE, quirks, settings)
+    ledger = Ledger(WIRE, quirks, settings, "response")
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else _frame(response)
     known = {"id": response.id, "created_at": response.created, "model": response.model}
@@ -148,7 +148,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
-            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id", severity="minor")
+            ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 

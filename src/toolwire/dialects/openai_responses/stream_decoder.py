@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_reasoning
+from toolwire.dialects.openai_responses.calls import CALLS, decode_call, decode_reasoning, is_call
 from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_citation, is_annotation
@@ -149,7 +149,7 @@ class Decoder(WireDecoder):
             self._read_response({})
         self._release(None, last=False)
         item = self._items.add(body, place)
-        if item.kind in CALLS:
+        if is_call(body, item.kind):
             item.parts[0] = PartSoFar(None, None, body)
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
@@ -204,7 +204,7 @@ class Decoder(WireDecoder):
         """Find the part that an event is about."""
         kind, place = GROWS[name].item, index_of(body.get(GROWS[name].places))
         item = self._find(body, kind, begin=begin)
-        if item is None:
+        if item is None or (kind in CALLS and item.parts[0].part is not None):
             return None
         if kind in CALLS and not item.is_said(body.get("item_id"), index_of(body.get("output_index"))):
             self._doubt_open(kind)
@@ -262,7 +262,7 @@ class Decoder(WireDecoder):
     def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
         before, item.body, item.ended = item.body, body, True
-        if item.kind in CALLS:
+        if item.kind in CALLS and item.parts[0].part is None:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":
             self.events += item.parts[0].end_thinking(body)

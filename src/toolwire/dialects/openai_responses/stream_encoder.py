@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.openai_responses.calls import BLANK_LINE, TEXTS, Items, write_call
+from toolwire.dialects.openai_responses.calls import BLANK_LINE, OWN_CALLS, TEXTS, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
 from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation
@@ -284,14 +284,19 @@ class Encoder(SequentialEncoder):
         return data
 
     def write_call_start(self, event: CallStart) -> bytes:
-        """Begin a call."""
+        """Begin a call; one of a tool of this wire's own is said at its end, as an object."""
         self._announce(event.key, None)
+        if "own" in form_of(event.opaque, DIALECT):
+            return b""
         fields: Any = {"raw": "", "custom": event.custom, "opaque": event.opaque}
+        return self._begin_call(ToolCall(event.id, event.name, {}, event.index, **fields))
+
+    def _begin_call(self, call: ToolCall) -> bytes:
         place = len(self._items.bodies)
-        write_call(ToolCall(event.id, event.name, {}, event.index, **fields), self._items)
+        write_call(call, self._items)
         self._before = place, self._items.bodies[place]
         data = self._begin_item(place)
-        self._grows, self._step = GROWS[self._items.bodies[place]["type"]], self._place
+        self._grows, self._step = GROWS.get(self._items.bodies[place]["type"]), self._place
         return data
 
     def write_call_delta(self, event: CallDelta) -> bytes:
@@ -304,7 +309,11 @@ class Encoder(SequentialEncoder):
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: write it whole, under the id that it began with."""
-        (place, begun), ids, grows = self._before, self.ledger.ids, self._grows or GROWS["function_call"]
+        before = b"" if self._before else self._begin_call(event.call)
+        (place, begun), ids, grows = self._before, self.ledger.ids, self._grows
+        self._ended.append(event.call)
+        if grows is None:
+            return before + self._end_item(place)
         del self._items.bodies[place:]
         self.ledger.ids = Ids(None)
         write_call(event.call, self._items)
@@ -313,8 +322,7 @@ class Encoder(SequentialEncoder):
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
         value, told = body.get(grows.field), "".join(self._words)
         text = value if type(value) is str else format_arguments(value or {})
-        data = self._say(text[len(told) :], {}) if text.startswith(told) else b""
-        self._ended.append(event.call)
+        data = before + (self._say(text[len(told) :], {}) if text.startswith(told) else b"")
         data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})
         return data + self._end_item(place)
 
@@ -330,8 +338,7 @@ class Encoder(SequentialEncoder):
     def write_error(self, event: ErrorEnd) -> bytes:
         """Say an error: of the response if it has begun, else alone. Nothing follows it."""
         self.ended = True
-        error, reply = event.error, encode_error(event.error)
-        self.ledger.losses += reply.losses
+        error, reply = event.error, self.reply_to(event.error)
         if self.is_own(error) and reply.body.get("type") == "error":
             return self._event("error", reply.body)
         details: Any = reply.body.get("error")
@@ -369,6 +376,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
     "reasoning": {"summary": [], "content": []},
     "function_call": {"arguments": ""},
     "custom_tool_call": {"input": ""},
+    **{kind: {} for kind in OWN_CALLS},
 }
 
 

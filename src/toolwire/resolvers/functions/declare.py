@@ -10,18 +10,32 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from toolwire.errors import InvalidField
 from toolwire.resolvers.functions.signature import Signature, read_signature
 from toolwire.types import Tool
 
-C = TypeVar("C")
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    P = ParamSpec("P", default=...)
+    R_co = DefaultedTypeVar("R_co", default=Any, covariant=True)
+else:
+    from typing import ParamSpec
+
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+
+# What is used as it was: classes, and methods of classes.
+C = TypeVar("C", bound="type[Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
+Q = ParamSpec("Q")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-class FunctionTool:
-    """A function that is a tool as well.
+class FunctionTool(Generic[P, R_co]):
+    """A function that is a tool as well: called as before.
 
     `tool` is its declaration, `signature` says how arguments are given to it, `bound` that it has its object.
     """
@@ -29,21 +43,34 @@ class FunctionTool:
     __name__: str
 
     def __init__(
-        self, function: Any, tool: Tool, signature: Signature, sensitive: tuple[str, ...], preview: Any, *, bound: bool
+        self,
+        function: Callable[P, R_co],
+        tool: Tool,
+        signature: Signature,
+        sensitive: tuple[str, ...],
+        preview: Callable[..., object] | None,
+        *,
+        bound: bool,
     ) -> None:
-        self.function = function
-        self.tool = tool
-        self.signature = signature
-        self.sensitive = sensitive
-        self.preview = preview
-        self.bound = bound
+        self.function: Callable[P, R_co] = function
+        self.tool: Tool = tool
+        self.signature: Signature = signature
+        self.sensitive: tuple[str, ...] = sensitive
+        self.preview: Callable[..., object] | None = preview
+        self.bound: bool = bound
         functools.update_wrapper(self, function)
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R_co:
         """Call the function as if it were no tool."""
         return self.function(*arguments, **keywords)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> "FunctionTool":
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> "FunctionTool[P, R_co]": ...
+    @overload
+    def __get__(
+        self: "FunctionTool[Concatenate[Any, Q], R_co]", instance: object, owner: type | None = None
+    ) -> "FunctionTool[Q, R_co]": ...
+    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool[..., R_co]":
         """Bind a method to its object."""
         if self.bound or (instance is None and not isinstance(self.function, classmethod)):
             return self
@@ -61,7 +88,7 @@ class FunctionTool:
         """Write the declaration in the most widely known spelling."""
         return self.tool.to_openai_format()
 
-    def execute(self, arguments: dict[str, Any], context: Any = None) -> Any:
+    def execute(self, arguments: dict[str, Any], context: object = None) -> R_co:
         """Call the function with the arguments of a call that is valid."""
         positional, keywords = self.signature.bind(arguments, context)
         return self.function(*positional, **keywords)
@@ -71,33 +98,52 @@ class FunctionTool:
         return list(self.sensitive)
 
 
-@overload
-def tool(given: type[C], /) -> type[C]: ...  # type: ignore[overload-overlap]
-@overload
-def tool(given: Callable[..., Any], /) -> FunctionTool: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    parameters: dict[str, Any] | None = None,
-    context: str | None = "context",
-    sensitive: Collection[str] = (),
-    strict: bool | None = None,
-    custom: bool = False,
-    parallel: bool | None = None,
-    timeout: float | None = None,
-    output_limit: int | None = None,
-    metadata: dict[str, Any] | None = None,
-    preview: Callable[..., Any] | None = None,
-) -> Callable[[Any], Any]: ...
-def tool(given: Any = None, /, **options: Any) -> Any:
-    """Declare a function, a method or a class as a tool.
+class ToolOptions(TypedDict, total=False):
+    """What `@tool(...)` can be told of a tool; what is not said is read from its name, docstring and annotations."""
 
-    `context` names the parameter that gets the context of the session and is no argument of the tool;
-    `sensitive` names fields that are kept out of logs and traces; `parallel`, `timeout` (in seconds) and
-    `output_limit` (in characters) say how calls are run; a `custom` tool takes the model's text as it is.
-    """
+    name: str | None
+    """The name that the model calls it by."""
+    description: str | None
+    """What the model reads about the tool."""
+    parameters: dict[str, Any] | None
+    """The JSON Schema of the arguments."""
+    context: str | None
+    """The parameter that gets the context of the session and is no argument of the tool (`"context"`)."""
+    sensitive: Collection[str]
+    """The fields that are kept out of logs and traces."""
+    strict: bool | None
+    """Whether the provider has to keep to the schema."""
+    custom: bool
+    """Whether the tool takes the model's text as it is."""
+    parallel: bool | None
+    """Whether a call may run at the same time as its neighbours."""
+    timeout: float | None
+    """The seconds that a call may take."""
+    output_limit: int | None
+    """The characters that a result may have; the rest is cut."""
+    metadata: dict[str, Any] | None
+    """Anything else about the tool, for programs; no model sees it."""
+    preview: Callable[..., object] | None
+    """Says what a call would do, to whoever is asked to approve it; it takes the tool's arguments."""
+
+
+class _Declaring(Protocol):
+    """What `tool(...)` gives when it is called with options alone: it declares a function or a class."""
+
+    @overload
+    def __call__(self, given: C, /) -> C: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, given: Callable[P, R_co], /) -> FunctionTool[P, R_co]: ...
+
+
+@overload
+def tool(given: C, /, **options: Unpack[ToolOptions]) -> C: ...  # type: ignore[overload-overlap]
+@overload
+def tool(given: Callable[P, R_co], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R_co]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> _Declaring: ...
+def tool(given: Any = None, /, **options: Any) -> Any:
+    """Declare a function, a method or a class as a tool; `ToolOptions` lists what can be said of it."""
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise InvalidField(unknown[0], f"is no option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
@@ -107,9 +153,7 @@ def tool(given: Any = None, /, **options: Any) -> Any:
 
 
 _RUNNING = ("parallel", "timeout", "output_limit")
-_OPTIONS = frozenset(
-    (*"name description parameters context sensitive strict custom metadata preview".split(), *_RUNNING)
-)
+_OPTIONS = frozenset(ToolOptions.__annotations__)
 
 
 def _declare(declared: Any, **options: Any) -> Any:

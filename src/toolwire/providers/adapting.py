@@ -13,10 +13,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.providers import Provider, catalogue, quirks_of
+from toolwire.providers import catalogue
+from toolwire.providers.known import Provider, quirks_of
 from toolwire.types import Loss, Request, Tool, ToolChoice
 
 MOST_TOKENS = 16_384
+# What a wire does not tell of a stream unless it is asked to.
+_ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
 # Wires without a word for a tool choice: their encoders say it in another way.
 _WITHOUT_CHOICE = frozenset({"ollama"})
 
@@ -63,4 +66,11 @@ def quirks_for(request: Request, provider: Provider) -> dict[str, Any]:
     quirks = quirks_of(request.model, catalogue.model(request.model))
     if "default_max_tokens" in quirks and not request.stream:
         quirks["default_max_tokens"] = min(quirks["default_max_tokens"], MOST_TOKENS)
+    for version in provider.version_header.values():
+        quirks["api_version"] = version
     return quirks | provider.quirks
+
+
+def asked_of_stream(provider: Provider) -> dict[str, Any]:
+    """Give what has to be in a body so that its stream tells what it cost."""
+    return _ASKED_OF_A_STREAM.get(provider.dialect, {}) if provider.quirks.get("stream_usage", True) else {}

@@ -7,11 +7,11 @@ import pytest
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, tool
 from toolwire.client import sync
-from toolwire.client.adapting import MOST_TOKENS, adapted
 from toolwire.client.failures import ChoiceIgnored
 from toolwire.encoding.ledger import PLAIN
 from toolwire.loop import AskModel, Done, RunTools
 from toolwire.providers import provider_of
+from toolwire.providers.adapting import MOST_TOKENS, adapted
 from toolwire.testing import Expect, simulate
 
 LOOSE = ("ollama", "ollama-v1")
@@ -39,7 +39,6 @@ def declared(**settings: Any) -> Request:
     ],
 )
 def test_a_server_without_tool_choice_is_offered_what_may_be_chosen(choice: Any, offered: list[str]) -> None:
-    """Conflict 15."""
     given, losses = adapted(declared(tool_choice=choice), provider_of("ollama-v1")[0])
     assert [tool.name for tool in given.tools if type(tool) is Tool] == offered
     assert given.tool_choice is None
@@ -54,7 +53,7 @@ def test_other_servers_are_asked_as_their_dialect_can(name: str) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows(face: str) -> None:  # conflict 35
+def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows(face: str) -> None:
     [known, *_] = [model for model in catalogue.models() if "anthropic" in model.providers and model.max_output]
     for model, shown, tokens in (
         (known.name, False, MOST_TOKENS),
@@ -69,7 +68,7 @@ def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows(face: s
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", LOOSE)
 def test_a_call_that_has_to_come_is_asked_for_again(name: str, face: str) -> None:
-    """Conflict 15: restrict, check, ask again; `chat` and the loop alike."""
+    """Restrict, check, ask again; `chat` and the loop alike."""
     script = [["I would rather not."], [Expect(last="get_weather"), TOKYO], ["It is warm."]]
     with simulate(script[:2]) as model:
         response = chat(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="required")
@@ -94,10 +93,11 @@ def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_context_may_hold_tools_that_run(name: str, face: str) -> None:  # row R003-07
+@pytest.mark.row("R003-07")
+def test_a_context_may_hold_tools_that_run(name: str, face: str) -> None:
     RUN.clear()
     declared_only = Tool("get_rain", "Tell the rain.", {"type": "object", "properties": {}})
-    context = Context(None, [Message("Weather?")], [get_weather, declared_only])  # type: ignore[list-item]
+    context = Context(None, [Message("Weather?")], [get_weather, declared_only])
     with simulate([[Expect(tools=["get_weather", "get_rain"]), TOKYO], ["It is warm."]]) as model:
         done = lead(face, name, model.url, context).done
     assert (RUN, done.content) == (["Tokyo"], "It is warm.")

@@ -1,0 +1,268 @@
+"""Measure what the gateway adds to a request: nginx is the model, wrk the clients, one processor is the gateway's.
+
+CPU time is that of the gateway's process for each request that was answered; what a proxy of nginx costs in the same
+run stands beside it. nginx and wrk are Debian's: `apt-get install nginx-light wrk`; where they are absent it is said,
+and nothing is measured.
+"""
+
+import argparse
+import base64
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+ANSWERS = {
+    "/v1/chat/completions": {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-4.1",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {
+                            "id": "call_abcdefghijklmnop",
+                            "type": "function",
+                            "function": {"name": "read_file", "arguments": '{"path":"a.txt","limit":null}'},
+                        }
+                    ],
+                },
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+    },
+    "/v1/messages": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": [
+            {
+                "type": "tool_use",
+                "id": "toolu_abcdefghijklmnop",
+                "name": "read_file",
+                "input": {"path": "a.txt", "limit": None},
+            }
+        ],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 100, "output_tokens": 20},
+    },
+}
+TARGETS = {"1.4 KB": 450.0, "255 KB": 4000.0}  # CPU time, in us a request
+ROUTES = {"chat > chat": "openai/gpt-4.1", "chat > messages": "anthropic/claude-sonnet-4-5"}
+
+
+class Measured(NamedTuple):
+    """What a run of wrk has shown."""
+
+    cpu: float
+    rate: float
+    median: float
+    bad: int
+
+
+def question(model: str, rounds: int) -> bytes:
+    """Write the request of a coding agent: a picture, two strict tools, and so many rounds of calls."""
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": "Where."}, "limit": {"type": ["integer", "null"]}},
+        "required": ["path", "limit"],
+        "additionalProperties": False,
+    }
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": name, "description": f"{name} of it", "strict": True, "parameters": schema},
+        }
+        for name in ("read_file", "list_files")
+    ]
+    picture = "data:image/png;base64," + base64.b64encode(b"\x89PNG" + bytes(60)).decode()
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are a coding agent."},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": picture}}],
+        },
+    ]
+    for number in range(max(1, rounds)):
+        name = f"call_{number:012}"
+        function = {"name": "read_file", "arguments": json.dumps({"path": f"src/file{number}.py", "limit": None})}
+        messages.append(
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": name, "type": "function", "function": function}],
+            }
+        )
+        text = "a line of code\n" * (80 if rounds else 1)
+        messages.append({"role": "tool", "tool_call_id": name, "content": text})
+    messages += [{"role": "assistant", "content": "It is code."}, {"role": "user", "content": "And the other?"}]
+    return json.dumps({"model": model, "messages": messages, "tools": tools}, separators=(",", ":")).encode()
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(*command: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program while this lasts."""
+    process = subprocess.Popen(
+        command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def wait_for(port: int) -> float:
+    """Wait until somebody listens; give the seconds that it took."""
+    start = time.perf_counter()
+    while time.perf_counter() - start < 20:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return time.perf_counter() - start
+        time.sleep(0.005)
+    raise SystemExit(f"nothing listens on port {port}")
+
+
+def spent(pid: int) -> float:
+    """Give the CPU seconds of a process and its children so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(spent(int(one)) for one in children)
+
+
+NGINX = """
+worker_processes 1; daemon off; pid $FOLDER/pid; error_log $FOLDER/log; $USER
+events { worker_connections 4096; }
+http {
+  access_log off; client_max_body_size 64m; client_body_buffer_size 2m; keepalive_requests 1000000000;
+  client_body_temp_path $FOLDER/a; proxy_temp_path $FOLDER/b; fastcgi_temp_path $FOLDER/c;
+  uwsgi_temp_path $FOLDER/d; scgi_temp_path $FOLDER/e;
+  upstream model { server 127.0.0.1:$MODEL; keepalive 64; keepalive_requests 1000000000; }
+  server { listen 127.0.0.1:$MODEL; default_type application/json; root $FOLDER; $PLACES }
+  server {
+    listen 127.0.0.1:$PROXY;
+    location / { proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  }
+}
+"""
+PLACE = "location = $PATH { try_files /$FILE.json =404; error_page 405 =200 /$FILE.json; }"
+
+
+def nginx(folder: Path, model: int, proxy: int) -> Path:
+    """Write the settings of nginx as a model, and as a proxy before it."""
+    places = []
+    for number, (path, answer) in enumerate(ANSWERS.items()):
+        (folder / f"{number}.json").write_text(json.dumps(answer, separators=(",", ":")))
+        places.append(Template(PLACE).substitute(PATH=path, FILE=number))
+    known = {"FOLDER": folder, "MODEL": model, "PROXY": proxy, "PLACES": " ".join(places)}
+    settings = folder / "nginx.conf"
+    settings.write_text(Template(NGINX).substitute(known, USER="user root;" if os.geteuid() == 0 else ""))
+    return settings
+
+
+def measure(port: int, pid: int, body: bytes, folder: Path, seconds: int, clients: int) -> Measured:
+    """Ask with wrk for some seconds."""
+    script = folder / "wrk.lua"
+    script.write_text(
+        f'wrk.method="POST"\nwrk.headers["content-type"]="application/json"\nwrk.body=[==[{body.decode()}]==]\n'
+    )
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
+    first = [*_pinned(0), "wrk", "-t1", f"-c{clients}", "-s", str(script)]
+    subprocess.run([*first, "-d1s", url], check=True, capture_output=True)
+    before = spent(pid)
+    ran = subprocess.run([*first, f"-d{seconds}s", "--latency", url], check=True, capture_output=True, text=True)
+    used, told = spent(pid) - before, ran.stdout
+    requests = int((re.search(r"(\d+) requests in", told) or [0, 1])[1])
+    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", told)
+    median = re.search(r"50%\s+([\d.]+)(us|ms|s)", told)
+    unit = {"us": 1e-3, "ms": 1.0, "s": 1000.0}
+    wait = float(median[1]) * unit[median[2]] if median else 0.0
+    return Measured(1e6 * used / requests, requests / seconds, wait, int(bad[1]) if bad else 0)
+
+
+def _pinned(processor: int) -> list[str]:
+    many = (os.cpu_count() or 1) > 1 and shutil.which("taskset")
+    return ["taskset", "-c", str(processor)] if many else []
+
+
+def show(name: str, measured: Measured, target: float | None = None) -> None:
+    """Print a line."""
+    said = "" if target is None else f"   (target {target:,.0f} us: {'met' if measured.cpu <= target else 'MISSED'})"
+    bad = f"   {measured.bad} REFUSED" if measured.bad else ""
+    print(
+        f"  {name:<34} {measured.cpu:8,.0f} us CPU a request   {measured.rate:8,.0f}/s   "
+        f"median {measured.median:7.2f} ms{said}{bad}"
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--clients", type=int, default=4)
+    options = parser.parse_args()
+    missing = [name for name in ("nginx", "wrk") if shutil.which(name) is None]
+    if missing:
+        print(f"gateway: not measured, for {' and '.join(missing)} is not here: apt-get install nginx-light wrk")
+        return
+    print("Gateway: nginx as model, wrk as clients, the gateway on one processor")
+    with tempfile.TemporaryDirectory() as made:
+        _measure_all(Path(made), options.seconds, options.clients)
+
+
+def _measure_all(folder: Path, seconds: int, clients: int) -> None:
+    model, proxy, port = free_port(), free_port(), free_port()
+    settings = folder / "toolwire.toml"
+    settings.write_text(
+        "".join(
+            f'[providers.{name}]\nbase_url = "http://127.0.0.1:{model}"\nkey = "$BENCH_KEY"\n'
+            for name in ("openai", "anthropic")
+        )
+    )
+    serve = [sys.executable, "-m", "toolwire", "serve", "--quiet", "--config", str(settings)]
+    with (
+        running(*_pinned(0), "nginx", "-c", str(nginx(folder, model, proxy)), "-p", str(folder)) as front,
+        running(*_pinned(1), *serve, "--listen", f"127.0.0.1:{port}", BENCH_KEY="x") as gateway,
+    ):
+        ready = wait_for(port)
+        memory = int(Path(f"/proc/{gateway.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        print(f"  ready after {ready:.2f} s, {memory:.0f} MB")
+        for size, rounds in (("1.4 KB", 0), ("255 KB", 195)):
+            for name, asked in ROUTES.items():
+                body = question(asked, rounds)
+                measured = measure(port, gateway.pid, body, folder, seconds, clients)
+                show(f"toolwire, {name}, {len(body) / 1000:.1f} KB", measured, TARGETS[size])
+            body = question("gpt-4.1", rounds)
+            show(
+                f"nginx proxy_pass, {len(body) / 1000:.1f} KB",
+                measure(proxy, front.pid, body, folder, seconds, clients),
+            )
+
+
+if __name__ == "__main__":
+    main()

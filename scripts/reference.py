@@ -1,0 +1,172 @@
+"""Write what docs/reference.md and docs/public-names.md say of settings, of what a stream yields and of public names.
+
+Rule: sentences are those of docstrings, signatures those of the code; nothing is written by hand.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import griffe
+
+import toolwire
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+BEGIN, END = "<!-- made by `make docs` from the code -->\n", "<!-- end of what `make docs` makes -->\n"
+HEAD = """# Public names
+
+Made by `make docs` from the code: the signature of every public name, and what it holds. [The reference](reference.md)
+has the settings, and the rules.
+"""
+SETTINGS = (
+    ("Settings of a request", "`chat`, and all that follow.", ("RequestSettings",)),
+    ("Settings of a conversation", "`run`, `stream` and `generate`, beside those of a request.", ("RunSettings",)),
+    ("The model", "The methods of `Client`; `generate` and `stream` take it by place.", ("_Model",)),
+    ("The value of the answer", "One of the three; which one says what comes back.", ("_Typed", "_Schema", "_Plain")),
+    ("Options of `generate` and `stream`", "They make a client of their own.", ("_Options",)),
+    (
+        "Options of a client",
+        "`Client(...)`, `options={...}`.",
+        ("ClientOptions", "providers.known.ProviderOptions"),
+    ),
+    ("Options of a tool", "`@tool(...)`.", ("resolvers.functions.declare.ToolOptions",)),
+    ("Options of the code tools", "`CodeTools(...)`.", ("codetools.kit.CodeToolOptions",)),
+    ("Limits of calls", "`execute(...)`.", ("resolvers.execution.LimitOptions",)),
+    ("Quirks", "`dialect(name, ...)`, and `quirks={...}`.", ("encoding.ledger.QuirkOptions",)),
+)
+# Bases of a library, and those whose fields are shown as the class's own.
+_UNSAID = ("Struct", "Generic", "TypedDict", "Protocol", "_")
+_SAYS_ITS_VALUE = {"class-attribute", "module-attribute"}
+Names = dict[str, griffe.Object]
+
+
+def pages() -> dict[Path, str]:
+    """Write each page that is made from the code, or has a part that is."""
+    package = _package()
+    names, reference = offered(package), DOCS / "reference.md"
+    before, _, rest = reference.read_text().partition(BEGIN)
+    made = "\n".join((*_settings(package), *_items(package, names), *_index(names)))
+    described = "\n".join(line for name, one in names.items() for line in _described(name, one))
+    return {
+        reference: f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}",
+        DOCS / "public-names.md": f"{HEAD}\n{described}",
+    }
+
+
+def _package() -> griffe.Object:
+    return _target(griffe.load("toolwire", search_paths=[Path(toolwire.__file__).parent.parent]))
+
+
+def offered(package: griffe.Object | None = None) -> Names:
+    """Find every public name, in the order of the alphabet."""
+    package = package or _package()
+    homes: dict[str, str] = toolwire.__dict__["_HOME"]
+    found = {name: _target(package[f"{home.removeprefix('toolwire.')}.{name}"]) for name, home in homes.items()}
+    found |= {door: _target(package[door]) for door in toolwire.__dict__["_DOORS"].split()}
+    return dict(sorted(found.items(), key=lambda pair: (pair[0].lower(), pair[0])))
+
+
+def members_of(one: griffe.Object) -> list[griffe.Object]:
+    """List what a class holds for its users: what its bases say first; steps are for those who drive them."""
+    members = [_target(member) for member in {**one.inherited_members, **one.members}.values()]
+    return [member for member in members if _is_shown(member)]
+
+
+def _is_shown(member: griffe.Object) -> bool:
+    match member:
+        case griffe.Function(name="__init__"):
+            return True
+        case griffe.Function(name=name, returns=gives):
+            return not name.startswith("_") and not str(gives).startswith("Work[")
+        case griffe.Attribute(name=name):
+            return not name.startswith("_") and (member.annotation is not None or member.docstring is not None)
+    return False
+
+
+def _target(one: griffe.Object | griffe.Alias) -> griffe.Object:
+    return one.final_target if isinstance(one, griffe.Alias) else one
+
+
+def _settings(package: griffe.Object) -> Iterator[str]:
+    yield "## Settings"
+    for title, words, classes in SETTINGS:
+        yield from ("", f"### {title}", "", words, "", "| setting | what it is |", "|---|---|")
+        for name in classes:
+            fields = _target(package[name if "." in name else f"client.settings.{name}"])
+            for one in fields.attributes.values():
+                yield _row(f"{one.name}: {_plain(one.annotation)}", _sentence(_target(one), whole=True))
+    yield ""
+
+
+def _items(package: griffe.Object, names: Names) -> Iterator[str]:
+    yield from ("## What a stream yields", "", "| item | what it is | its fields |", "|---|---|---|")
+    for name in str(package["client.settings.StreamItem"].value).split(" | "):
+        fields = [one for one in members_of(names[name]) if one.is_attribute and "property" not in one.labels]
+        yield f"| `{name}` | {_sentence(names[name])} | {', '.join(f'`{field.name}`' for field in fields)} |"
+    yield ""
+
+
+def _index(names: Names) -> Iterator[str]:
+    yield from ("## Public names", "", "[Public names](public-names.md) has their signatures, and what they hold.", "")
+    yield from ("| name | what it is |", "|---|---|")
+    yield from (_row(name, _sentence(one)) for name, one in names.items())
+    yield ""
+
+
+def _described(name: str, one: griffe.Object) -> Iterator[str]:
+    """Write one name: its signature, what its docstring says, and what it holds."""
+    if isinstance(one, griffe.Module):
+        yield from (f"## `toolwire.{name}`", "", _sentence(one), "", "| name | what it is |", "|---|---|")
+        for inner in sorted(map(str, one.exports or ())):
+            held = _target(one[inner])
+            yield _row("; ".join(_signatures(held, inner)) if held.is_function else inner, _sentence(held))
+        yield ""
+        return
+    members = members_of(one) if one.is_class and not _holds_settings(one) else []
+    lines = [f"    {line}" for member in members for line in _signatures(member, one.name)]
+    yield from (f"## `{name}`", "", "```text", *_signatures(one, name), *lines, "```", "", _words(one), "")
+    said = [f"- `{member.name}`: {_sentence(member)}" for member in members if member.docstring is not None]
+    yield from (*said, "") if said else ()
+
+
+def _holds_settings(one: griffe.Object) -> bool:
+    return one.module.name == "settings" or one.name.endswith("Options")
+
+
+def _signatures(one: griffe.Object, name: str) -> Iterator[str]:
+    """Write a signature as the code has it; what makes a value of a class goes by the name of the class."""
+    match one:
+        case griffe.Class():
+            bases = [base for base in map(str, one.bases) if not base.startswith(_UNSAID)]
+            yield f"class {one.name}({', '.join(bases)})" if bases else f"class {one.name}"
+        case griffe.Function():
+            marks = "async " if "async" in one.labels else ""
+            called = name if one.name == "__init__" or isinstance(one.parent, griffe.Module) else one.name
+            yield from (f"{marks}{each.signature(name=called)}" for each in one.overloads or [one])
+        case griffe.Attribute():
+            value = f" = {_plain(one.value)}" if one.value is not None and _SAYS_ITS_VALUE & one.labels else ""
+            yield f"{one.name}: {_plain(one.annotation)}{value}" if one.annotation else f"{one.name}{value}"
+
+
+def _words(one: griffe.Object) -> str:
+    return one.docstring.value.strip() if one.docstring is not None else ""
+
+
+def _sentence(one: griffe.Object, *, whole: bool = False) -> str:
+    """Give the first paragraph of a docstring, or all of it, in one line."""
+    words = _words(one) if whole else _words(one).partition("\n\n")[0]
+    return " ".join(words.split()).replace("|", "\\|")
+
+
+def _plain(expression: object) -> str:
+    return str(expression).replace('"', "").replace("'", '"')
+
+
+def _row(code: str, words: str) -> str:
+    code = code.replace("|", "\\|")
+    return f"| `{code}` | {words} |"
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text)
+        print(f"wrote {path.name}")

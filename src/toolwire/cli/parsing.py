@@ -1,0 +1,101 @@
+"""What can be typed: the commands, and errors that say what would be right.
+
+Rules of this file:
+- A word that is not known is answered with the nearest one that is.
+- Each command's options stand in the file of that command.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import toolwire
+
+_EPILOG = """\
+examples:
+  toolwire run "Find the failing test, and fix it." --model anthropic/NAME
+  git diff | toolwire run "Review this." --model ollama/NAME --quiet
+  toolwire translate --from openai-chat --to gemini request.json
+
+models: `toolwire models` lists their names, as PROVIDER/NAME
+
+exit codes: 0 an answer, or done; 1 an error, or a strict translation that would lose something; 2 the input or the
+arguments cannot be used; 3 a limit was reached; 130 interrupted by Ctrl-C
+"""
+_SAME = {"help": "--help", "version": "--version"}
+_CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reads the arguments of a command; `parser` in what it read is the parser of the command itself."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.set_defaults(parser=self)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what cannot be used, and what may have been meant."""
+        if (found := _CHOICE.search(message)) is not None:
+            message += _did_you_mean(found["word"], re.findall(r"[^', ]+", found["known"]))
+        super().error(message)
+
+    def refuse(self, more: list[str], options: argparse.Namespace) -> NoReturn:
+        """Say why these arguments are too many."""
+        unknown = next((word for word in more if word.startswith("-")), None)
+        task = getattr(options, "task", None)
+        if unknown is not None:
+            name = unknown.partition("=")[0]
+            self.error(f"unknown option {name}{_did_you_mean(name, self._option_string_actions)}")
+        if task is not None:
+            self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
+        self.error(f"unexpected: {' '.join(more)}")
+
+
+def _did_you_mean(word: str, known: Any) -> str:
+    """Name the nearest word that is known."""
+    near = get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the arguments of a command, or end with what is wrong with them."""
+    from toolwire.cli import agents, auditing, conversations, serving, simulating, tools, translation  # noqa: PLC0415
+
+    promise = str(toolwire.__doc__).partition("\n")[0]
+    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)
+    parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
+    parser.set_defaults(run=_help)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for part in (agents, conversations, translation, tools, simulating, serving, auditing):
+        part.add(commands)
+    options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
+    if more:
+        options.parser.refuse(more, options)
+    return options
+
+
+def _help(options: argparse.Namespace) -> int:
+    options.parser.print_help()
+    return 0
+
+
+_Formatter = argparse.RawDescriptionHelpFormatter
+
+
+def count(text: str) -> int:
+    """Read a number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
+def base_url(text: str) -> str:
+    """Read the address of a server."""
+    if "://" not in text:
+        raise argparse.ArgumentTypeError(f"needs http:// or https:// before it: http://{text}")
+    if urlsplit(text).scheme.lower() not in ("http", "https") or not urlsplit(text).hostname:
+        raise argparse.ArgumentTypeError(f"must be like https://host/path, not {text!r}")
+    return text

@@ -1,0 +1,115 @@
+"""What a client and a run can be asked for: the names of options and settings, and values in a short form.
+
+Rules of this file:
+- An option says how a server is reached, and belongs to the client; a setting says what is asked, and belongs to
+  the call. A name that is neither is refused with the list of them, and with the one that may have been meant.
+- Where a value of ours is wanted, a map of its fields will do.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from toolwire.errors import InvalidField, meant
+from toolwire.providers import Provider
+from toolwire.types import Request
+
+T = TypeVar("T")
+# Of a provider, what a caller of `generate` may say of it.
+OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks")
+OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
+_ABLE = {
+    "cancel": "a Cancel",
+    "transport": "a Transport, with `send` or `asend`",
+    "approve": "a function of a call and its preview",
+    "on_event": "a function of an event",
+    "on_chunk": "a function of what a stream shows",
+}
+RUNNING = ("auto_tools", "limits", "max_iterations", "running", "terminal_tool", "cancel")
+AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
+_OF_A_RUN = (*RUNNING, *AROUND[:-1], "on_event", "on_chunk")
+_GIVEN = ("messages", "system", "tools", "provider_state", "capabilities")
+_SETTINGS = (*_GIVEN, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))
+
+
+def options_among(settings: dict[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Take the client's options out of what a call was given, and add them to those that it was given as such."""
+    among = {name: settings.pop(name) for name in (*OF_A_SERVER, *OF_A_CLIENT) if name in settings}
+    return {**(options or {}), **among}
+
+
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the settings of a request; refuse one that no request has, or of a wrong kind."""
+    if unknown := next((name for name in settings if name not in _SETTINGS), None):
+        raise _unknown_setting(unknown)
+    if type(settings.get("stop")) is str:
+        settings = {**settings, "stop": [settings["stop"]]}
+    for name, value in settings.items():
+        if value is not None and name in _kinds():
+            try:
+                msgspec.convert(value, _kinds()[name])
+            except msgspec.ValidationError as problem:
+                raise InvalidField(name, f"is of another kind: {problem}", path="settings") from None
+    return dict(settings)
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """Give the kinds of those settings that are plain values; of which words there are, servers say more than we."""
+    hints = get_type_hints(Request)
+    plain = (name for name in _SETTINGS if name in hints and name not in ("output", "tool_choice"))
+    return {name: str | None if _is_word(hints[name]) else hints[name] for name in plain}
+
+
+def _is_word(hint: Any) -> bool:
+    return any(get_origin(one) is Literal for one in get_args(hint))
+
+
+def _unknown_setting(unknown: str) -> InvalidField:
+    if unknown in (*OF_A_SERVER, *OF_A_CLIENT):
+        return InvalidField(unknown, f"is an option of the client: Client(..., {unknown}=...)", path="settings")
+    if unknown in _OF_A_RUN:
+        return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
+    known = (*_SETTINGS, *_OF_A_RUN)
+    hint = meant(unknown, (*known, *OF_A_SERVER, *OF_A_CLIENT))
+    return InvalidField(unknown, f"is no setting; there are: {', '.join(known)}{hint}", path="settings")
+
+
+def check_able(given: Any, name: str, *abilities: str) -> None:
+    """Refuse what cannot do what is wanted of it."""
+    if given is not None and not all(callable(getattr(given, ability, None)) for ability in abilities):
+        raise InvalidField(name, f"must be {_ABLE[name]}, not {given!r}", path="settings")
+
+
+def check_options(options: Mapping[str, Any], provider: str) -> None:
+    """Refuse an option that neither a provider nor a client has."""
+    fields = Provider.__struct_fields__
+    unknown = next((name for name in options if name not in fields), None)
+    if unknown is not None:
+        known = (*fields, *OF_A_CLIENT)
+        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(OF_A_CLIENT)}"
+        raise InvalidField(unknown, f"is no option of a provider; {listed}{meant(unknown, known)}", path=provider)
+
+
+def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:
+    """Give a value of ours, of itself, of a map of its fields, of the one `number` in it; None is the usual one."""
+    fields = kind.__struct_fields__  # type: ignore[attr-defined]
+    if isinstance(given, kind):
+        return given
+    if given is None:
+        return kind()
+    if number and isinstance(given, int | float) and not isinstance(given, bool):
+        given = {number: given}
+    if not isinstance(given, Mapping):
+        also = f", or the number of `{number}`" if number else ""
+        what = f"must be a {kind.__name__}, or a map of {', '.join(fields)}{also}, not {given!r}"
+        raise InvalidField(name, what, path="settings")
+    for field in given:
+        if field not in fields:
+            raise InvalidField(str(field), f"is none; there are: {', '.join(fields)}{meant(field, fields)}", path=name)
+    try:
+        return msgspec.convert(dict(given), kind)
+    except msgspec.ValidationError as problem:
+        raise InvalidField(name, f"is not as it must be: {problem}", path="settings") from None

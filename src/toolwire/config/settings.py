@@ -1,0 +1,186 @@
+"""The settings of a gateway as values: read from TOML, and refused with every place that is wrong.
+
+Rules of this file:
+- An unknown key is refused, and what may have been meant is named. Sections of other commands are left alone.
+- A key is never in the file: it names a variable (`$NAME`) or a file.
+- It is pure: no variable is read here, and no file.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from toolwire.errors import UserError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_OTHERS = frozenset({"cli", "mcp"})
+MODEL_NAME = re.compile(r"[@A-Za-z0-9][\w.:@+-]*(?:/[@A-Za-z0-9][\w.:@+-]*)*", re.ASCII)
+
+
+class InvalidSettings(UserError):
+    """A file of settings that cannot be taken; every problem is named with its place."""
+
+    def __init__(self, where: str, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(f"{where}: " + "; ".join(problems))
+
+
+class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the gateway listens, where it keeps what it keeps, and who may ask."""
+
+    listen: str = "127.0.0.1:8080"
+    database: str = ""
+    auth: Literal["", "none", "keys"] = ""
+
+
+class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server: a known one with some of it said otherwise, or one of your own."""
+
+    dialect: str = ""
+    base_url: str = ""
+    key: str = ""
+    key_file: str = ""
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+    quirks: dict[str, Any] = {}
+    capabilities: dict[str, bool] = {}
+
+
+class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model at a provider, and its share where targets share a route."""
+
+    model: str
+    weight: float = 0
+
+
+class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What clients ask for by one name, and the providers that serve it, in order."""
+
+    to: list[str | TargetSettings]
+    strict: bool = False
+    format: str = ""
+    on_context: str = ""
+    continue_: bool = field(default=False, name="continue")
+
+
+class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much is kept of earlier turns, and for how long."""
+
+    bytes: int = 67_108_864
+    expires: str = "24h"
+
+
+class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class GatewaySettings(Struct, frozen=True, kw_only=True):
+    """A file of settings."""
+
+    server: ServerSettings = ServerSettings()
+    providers: dict[str, ProviderSettings] = {}
+    routes: dict[str, RouteSettings] = {}
+    memory: MemorySettings = MemorySettings()
+    prices: dict[str, PriceSettings] = {}
+
+
+_KINDS: dict[str, Any] = {
+    "server": ServerSettings,
+    "providers": dict[str, ProviderSettings],
+    "routes": dict[str, RouteSettings],
+    "memory": MemorySettings,
+    "prices": dict[str, PriceSettings],
+}
+
+
+def read_settings(text: str, where: str = "toolwire.toml") -> GatewaySettings:
+    """Read a file of settings, or refuse it with all that is wrong."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise InvalidSettings(where, [f"is not TOML: {problem}"]) from None
+    problems = [_unknown(name, [*_KINDS, *_OTHERS]) for name in tables.keys() - _KINDS.keys() - _OTHERS]
+    sections: dict[str, Any] = {}
+    for name, kind in _KINDS.items():
+        try:
+            sections[name] = msgspec.convert(tables.get(name, {}), kind)
+        except msgspec.ValidationError as problem:
+            problems.append(_told(name, str(problem), kind))
+    settings = None if problems else GatewaySettings(**sections)
+    problems += [] if settings is None else _problems(settings)
+    if problems or settings is None:
+        raise InvalidSettings(where, sorted(problems))
+    return settings
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"{name} is no section" + (f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}")
+
+
+def _told(section: str, problem: str, kind: Any) -> str:
+    """Say where a value is wrong, and which key may have been meant."""
+    text, _, place = problem.partition(" - at `$")
+    place = section + place.rstrip("`").replace("[...]", ".*")
+    if match := re.search(r"unknown field `(\w+)`", text):
+        inner = kind if isinstance(kind, type) and issubclass(kind, Struct) else kind.__args__[-1]
+        known = [one.encode_name for one in msgspec.structs.fields(inner)]
+        near = get_close_matches(match[1], known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+        return f"{place}.{match[1]} is no setting; {hint}"
+    return f"{place}: {text}"
+
+
+def _problems(settings: GatewaySettings) -> Iterator[str]:
+    """Give what single values do not show."""
+    try:
+        seconds_of(settings.memory.expires)
+    except ValueError as problem:
+        yield f"memory.expires {problem}"
+    if ":" not in settings.server.listen:
+        yield f"server.listen must be HOST:PORT, not {settings.server.listen!r}"
+    if settings.server.auth == "keys" and not settings.server.database:
+        yield 'server.auth = "keys" needs server.database, where the keys are kept'
+    for name, provider in settings.providers.items():
+        yield from _problems_of_provider(f"providers.{name}", provider)
+    for name, route in settings.routes.items():
+        yield from _problems_of_route(f"routes.{name}", route, settings.routes)
+
+
+def _problems_of_provider(place: str, provider: ProviderSettings) -> Iterator[str]:
+    if provider.key and not provider.key.startswith("$"):
+        yield f'{place}.key must name a variable ("$NAME"); the key itself does not belong into a file of settings'
+    if provider.key and provider.key_file:
+        yield f"{place} has both key and key_file; one is enough"
+    if bool(provider.dialect) != bool(provider.base_url) and not provider.base_url:
+        yield f"{place}.base_url must say where it is"
+
+
+def _problems_of_route(place: str, route: RouteSettings, routes: Mapping[str, RouteSettings]) -> Iterator[str]:
+    if not route.to:
+        yield f'{place}.to must name a model, as in ["PROVIDER/MODEL"]'
+    for at, target in enumerate(route.to):
+        model = target if isinstance(target, str) else target.model
+        if "/" not in model or not MODEL_NAME.fullmatch(model):
+            yield f"{place}.to[{at}] must be PROVIDER/MODEL, not {model!r}"
+    if route.on_context and route.on_context not in routes:
+        yield f"{place}.on_context names no route: {route.on_context!r}"
+
+
+def seconds_of(text: str) -> float:
+    """Read a time such as `24h`."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(f"must be a time such as 30s, 15m, 24h or 7d, not {text!r}")
+    return float(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,304 @@
+"""The gateway as an ASGI application: what comes in is judged, led on its way, and answered in its own wire.
+
+Rules of this file:
+- Every path is one of a wire, or one of ours; anything else is the 404 of the wire that it looks like.
+- A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback.
+- Before the first byte an error is a response; after it the connection is closed, and never looks finished.
+- A client that goes away ends its request: what waits for a provider is cancelled.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolwire.errors import InvalidBody, ToolwireError
+from toolwire.gateway.endings import Refused, reply_of, wire_near
+from toolwire.gateway.listing import list_models, show_model
+from toolwire.gateway.passing import members_of
+from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
+from toolwire.translation.paths import Asked, read_path
+from toolwire.types import Error
+from toolwire.wire.bodies import read_body
+
+_log = logging.getLogger(__name__)
+_write = msgspec.json.Encoder().encode
+_Receive = Callable[[], Awaitable[Any]]
+_Send = Callable[[dict[str, Any]], Awaitable[None]]
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+_LOSSES = "/toolwire/requests/"
+VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
+
+
+class BodyLimits(Struct, frozen=True):
+    """How much a request may be: bytes of its body, and seconds for all of it to come."""
+
+    body: int = 64 * 1024 * 1024
+    seconds: float = 60.0
+
+
+class Gateway:
+    """Answers requests over ASGI.
+
+    `loopback` refuses what a browser's page or a name that leads here may send. `seen` is told of each request.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
+        *,
+        loopback: bool = True,
+        seen: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        self.tools, self.limits, self.loopback, self.seen = tools, limits, loopback, seen
+        self.ready = True
+
+    async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await _Request(self, scope, receive, send).run()
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _live(self, receive: _Receive, send: _Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                close = getattr(self.tools.transport, "aclose", None)
+                if close is not None:
+                    await close()
+                self.tools.memory.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            await send({"type": "lifespan.startup.complete"})
+
+
+class _Gone(Exception):
+    """The client has left."""
+
+
+class _Request:
+    """One HTTP request."""
+
+    def __init__(self, gateway: Gateway, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+        self.gateway, self.scope, self._receive, self._asgi_send = gateway, scope, receive, send
+        self.identity = f"tw_{secrets.token_hex(12)}"
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        self.begun = False
+        self.ended = False
+        self.served = Served()
+        self.wire = wire_near(self.path)
+
+    async def run(self) -> None:
+        """Answer, and say what became of it."""
+        start = time.monotonic()
+        try:
+            await self._answer()
+        except Refused as refused:
+            await self._refuse(refused.error)
+        except InvalidBody as problem:
+            await self._refuse(Error("invalid_request", str(problem), 400))
+        except _Gone:
+            self.served.ending = "client gone"
+        except Exception:  # noqa: BLE001 - whatever fails here is told to the client as ours
+            _log.exception("request %s failed", self.identity)
+            await self._refuse(Error("server", "the gateway failed; its log says why", 500))
+        self._tell(time.monotonic() - start)
+
+    def _tell(self, seconds: float) -> None:
+        served, usage = self.served, self.served.usage
+        if self.gateway.seen is None:
+            return
+        self.gateway.seen(
+            {
+                "request": self.identity,
+                "path": self.path[:200],
+                "status": served.status,
+                "model": served.model[:200],
+                "goal": served.goal,
+                "ending": served.ending,
+                "seconds": round(seconds, 6),
+                "input_tokens": usage.input_tokens if usage is not None else None,
+                "output_tokens": usage.output_tokens if usage is not None else None,
+            }
+        )
+
+    async def _answer(self) -> None:
+        self._check_place()
+        asked = read_path(self.path, self.headers)
+        if asked is None:
+            await self._answer_ours()
+            return
+        self.wire = asked.dialect
+        if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
+            raise Refused("invalid_request", f"{self.method} is not possible on {self.path}", 405)
+        if asked.method == "GET":
+            await self._inform(asked)
+            return
+        body = await self._read()
+        match asked.action:
+            case "answer" | "other":
+                await self._lead(asked, body)
+            case "count":
+                await self._count(asked, body)
+            case _:
+                await self._inform(asked, _named(body))
+
+    def _check_place(self) -> None:
+        """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
+        if not self.gateway.loopback:
+            return
+        host = self.headers.get("host", "").rpartition(":")[0] or self.headers.get("host", "")
+        origin = self.headers.get("origin", "").partition("://")[2]
+        named = host.strip("[]") in _LOOPBACK or host in _LOOPBACK
+        from_here = not origin or (origin.rpartition(":")[0] or origin) in _LOOPBACK
+        if not (named and from_here):
+            raise Refused("permission", "this gateway answers programs of this machine only", 403)
+
+    async def _read(self) -> bytes:
+        """Read the body, up to its bounds."""
+        most, pieces, size = self.gateway.limits.body, [], 0
+        if int(self.headers.get("content-length") or 0) > most:
+            raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+        if self.headers.get("content-encoding", "identity") != "identity":
+            raise Refused("invalid_request", "a body must not be compressed", 415)
+        try:
+            async with asyncio.timeout(self.gateway.limits.seconds):
+                while True:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise _Gone
+                    pieces.append(message.get("body", b""))
+                    size += len(pieces[-1])
+                    if size > most:
+                        raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+                    if not message.get("more_body"):
+                        return b"".join(pieces)
+        except TimeoutError:
+            raise Refused("timeout", f"the body took longer than {self.gateway.limits.seconds:g} s", 408) from None
+
+    async def _lead(self, asked: Asked, body: bytes) -> None:
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        incoming = Incoming(self.identity, asked, self.path, query, self.headers, body)
+        task = asyncio.current_task()
+        watch = asyncio.ensure_future(self._watch(task))
+        try:
+            await lead(self.gateway.tools, incoming, Answering(self._begin, self._send), self.served)
+        except asyncio.CancelledError:
+            if not watch.done() or watch.cancelled() or not watch.result():
+                raise
+            raise _Gone from None
+        finally:
+            watch.cancel()
+        self._report()
+
+    def _report(self) -> None:
+        served = self.served
+        losses = [msgspec.structs.asdict(loss) for loss in served.losses]
+        report = {"request": self.identity, "model": served.model, "goal": served.goal, "losses": losses}
+        self.gateway.tools.reports.file(self.identity, "", report)
+
+    async def _watch(self, task: "asyncio.Task[Any] | None") -> bool:
+        """Wait until the client leaves, and end what is done for it."""
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+        if not self.ended and task is not None:
+            task.cancel()
+            return True
+        return False
+
+    async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self.begun, self.served.status = True, status
+        said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        said.append((b"x-toolwire-request", self.identity.encode()))
+        await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
+
+    async def _send(self, data: bytes, more: bool) -> None:
+        self.ended = not more
+        try:
+            async with asyncio.timeout(self.gateway.tools.stall):
+                await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
+        except TimeoutError:
+            raise _Gone from None
+
+    async def _refuse(self, error: Error) -> None:
+        """Tell an error: as a response, where nothing was said yet."""
+        self.served.ending = "error"
+        if self.begun:
+            return
+        if error.status == 405:
+            reply = reply_of(error, self.wire)
+            await self._reply(405, reply.json)
+            return
+        reply = reply_of(error, self.wire)
+        await self._reply(error.status or reply.status, reply.json)
+
+    async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
+        await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})
+        await self._send(b"" if self.method == "HEAD" else body, False)
+
+    async def _inform(self, asked: Asked, subject: str = "") -> None:
+        """Answer what needs no provider: which models there are, and what they are."""
+        names, name = self.gateway.tools.routes.names(), asked.subject or subject
+        if asked.action == "models":
+            await self._reply(200, _write(list_models(asked.dialect, names)))
+        elif asked.action == "version":
+            await self._reply(200, _write({"version": VERSION}))
+        elif asked.action == "model" and self.gateway.tools.routes.find(name) is not None:
+            await self._reply(200, _write(show_model(asked.dialect, name)))
+        else:
+            raise Refused("not_found", f"{name[:80]!r} is not known here", code="model_not_found")
+
+    async def _count(self, asked: Asked, body: bytes) -> None:
+        """Count the tokens of a request: by its provider, or by an estimate that says so."""
+        members = members_of(body)
+        way = self.gateway.tools.routes.find(asked.subject or _named(body))
+        if way is None:
+            raise Refused("not_found", "the model is not known here", code="model_not_found")
+        if way.goals[0].provider.dialect == asked.dialect:
+            await self._lead(asked, body)
+            return
+        tokens = max(1, sum(len(bytes(value)) for name, value in members.items() if name != "model") // 4)
+        told: dict[str, Any] = {"totalTokens": tokens} if asked.dialect == "gemini" else {"input_tokens": tokens}
+        if asked.dialect == "openai-responses":
+            told = {"object": "response.input_tokens", **told}
+        await self._reply(200, _write(told), **{"x-toolwire-estimate": "1"})
+
+    async def _answer_ours(self) -> None:
+        """Answer a path of ours; anything else is nobody's."""
+        if self.method in ("GET", "HEAD"):
+            if self.path == "/health":
+                await self._reply(200, b'{"status":"ok"}')
+                return
+            if self.path == "/ready":
+                ready = self.gateway.ready
+                await self._reply(200 if ready else 503, b'{"status":"ready"}' if ready else b'{"status":"stopping"}')
+                return
+            if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
+                identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
+                report = self.gateway.tools.reports.find(identity, "")
+                if report is not None:
+                    await self._reply(200, _write(report))
+                    return
+        raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+
+
+def _named(body: bytes) -> str:
+    """Read which model a body names."""
+    try:
+        read = read_body(body)
+    except ToolwireError:
+        return ""
+    name = read.get("model") or read.get("name") if type(read) is dict else ""
+    return name if isinstance(name, str) else ""

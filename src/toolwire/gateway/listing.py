@@ -1,0 +1,72 @@
+"""Lists of models in the shape of the wire that asks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from toolwire.providers import catalogue
+
+_WHEN = "2026-01-01T00:00:00Z"
+_METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
+
+
+def _windows(name: str, window: str, output: str) -> dict[str, int]:
+    """Say how much a model reads and writes, where it is known."""
+    known = catalogue.model(name.partition("/")[2] or name)
+    pairs = ((window, known.context_window), (output, known.max_output)) if known is not None else ()
+    return {key: count for key, count in pairs if count is not None}
+
+
+def _openai(name: str) -> dict[str, Any]:
+    windows = _windows(name, "context_window", "max_output_tokens")
+    return {"id": name, "object": "model", "created": 0, "owned_by": "toolwire", **windows}
+
+
+def _anthropic(name: str) -> dict[str, Any]:
+    windows = _windows(name, "max_input_tokens", "max_tokens")
+    return {"type": "model", "id": name, "display_name": name, "created_at": _WHEN, **windows}
+
+
+def _gemini(name: str) -> dict[str, Any]:
+    windows = _windows(name, "inputTokenLimit", "outputTokenLimit")
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": _METHODS, **windows}
+
+
+def _ollama(name: str) -> dict[str, Any]:
+    details = {"format": "", "family": "toolwire", "parameter_size": "", "quantization_level": ""}
+    return {"name": name, "model": name, "modified_at": _WHEN, "size": 0, "digest": "", "details": details}
+
+
+def _ollama_shown(name: str) -> dict[str, Any]:
+    window = _windows(name, "toolwire.context_length", "toolwire.max_output")
+    info = {"general.architecture": "toolwire", **window}
+    capabilities = ["completion", "tools", "thinking", "vision"]
+    return {"details": _ollama(name)["details"], "model_info": info, "capabilities": capabilities, "modified_at": _WHEN}
+
+
+def _anthropic_list(names: Sequence[str]) -> dict[str, Any]:
+    ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
+    return {"data": [_anthropic(name) for name in names], "has_more": False, **ends}
+
+
+_LISTS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
+    "openai-chat": lambda names: {"object": "list", "data": [_openai(name) for name in names]},
+    "anthropic": _anthropic_list,
+    "gemini": lambda names: {"models": [_gemini(name) for name in names]},
+    "ollama": lambda names: {"models": [_ollama(name) for name in names]},
+}
+_ONE: dict[str, Callable[[str], dict[str, Any]]] = {
+    "openai-chat": _openai,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "ollama": _ollama_shown,
+}
+
+
+def list_models(dialect: str, names: Sequence[str]) -> dict[str, Any]:
+    """List models as a wire does."""
+    return _LISTS[dialect](names)
+
+
+def show_model(dialect: str, name: str) -> dict[str, Any]:
+    """Show one model as a wire does."""
+    return _ONE[dialect](name)

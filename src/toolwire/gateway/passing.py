@@ -1,0 +1,135 @@
+"""A request and an answer of one wire as they came: bytes that are handed on, and read on the side.
+
+Rules of this file:
+- A body goes up as it came but for its model's name: no other byte is touched.
+- An answer comes down as it is. One that breaks off is ended in the wire's own form of an error.
+- What an answer says of its cost, and who signed what, is read on the side.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from toolwire.dialects import Dialect
+from toolwire.errors import InvalidBody
+from toolwire.streams.accumulation import Accumulator
+from toolwire.translation.exchange import ending
+from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_read_text = msgspec.json.Decoder(str).decode
+# The keys under which the wires write what only its maker can read.
+_SIGNED = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"thought_signature"')
+
+
+def members_of(body: bytes) -> dict[str, Any]:
+    """Give the members of a body, each as it is written; a body that is no JSON object is refused."""
+    try:
+        return _members(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise InvalidBody(f"is not a JSON object: {problem}", path="body") from None
+
+
+def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
+    """Give a body with another model's name; every other byte stays."""
+    start, end = _place(body, members, "model")
+    return body[:start] + msgspec.json.encode(model) + body[end:]
+
+
+def _place(body: bytes, members: dict[str, Any], wanted: str) -> tuple[int, int]:
+    """Say where the value of a member stands: members stand in order, and the length of each value is known."""
+    at, place = body.index(b"{"), (0, 0)
+    for name, value in members.items():
+        at = _skip(body, at + 1)
+        key = _KEY.match(body, at)
+        if key is None or _name(key[0]) != name:
+            raise InvalidBody("gives a key twice", path="body")
+        start = _skip(body, _skip(body, key.end()) + 1)
+        at = start + len(bytes(value))
+        if name == wanted:
+            place = start, at
+        at = _skip(body, at)
+    if body[at : at + 1] != b"}":
+        raise InvalidBody("gives a key twice", path="body")
+    return place
+
+
+def _name(key: bytes) -> str:
+    try:
+        return _read_text(key)
+    except (msgspec.DecodeError, UnicodeError):
+        raise InvalidBody("has a key that is no text", path="body") from None
+
+
+def _skip(body: bytes, at: int) -> int:
+    space = _SPACE.match(body, at)
+    return at if space is None else space.end()
+
+
+def may_be_signed(body: bytes) -> bool:
+    """Whether a body may hold what only its maker can read."""
+    return any(mark in body for mark in _SIGNED)
+
+
+def signatures_of(parts: list[Part]) -> Iterator[str]:
+    """Name what only the maker of these parts can read."""
+    for part in parts:
+        match part:
+            case Thinking(signature=str(signature)) if signature:
+                yield f"made:{hashlib.sha256(signature.encode()).hexdigest()}"
+            case ToolCall(opaque=Opaque(value=dict(value))) if "thoughtSignature" in value:
+                yield f"made:{hashlib.sha256(str(value['thoughtSignature']).encode()).hexdigest()}"
+
+
+class PassedStream:
+    """An answer's stream that is handed on as it is; `usage` and `parts` are read on the side."""
+
+    losses: tuple[Loss, ...] = ()
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.usage: Usage | None = None
+        self._dialect = dialect
+        self._decoder = dialect.decode_stream()
+        self._heard = Accumulator()
+        self._last = b"\n\n"
+        self._failed = False
+        self._complete = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Give the bytes as they are."""
+        self._hear(self._decoder.feed(data))
+        self._last = (self._last + data)[-2:]
+        return data
+
+    def _hear(self, events: list[Event]) -> None:
+        for event in events:
+            match event:
+                case UsageDelta():
+                    self.usage = event.usage
+                case ErrorEnd():
+                    self._failed = True
+                case MessageEnd():
+                    self._complete = event.complete
+            self._heard.feed(event)
+
+    @property
+    def parts(self) -> list[Part]:
+        """What the answer is made of."""
+        return self._heard.response.message.parts
+
+    def close(self, error: Error | None = None) -> bytes:
+        """Give what is left to say: an error, if the answer broke off."""
+        self._hear(self._decoder.close())
+        response = self._heard.response
+        broken = ending(response.finish_reason, complete=self._complete, failed=self._failed)
+        if broken is None:
+            return b""
+        encoder = self._dialect.encode_stream()
+        begun = b"" if self._last.endswith(b"\n") else b"\n"
+        gap = b"" if self._last.endswith(b"\n\n") else b"\n"
+        return begun + gap + encoder.feed(ErrorEnd(error or broken)) + encoder.close()

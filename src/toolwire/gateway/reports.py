@@ -1,0 +1,58 @@
+"""What became of requests: their losses by id, and what was told of a set of tools before.
+
+Rule: it is bounded; a report that was not asked for in time is gone.
+"""
+
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from toolwire.types import Loss
+
+_REPORTS = 2000
+_TOOL_SETS = 4096
+_write = msgspec.json.Encoder().encode
+
+
+class Reports:
+    """The losses of the last requests, by the request's id and the key that made it."""
+
+    def __init__(self) -> None:
+        self._reports: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
+        self._told: OrderedDict[bytes, None] = OrderedDict()
+
+    def new(self, owner: str, wires: str, losses: Iterable[Loss]) -> list[Loss]:
+        """Give the losses that were not told yet: those of a set of tools are told once."""
+        losses = list(losses)
+        of_tools = [loss for loss in losses if loss.path.startswith("tools")]
+        if not of_tools:
+            return losses
+        told = _write([owner, wires, [[loss.path, loss.concept, loss.detail] for loss in of_tools]])
+        mark = hashlib.sha256(told).digest()
+        if mark not in self._told:
+            self._told[mark] = None
+            if len(self._told) > _TOOL_SETS:
+                self._told.popitem(last=False)
+            return losses
+        self._told.move_to_end(mark)
+        return [loss for loss in losses if not loss.path.startswith("tools")]
+
+    def file(self, identity: str, owner: str, report: dict[str, Any]) -> None:
+        """Keep the report of a request."""
+        self._reports[identity] = owner, report
+        if len(self._reports) > _REPORTS:
+            self._reports.popitem(last=False)
+
+    def find(self, identity: str, owner: str) -> dict[str, Any] | None:
+        """Give the report of a request to the key that made it."""
+        kept = self._reports.get(identity)
+        return kept[1] if kept is not None and kept[0] == owner else None
+
+
+def header_of(losses: Iterable[Loss]) -> str:
+    """Count losses as a header tells them; formal ones stand in the report alone."""
+    counts = Counter(loss.severity for loss in losses)
+    return " ".join(f"{severity}={counts[severity]}" for severity in ("semantic", "minor") if counts[severity])

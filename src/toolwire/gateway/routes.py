@@ -1,0 +1,113 @@
+"""What a client's model name leads to: providers in order, each with the model that it is asked for.
+
+Rules of this file:
+- A name leads where a table says: a route of the settings, or PROVIDER/MODEL of a provider that has its key.
+- A name with characters that no model has is nobody's: it becomes no part of an address.
+- It is pure: variables and files of keys were read by whoever makes the table.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings, TargetSettings
+from toolwire.errors import InvalidField
+from toolwire.providers import PROVIDERS, Provider, named
+from toolwire.providers.catalogue import models
+
+_LONGEST = 256
+_PLAIN = RouteSettings([])
+
+
+class Goal(Struct, frozen=True):
+    """A provider, and the model that it is asked for."""
+
+    provider: Provider
+    model: str
+
+    @property
+    def name(self) -> str:
+        """The goal as settings and answers name it."""
+        return f"{self.provider.name}/{self.model}"
+
+
+class Found(Struct, frozen=True):
+    """Where a client's model name leads."""
+
+    name: str
+    goals: tuple[Goal, ...]
+    settings: RouteSettings = _PLAIN
+
+
+class Routes:
+    """The table of model names; `everything` is where a name goes that nothing else knows."""
+
+    def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
+        self.providers = providers
+        self._everything = everything
+        self._ways = {name: Found(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()}
+        dialects = Counter(provider.dialect for provider in providers.values())
+        self.shared = frozenset(name for name, count in dialects.items() if count > 1)
+
+    def _goals(self, targets: list[str | TargetSettings]) -> Iterator[Goal]:
+        for target in targets:
+            name = target if isinstance(target, str) else target.model
+            goal = self._goal(name)
+            if goal is None:
+                provider = name.partition("/")[0]
+                raise InvalidField("to", f"there is no provider {provider!r} with a key", path=f"route to {name}")
+            yield goal
+
+    def _goal(self, name: str) -> Goal | None:
+        provider, slash, model = name.partition("/")
+        known = self.providers.get(provider)
+        return Goal(known, model) if slash and model and known is not None else None
+
+    def find(self, name: str) -> Found | None:
+        """Say where a client's model name leads; None where it leads nowhere."""
+        if name in self._ways:
+            return self._ways[name]
+        if len(name) > _LONGEST or not MODEL_NAME.fullmatch(name):
+            return None
+        goal = self._goal(name)
+        if goal is None and self._everything:
+            goal = Goal(self.providers[self._everything], name)
+        return None if goal is None else Found(name, (goal,))
+
+    def names(self) -> list[str]:
+        """List the names that can be asked for: those of the routes, and the known models of each provider."""
+        known = [f"{name}/{model.name}" for name in self.providers for model in models(name)]
+        return [*self._ways, *known]
+
+
+def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, Provider]:
+    """Make the providers: those of the settings, and each known one whose key is in the environment.
+
+    `keys` are those that were read from files, by provider.
+    """
+    made: dict[str, Provider] = {}
+    for preset in PROVIDERS.values():
+        if preset.local or any(environ.get(name) for name in preset.env):
+            made[preset.name] = preset.placed()
+    for name, said in settings.providers.items():
+        options = {
+            key: value
+            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities")
+            if (value := getattr(said, key))
+        }
+        if said.key:
+            variable = said.key.removeprefix("$")
+            if not environ.get(variable):
+                raise InvalidField("key", f"the variable {variable} is not set", path=f"providers.{name}")
+            options["api_key"] = environ[variable]
+        elif said.key_file:
+            options["api_key"] = keys[name]
+        preset_of = named(name)
+        if preset_of is None and not said.base_url:
+            raise InvalidField("base_url", "must say where it is", path=f"providers.{name}")
+        if preset_of is None and not said.dialect:
+            raise InvalidField("dialect", "must say what it speaks", path=f"providers.{name}")
+        base = preset_of or Provider(name=name, dialect=said.dialect, base_url=said.base_url, local=True)
+        made[name] = base.with_options(**options)
+    return made

@@ -1,0 +1,112 @@
+"""The gateway on a socket: uvicorn with times for those who are slow, and an end that lets streams finish.
+
+Rules of this file:
+- Whoever is connected says what they want within a time, or is gone.
+- A signal to stop lets what runs come to its end, for a while.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from toolwire.gateway.app import Gateway
+
+_HEAD_SECONDS = 15.0
+_DRAIN_SECONDS = 30
+_HELD = 262_144  # bytes that wait in the system for a client that reads slowly
+
+
+class Patient(HttpToolsProtocol):
+    """A connection whose client has a time for the head of each request."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Begin to wait for the head of another request on this connection."""
+        super().on_message_begin()
+        if self._timer is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Note that the head has come."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and ends well when a signal says so."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve, and say so."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take a signal as the wish to end; it is not raised again."""
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+
+def listen(address: str) -> socket.socket:
+    """Open the socket that HOST:PORT says; port 0 is a free one."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)
+    opened.bind((host, int(port)))
+    return opened
+
+
+def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until a signal says stop."""
+    config = uvicorn.Config(
+        gateway,
+        http=Patient,
+        loop="uvloop",
+        lifespan="on",
+        access_log=False,
+        log_level="critical",
+        server_header=False,
+        backlog=2048,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_keep_alive=30,
+    )
+
+    _Server(config, ready).run([opened])

@@ -1,0 +1,210 @@
+"""What a model called, as the client declared it: the way back of tools that the model's wire could not name or take.
+
+Rules of this file:
+- A tool of free text is an object with one text field where no free text is taken. Its text is told as it arrives; an
+  object that says anything else makes the call a broken one, and nothing of it is left out or made up.
+- A tool in a namespace, or of a wire's own, is called as its wire does; how that is spelled its declaration says.
+- A name that was too long for the model's wire is found again by its short form.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.encoding.finish import BROKEN, cut_off
+from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
+from toolwire.wire.arguments import argument_text
+from toolwire.wire.names import WORDS, Grammar, escape
+
+_OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
+_WORDS = re.compile(
+    r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+"
+)
+_LONGEST_OPENING = 256
+_LONGEST_ESCAPE = len(r"\ud83d\ude00")
+# How long a name of a tool may be, on the wires that limit it.
+_LIMITS = (64, 128)
+# What the form of a declaration says of its calls.
+_CALLED = ("space", "own")
+
+
+class _Text:
+    """The text of a call as it arrives within an object: as much as is sure, and no more where anything else comes."""
+
+    __slots__ = ("_inside", "_left", "_told")
+
+    def __init__(self) -> None:
+        self._left = ""
+        self._inside: bool | None = None
+        self._told: list[str] = []
+
+    @property
+    def told(self) -> str:
+        """What is sure so far."""
+        return "".join(self._told)
+
+    def feed(self, fragment: str) -> str:
+        """Give the text that is sure after this fragment of the object."""
+        if self._inside is False:
+            return ""
+        self._left += fragment
+        if self._inside is None:
+            begun = _OPENING.match(self._left)
+            self._inside = True if begun else None if len(self._left) < _LONGEST_OPENING else False
+            if begun is None:
+                return ""
+            self._left = self._left[begun.end() :]
+        return self._read()
+
+    def _read(self) -> str:
+        written = _WORDS.match(self._left).group()  # type: ignore[union-attr]
+        self._left = left = self._left[len(written) :]
+        self._inside = not left or (left[0] == "\\" and len(left) < _LONGEST_ESCAPE)
+        words: str = json.loads(f'"{written}"') if "\\" in written else written
+        self._told.append(words)
+        return words
+
+
+class _Declared:
+    """One tool as its client declared it."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        opaque = tool.opaque
+        form: Mapping[str, Any] = (opaque.form if opaque is not None else None) or {}
+        self.dialect = opaque.dialect if opaque is not None else ""
+        self.form = {key: form[key] for key in _CALLED if key in form}
+        self.is_own = "own" in form
+
+    def mark(self, opaque: Opaque | None) -> Opaque | None:
+        """Mark a call as one of this tool; what its own wire said of it stays beside that."""
+        known = opaque.form if opaque is not None and opaque.dialect == self.dialect else None
+        if not self.form or (known is not None and self.form.keys() <= known.keys()):
+            return opaque
+        return Opaque(self.dialect, {}, {**self.form, "made": opaque})
+
+    def call(self, call: ToolCall, text: _Text | None = None) -> ToolCall:
+        """Give a call as the client declared its tool."""
+        call = replace(call, name=self.tool.name) if call.name != self.tool.name else call
+        if self.tool.custom and not call.custom:
+            call = _as_text(call, text)
+        if not self.is_own:
+            return replace(call, opaque=self.mark(call.opaque))
+        problem = self._problem(call)
+        if problem is not None:
+            return cut_off(replace(call, raw=argument_text(call), error=problem))
+        return replace(call, opaque=self.mark(call.opaque))
+
+    def _problem(self, call: ToolCall) -> str | None:
+        """Say why a call cannot be said as one of a wire's own tool."""
+        if not call.runs:
+            return call.error or "cut off before it was whole"
+        kind = self.form["own"]
+        return None if _fits(kind, call.plain_arguments) else f"{kind} takes {_TAKES[kind]}"
+
+
+_TAKES = {
+    "apply_patch": "`type` (create_file, update_file, delete_file), `path` and, but for delete_file, `diff`: strings",
+    "shell": "`commands`, a list of strings",
+    "local_shell": "`command`, a list of strings",
+}
+
+
+def _fits(kind: str, arguments: dict[str, Any]) -> bool:
+    """Whether arguments have what a tool of a wire's own cannot be called without."""
+    match kind, arguments:
+        case "apply_patch", {"type": "create_file" | "update_file", "path": str(), "diff": str()}:
+            return True
+        case "apply_patch", {"type": "delete_file", "path": str()}:
+            return True
+        case ("shell", {"commands": list(words)}) | ("local_shell", {"command": list(words)}):
+            return all(type(word) is str for word in words)
+    return kind not in _TAKES
+
+
+def _as_text(call: ToolCall, text: _Text | None) -> ToolCall:
+    """Give the text of a call that has it in an object; one that has anything else is broken, and shows it."""
+    arguments = call.plain_arguments
+    if call.runs and arguments.keys() == {"input"} and type(arguments["input"]) is str:
+        return replace(call, arguments={}, raw=arguments["input"], custom=True)
+    written = argument_text(call)
+    if text is None or not text.told:
+        text = _Text()
+        text.feed(written)
+    problem = call.error or "a tool of free text takes an object with the text under `input`, and nothing else"
+    return cut_off(replace(call, raw=(text.told or written) + BROKEN, custom=True, error=problem))
+
+
+class Returning:
+    """The way back of one answer to the client whose request it answers."""
+
+    def __init__(self, declared: Mapping[str, _Declared]) -> None:
+        self._declared = declared
+        self._open: dict[int, tuple[_Declared, _Text | None]] = {}
+
+    def response(self, response: Response) -> Response:
+        """Give a response with its calls as the client declared them."""
+        return replace(response, choices=[self._choice(choice) for choice in response.choices])
+
+    def _choice(self, choice: Choice) -> Choice:
+        content = choice.message.content
+        if type(content) is str:
+            return choice
+        parts = [self._call(part) if type(part) is ToolCall else part for part in content]  # type: ignore[union-attr]
+        return replace(choice, message=replace(choice.message, content=parts))
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        declared = self._declared.get(call.name)
+        return call if declared is None else declared.call(call)
+
+    def events(self, event: Event) -> list[Event]:
+        """Give an event of a stream as the client declared what it tells of; text waits until it is sure."""
+        if isinstance(event, CallStart):
+            return [self._start(event)]
+        if isinstance(event, CallDelta | CallEnd) and event.key in self._open:
+            return self._go_on(event, *self._open[event.key])
+        return [event]
+
+    def _start(self, event: CallStart) -> CallStart:
+        declared = self._declared.get(event.name)
+        if declared is None:
+            return event
+        tool = declared.tool
+        self._open[event.key] = declared, _Text() if tool.custom and not event.custom else None
+        custom = event.custom or tool.custom
+        return replace(event, name=tool.name, custom=custom, opaque=declared.mark(event.opaque))
+
+    def _go_on(self, event: CallDelta | CallEnd, declared: _Declared, text: _Text | None) -> list[Event]:
+        if isinstance(event, CallDelta):
+            words = event.fragment if text is None else text.feed(event.fragment)
+            return [] if declared.is_own or not words else [replace(event, fragment=words)]
+        del self._open[event.key]
+        call = declared.call(event.call, text)
+        last = "" if text is None else _after(text.told, call.raw or "")
+        return [*([CallDelta(event.key, last)] if last else []), replace(event, call=call)]
+
+
+def _after(told: str, whole: str) -> str:
+    return whole[len(told) :] if whole.startswith(told) else ""
+
+
+def returning(request: Request) -> Returning | None:
+    """Say how an answer to this request comes back to its client; None where it may come as it is."""
+    declared: dict[str, _Declared] = {}
+    for tool in request.tools:
+        if type(tool) is Tool and (tool.custom or len(tool.name) > _LIMITS[0] or _is_marked(tool.opaque)):
+            one = _Declared(tool)
+            declared |= dict.fromkeys((tool.name, *_short_forms(tool.name)), one)
+    return Returning(declared) if declared else None
+
+
+def _is_marked(opaque: Opaque | None) -> bool:
+    return opaque is not None and opaque.form is not None and not opaque.form.keys().isdisjoint(_CALLED)
+
+
+def _short_forms(name: str) -> Iterator[str]:
+    return (escape(name, Grammar(WORDS, limit)) for limit in _LIMITS if len(name) > limit)

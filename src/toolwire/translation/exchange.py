@@ -1,0 +1,435 @@
+"""One request to a model and its answer, whether or not their wires differ; the way back knows the request.
+
+Rules of this file:
+- It is pure: who calls it sends what is encoded, keeps what is learned, and brings what is asked for.
+- The answer comes back as the client declared its tools, and in the form of stream that it asked for. Its calls are
+  settled first: what is learned of them, and found again, has the ids and the arguments that the client repeats.
+- What the client's wire cannot carry, and the provider needs again, is learned under what the client will repeat: the
+  ids of its calls, or its words where its wire has no ids. It goes back to the provider that made it, and to no other.
+- Thinking of another wire is shown to a Messages client under a signature of ours, and taken out when it comes back.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.dialects import Dialect, dialect
+from toolwire.providers import Provider
+from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.streams.accumulation import Accumulator
+from toolwire.streams.settling import Settling
+from toolwire.translation.declared import returning
+from toolwire.translation.paths import stream_quirks, wants_stream
+from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    ChoiceEnd,
+    Encoded,
+    Error,
+    ErrorEnd,
+    ErrorReply,
+    Event,
+    FinishReason,
+    Loss,
+    Message,
+    MessageEnd,
+    Opaque,
+    OpaqueDelta,
+    Part,
+    PartEnd,
+    PartStart,
+    Request,
+    Response,
+    SignatureDelta,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    UsageDelta,
+)
+from toolwire.wire.arguments import argument_text
+from toolwire.wire.bodies import read_body
+from toolwire.wire.names import was_made
+
+FOREIGN = "toolwire:foreign"
+# Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
+_REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
+_OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
+_SHOWN = Opaque("anthropic", {})
+_FIRST_ERROR = 400
+_Learned = list[tuple[str, bytes]]
+
+
+class _Kept(Struct, frozen=True):
+    """A turn as its provider told it."""
+
+    maker: str
+    parts: list[Part]
+
+
+_write = msgspec.json.Encoder().encode
+_read = msgspec.json.Decoder(_Kept).decode
+
+
+class Exchange:
+    """One request as the target is sent it, and its answer as the source's client understands it."""
+
+    def __init__(
+        self, request: Request, body: Any, source: Dialect, target: Dialect | Provider, path: str = "", **how: Any
+    ) -> None:
+        self.request = request
+        self.source = source
+        self.provider = target if isinstance(target, Provider) else None
+        self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
+        self.streams = wants_stream(source.DIALECT, body, path)
+        self.learned: _Learned = []
+        self.usage: Usage | None = None
+        self.choices = 0
+        self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
+        self._body, self._path = body, path
+        self._quirks: dict[str, Any] = how.get("quirks") or {}
+        self._model: str | None = how.get("model")
+        self._foreign = source.DIALECT != self.target.DIALECT
+        self._encoded: Encoded | None = None
+        self.memory: Mapping[str, bytes] = how.get("memory") or {}
+
+    @property
+    def asks(self) -> list[str]:
+        """The keys of what would help from earlier turns."""
+        return [key for _, key in self._turns()] if self._foreign else []
+
+    def remember(self, memory: Mapping[str, bytes]) -> None:
+        """Take what was found of earlier turns."""
+        self.memory, self._encoded = memory, None
+
+    def _turns(self) -> Iterator[tuple[int, str]]:
+        messages = self.request.context.messages
+        for place, message in enumerate(messages):
+            if message.role == "assistant":
+                yield place, _key(self.source.DIALECT, messages[:place][-1:], place, message)
+
+    @property
+    def encoded(self) -> Encoded:
+        """The request as the target is sent it; its losses are named by the source's own paths."""
+        if self._encoded is None:
+            self._encoded = self._encode()
+        return self._encoded
+
+    def _encode(self) -> Encoded:
+        request, losses, provider = self._asked(), tuple[Loss, ...](), self.provider
+        quirks = self._quirks
+        if provider is not None:
+            request, losses = adapted(request, provider)
+            quirks = {**quirks_for(request, provider), **quirks}
+        encoded = self.target.encode_request(request, **quirks)
+        body, losses = encoded.body, (*losses, *encoded.losses)
+        if self.streams and provider is not None:
+            body = {**asked_of_stream(provider), **body}
+        return Encoded(encoded.path, body, where_they_stand(losses, self._body, self.source.SETTING_PATHS))
+
+    def _asked(self) -> Request:
+        """Give the request with its model, with what is remembered, and without what was only shown."""
+        request = self.request
+        changes: dict[str, Any] = {}
+        if self._model is not None and self._model != request.model:
+            changes["model"] = self._model
+        if request.stream is None and self._foreign:
+            changes["stream"] = self.streams
+        if request.store is None and self._foreign and self.target.DIALECT == "openai-responses":
+            changes["store"] = False  # elsewhere nothing is kept unless it is asked for; there all is
+        messages = list(request.context.messages)
+        if self.memory and self._foreign:
+            for place, key in self._turns():
+                if key in self.memory:
+                    messages[place] = _restored(messages[place], _read(self.memory[key]), self._maker)
+        if self.source.DIALECT == "anthropic":
+            own = self.target.DIALECT == "anthropic"
+            messages = [_without_shown(message, own=own) for message in messages]
+        if any(one is not other for one, other in zip(messages, request.context.messages, strict=True)):
+            changes["context"] = replace(request.context, messages=messages)
+        return replace(request, **changes) if changes else request
+
+    def response(self, body: Body) -> Encoded:
+        """Give an answer as the client understands it."""
+        response = self.target.decode_response(read_body(body))
+        self.usage, self.choices = response.usage, len(response.choices)
+        if not self._foreign:
+            return self.source.encode_response(response)
+        response = Settling(self.request).response(response)
+        told = self._learn(response.message.parts)
+        response, back = _shown_response(response, self._shows), returning(self.request)
+        encoded = self.source.encode_response(response if back is None else back.response(response))
+        return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
+
+    def stream(self) -> "ExchangedStream":
+        """Give what reads the answer's stream, and writes it as the client understands it."""
+        return ExchangedStream(self, stream_quirks(self.source.DIALECT, self._body, self._path))
+
+    def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
+        """Give an error as the client understands it; bytes may be any text."""
+        error = self.target.decode_error(status, read_error(body), headers)
+        if self._foreign and (error.status or 0) < _FIRST_ERROR:
+            error = replace(error, status=None)  # an error that came with a good status must not look like success
+        return self.source.encode_error(error)
+
+    @property
+    def _shows(self) -> bool:
+        """Whether thinking of another wire is shown under our signature."""
+        return self._foreign and self.source.DIALECT == "anthropic"
+
+    def _learn(self, parts: list[Part]) -> tuple[Loss, ...]:
+        """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
+        if not any(map(_is_bound, parts)):
+            return ()
+        messages = self.request.context.messages
+        key = _key(self.source.DIALECT, messages[-1:], len(messages), Message("assistant", parts))
+        self.learned.append((key, _write(_Kept(self._maker, parts))))
+        return (Loss("message", "signature", "moved", f"kept for {self._maker}, which reads it again", "formal"),)
+
+
+class ExchangedStream:
+    """An answer's stream on its way to the client; `losses` and `usage` grow while it runs."""
+
+    def __init__(self, exchange: Exchange, quirks: dict[str, Any]) -> None:
+        self.usage: Usage | None = None
+        self.decoder = exchange.target.decode_stream()
+        self._exchange = exchange
+        self._encoder = exchange.source.encode_stream(**quirks)
+        self._told: tuple[Loss, ...] = ()
+        self._reason: FinishReason | None = None
+        self._failed = False
+        foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
+        self._heard = Accumulator() if foreign else None
+        self._settled = _SettledEvents(exchange.request).of
+        self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
+        self._back = returning(exchange.request) if foreign else None
+
+    def feed(self, data: bytes) -> bytes:
+        """Give what can be said of these bytes, cut anywhere."""
+        return self.tell(self.decoder.feed(data))
+
+    def tell(self, events: Iterable[Event]) -> bytes:
+        """Write events, and note what they say of the turn."""
+        said: list[bytes] = []
+        write = self._encoder.feed
+        for event in events:
+            match event:
+                case UsageDelta():
+                    self.usage = event.usage
+                case ChoiceEnd():
+                    self._reason = event.choice.finish_reason
+                case ErrorEnd():
+                    self._failed = True
+            if self._way is None or self._heard is None:
+                said.append(write(event))
+                continue
+            for settled in self._settled(event) if type(event) in _OF_CALLS else (event,):
+                self._heard.feed(settled)
+                for shown in self._way(settled):
+                    said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
+        return b"".join(said)
+
+    def close(self, error: Error | None = None) -> bytes:
+        """Give what is left to say when the source has ended; one that broke off ends in an error."""
+        last = []
+        for event in self.decoder.close():
+            if type(event) is MessageEnd:
+                broken = ending(self._reason, complete=event.complete, failed=self._failed)
+                error = broken and (error or broken)
+                if error is not None and not self._failed:
+                    last.append(self.tell([ErrorEnd(error)]))
+            last.append(self.tell([event]))
+        if self._heard is not None:
+            self._told = self._exchange._learn(self._heard.response.message.parts)  # noqa: SLF001 - likewise
+        return b"".join(last) + self._encoder.close()
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What could not be said so far."""
+        return (*self._told, *self._encoder.losses)
+
+
+def ending(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
+    """Say what is wrong with an answer that ended: it broke off before it was whole."""
+    if failed or complete or reason not in (None, "incomplete"):
+        return None
+    return Error("server", "the answer broke off before it was whole", code="incomplete")
+
+
+def exchange(
+    body: Body,
+    *,
+    source: str | Dialect,
+    target: str | Dialect | Provider,
+    path: str = "",
+    model: str | None = None,
+    quirks: dict[str, Any] | None = None,
+    memory: Mapping[str, bytes] | None = None,
+    strict: bool = False,
+) -> Exchange:
+    """Take one request to another wire, and its answer back.
+
+    `target` is a dialect, or a provider, whose server's needs are then minded. `memory` is what was found of the
+    keys that an exchange asks for. `strict` raises LossyTranslation.
+    """
+    here, there = dialect(source), target if isinstance(target, Provider) else dialect(target)
+    read = read_body(body)
+    made = Exchange(here.decode_request(read, path), read, here, there, path, model=model, quirks=quirks, memory=memory)
+    if strict:
+        refuse(made.encoded.losses)
+    return made
+
+
+def _key(dialect: str, before: Sequence[Message], place: int, message: Message) -> str:
+    """Name a turn by what the client will repeat of it."""
+    calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    first = calls[0].id if calls and dialect in _REPEAT_IDS else None
+    if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
+        return f"call:{first}"
+    said = [_gist(one) for one in (*before, message)]
+    return f"turn:{hashlib.sha256(_write([place, *said])).hexdigest()}"
+
+
+def _gist(message: Message) -> list[Any]:
+    gist: list[Any] = [message.role, message.text]
+    for part in message.parts:
+        match part:
+            case ToolCall(name=name, plain_arguments=arguments):
+                gist.append([name, arguments])
+    return gist
+
+
+def _is_bound(part: Part) -> bool:
+    """Whether a part holds what only its provider understands, and needs again."""
+    match part:
+        case Thinking():
+            return True
+        case ToolCall(opaque=Opaque(value=value)):
+            return bool(value)
+    return False
+
+
+def _restored(message: Message, kept: _Kept, maker: str) -> Message:
+    """Give a turn as its provider told it, if it made it and the client repeats it; ids are the client's."""
+    if kept.maker != maker:
+        return message
+    said = [part for part in message.parts if not isinstance(part, Thinking)]
+    known = [part for part in kept.parts if not isinstance(part, Thinking)]
+    if [_meaning(part) for part in said if _meaning(part)] != [_meaning(part) for part in known if _meaning(part)]:
+        return replace(message, content=list(_marked(message.parts, kept)))
+    calls = iter([part for part in said if isinstance(part, ToolCall)])
+    parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in kept.parts]
+    return replace(message, content=parts)
+
+
+def _meaning(part: Part) -> Any:
+    match part:
+        case Text(text=text):
+            return text.strip()
+        case ToolCall(name=name, plain_arguments=arguments, raw=raw, custom=custom):
+            return name, raw if custom else arguments
+    return None
+
+
+def _marked(parts: Iterable[Part], kept: _Kept) -> Iterator[Part]:
+    """Give the parts of a turn that the client has changed: the same calls carry what their provider said of them."""
+    known = [part for part in kept.parts if isinstance(part, ToolCall)]
+    for part in parts:
+        match part:
+            case ToolCall():
+                same = next((one for one in known if _meaning(one) == _meaning(part)), None)
+                yield part if same is None else replace(same, id=part.id)
+            case _:
+                yield part
+
+
+def _without_shown(message: Message, *, own: bool) -> Message:
+    """Take out thinking that was only shown: to its own wire nothing of it goes, to others its words."""
+    if not isinstance(message.content, list) or not any(map(_is_shown, message.content)):
+        return message
+    parts = [
+        replace(part, signature=None, opaque=None) if _is_shown(part) else part
+        for part in message.content
+        if not (own and _is_shown(part))
+    ]
+    return replace(message, content=parts)
+
+
+def _is_shown(part: Part) -> bool:
+    return isinstance(part, Thinking) and part.signature == FOREIGN
+
+
+def _shown_response(response: Response, thinking: bool) -> Response:
+    choices = [
+        replace(choice, message=replace(choice.message, content=[_shown(part, thinking) for part in parts]))
+        if any(map(_is_bound, parts := choice.message.parts))
+        else choice
+        for choice in response.choices
+    ]
+    return replace(response, choices=choices)
+
+
+def _shown(part: Part, thinking: bool) -> Part:
+    """Give a part without what is kept of it; thinking under our signature where it is shown so."""
+    match part:
+        case Thinking(text=text) if thinking and text:
+            return replace(part, signature=FOREIGN, opaque=_SHOWN, redacted=False)
+        case ToolCall() if _is_bound(part):
+            return replace(part, opaque=None)
+    return part
+
+
+class _SettledEvents:
+    """Gives events with their calls settled; where a null may have to go, a call's text waits until it is whole."""
+
+    def __init__(self, request: Request) -> None:
+        self._settling = Settling(request)
+        self._waiting: dict[int, list[str]] = {}
+
+    def of(self, event: Event) -> Iterator[Event]:
+        """Give what an event of a call says."""
+        settled = self._settling.event(event)
+        match event:
+            case CallStart(key=key, name=name) if self._settling.may_take_out_of(name):
+                self._waiting[key] = []
+            case CallDelta(key=key, fragment=fragment) if key in self._waiting:
+                self._waiting[key].append(fragment)
+                return
+            case CallEnd(key=key, call=call) if key in self._waiting and isinstance(settled, CallEnd):
+                if text := "".join(self._waiting.pop(key)):
+                    same = settled.call.plain_arguments == call.plain_arguments
+                    yield CallDelta(key, text if same else argument_text(settled.call))
+        yield settled
+
+
+class _ShownEvents:
+    """Gives events without what is kept of their parts; thinking under our signature where it is shown so."""
+
+    def __init__(self, *, thinking: bool) -> None:
+        self._thinking = thinking
+        self._keys: set[int] = set()
+
+    def of(self, event: Event) -> Iterator[Event]:
+        """Give what an event says to the client."""
+        match event:
+            case PartStart(key=key, part=Thinking(redacted=False)) if self._thinking:
+                self._keys.add(key)
+                yield replace(event, part=Thinking(signature="", opaque=_SHOWN), opaque=None)
+            case SignatureDelta() | OpaqueDelta() if event.key in self._keys:
+                return
+            case PartEnd(key=key) if key in self._keys:
+                self._keys.discard(key)
+                yield SignatureDelta(key=key, signature=FOREIGN)
+                yield replace(event, part=_shown(event.part, thinking=True), opaque=None)
+            case CallStart(opaque=Opaque(value=value)) if value:
+                yield replace(event, opaque=None)
+            case CallEnd(call=call) if _is_bound(call):
+                yield replace(event, call=_shown(call, self._thinking), opaque=None)
+            case _:
+                yield event

@@ -1,0 +1,101 @@
+"""What the paths of the five wires ask for: which wire speaks, what it wants, and whether it wants a stream.
+
+Rules of this file:
+- What differs between wires is a row of a table here.
+- Three vendors list their models at one path: a header tells who asks.
+
+Sources: openai 3.54.0, anthropic 2.12.0, google-genai 3.4.0 and ollama 0.6.3, as of 2026-11-22.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+Action = Literal["answer", "count", "models", "model", "version", "retrieve", "other"]
+
+
+class Asked(Struct, frozen=True):
+    """What a path asks for, of which dialect; `streams` where the path says it, `subject` what it names."""
+
+    action: Action
+    dialect: str
+    method: str = "POST"
+    subject: str = ""
+    streams: bool | None = None
+
+
+_FIXED = {
+    "/v1/chat/completions": Asked("answer", "openai-chat"),
+    "/v1/responses": Asked("answer", "openai-responses"),
+    "/v1/responses/input_tokens": Asked("count", "openai-responses"),
+    "/v1/messages": Asked("answer", "anthropic"),
+    "/v1/messages/count_tokens": Asked("count", "anthropic"),
+    "/v1beta/models": Asked("models", "gemini", "GET"),
+    "/api/chat": Asked("answer", "ollama"),
+    "/api/tags": Asked("models", "ollama", "GET"),
+    "/api/version": Asked("version", "ollama", "GET"),
+    "/api/show": Asked("model", "ollama"),
+    **{
+        f"/v1/{name}": Asked("other", "openai-chat")
+        for name in ("embeddings", "completions", "moderations", "images/generations", "audio/speech")
+    },
+    **{f"/api/{name}": Asked("other", "ollama") for name in ("embed", "embeddings", "generate")},
+}
+_GEMINI = re.compile(r"/v1(?:beta|alpha)?/models/(?P<model>[^:]+)(?::(?P<verb>[A-Za-z]+))?")
+_VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
+    None: ("model", "GET", None),
+    "generateContent": ("answer", "POST", False),
+    "streamGenerateContent": ("answer", "POST", True),
+    "countTokens": ("count", "POST", None),
+    "embedContent": ("other", "POST", None),
+    "batchEmbedContents": ("other", "POST", None),
+}
+_MODEL = re.compile(r"/v1/models(?:/(?P<model>[^:]+))?")
+_RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)")
+_VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
+
+
+def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
+    """Say what a path asks for, or None where no wire has it; names of headers are in small letters."""
+    if path in _FIXED:
+        return _FIXED[path]
+    if (match := _RESPONSE.fullmatch(path)) is not None:
+        return Asked("retrieve", "openai-responses", "GET", match["id"])
+    if (match := _MODEL.fullmatch(path)) is not None:
+        vendor = next((name for header, name in _VENDOR_HEADERS if header in headers), "openai-chat")
+        return Asked("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
+    match = _GEMINI.fullmatch(path)
+    if match is None or match["verb"] not in _VERBS:
+        return None
+    action, method, streams = _VERBS[match["verb"]]
+    return Asked(action, "gemini", method, unquote(match["model"]), streams)
+
+
+def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
+    """Say which dialect an HTTP request speaks, or None where it speaks none of them."""
+    asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
+    if asked is None or method.upper() not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
+        return None
+    return asked.dialect
+
+
+def wants_stream(dialect: str, body: Any, path: str = "") -> bool:
+    """Whether a request asks for a stream: Gemini says it in the path, Ollama streams unless told not to."""
+    if dialect == "gemini":
+        return ":streamGenerateContent" in path
+    said = body.get("stream") if type(body) is dict else None
+    return dialect == "ollama" if said is None else said is True
+
+
+def stream_quirks(dialect: str, body: Any, path: str = "") -> dict[str, Any]:
+    """Say in which form a client wants its stream: whether it asked for usage, or for an array."""
+    match dialect:
+        case "openai-chat":
+            options = body.get("stream_options") if type(body) is dict else None
+            return {"stream_usage": type(options) is dict and options.get("include_usage") is True}
+        case "gemini":
+            return {"stream_array": "alt=sse" not in path.partition("?")[2].split("&")}
+    return {}

@@ -1,0 +1,303 @@
+"""Options and settings that are misspelt or of a wrong kind: what is said of them, and what simply works."""
+
+import logging
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.client.faces import FACES, KEY, awaited, get_weather, lead, options_at
+from toolwire import (
+    Audio,
+    Cancel,
+    Context,
+    Document,
+    Image,
+    LoopLimits,
+    Message,
+    Opaque,
+    Request,
+    Text,
+    ToolCall,
+    aio,
+    dialect,
+    generate,
+    stream,
+)
+from toolwire.client import sync
+from toolwire.client.exchange import Retries
+from toolwire.client.failures import AuthenticationFailed
+from toolwire.errors import InvalidField, ToolwireError
+from toolwire.providers import PROVIDERS, UnknownProvider
+from toolwire.testing import simulate
+from toolwire.wire.transport import Timeouts
+
+NOWHERE = "http://127.0.0.1:9"
+SETTINGS = (
+    "tools system messages tool_choice provider_state capabilities model stream max_tokens temperature top_p stop seed "
+    "thinking effort output metadata user approve limits running cancel context resolver traces clearing auto_tools "
+    "terminal_tool on_event"
+).split()
+
+
+def refused(face: str, **settings: Any) -> str:
+    """Say why a call is refused; nothing is sent."""
+    with simulate([]) as model, pytest.raises(ToolwireError) as found:
+        lead(face, "openai", model.url, "?", **settings)
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"), [("tool", "tools"), ("limts", "limits"), ("sytem", "system"), ("timeout", "timeouts")]
+)
+@pytest.mark.parametrize("face", FACES)
+def test_a_misspelt_setting_lists_all_and_says_which_was_meant(face: str, misspelt: str, meant: str) -> None:
+    said = refused(face, **{misspelt: 1})
+    assert said.startswith(f"settings: {misspelt} is no setting; there are: ")
+    assert said.endswith(f"; did you mean {meant}?")
+    listed = said.partition("there are: ")[2].partition(";")[0].split(", ")
+    assert set(SETTINGS) <= set(listed)
+    assert not {"opaque", misspelt} & set(listed)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "limits, a number": ({"limits": 5}, "settings: limits must be a LoopLimits, or a map of turns, tokens, "),
+    "limits, misspelt": ({"limits": {"turn": 5}}, "limits: turn is none; there are: turns, .*; did you mean turns"),
+    "limits, a word": ({"limits": {"turns": "x"}}, r"settings: limits is not as it must be: .*turns"),
+    "running": ({"running": "fast"}, "settings: running must be a Limits, or a map of timeout, "),
+    "system": ({"system": [3]}, "settings: system must be a string, or a list of strings and parts"),
+    "system, empty": ({"system": []}, "settings: system must be"),
+    "tools, a number": ({"tools": 3}, "settings: tools must be tools in a list, or one tool, not 3"),
+    "tools, a word": ({"tools": "look"}, "settings: tools must be tools in a list"),
+    "messages": ({"messages": 3}, "settings: messages must be messages in a list"),
+    "max_tokens": ({"max_tokens": "x"}, "settings: max_tokens is of another kind: Expected `int"),
+    "temperature": ({"temperature": "hot"}, "settings: temperature is of another kind: Expected `float"),
+    "thinking": ({"thinking": True}, "settings: thinking is of another kind: Expected `str"),
+    "cancel": ({"cancel": 3}, "settings: cancel must be a Cancel"),
+    "approve": ({"approve": 3}, "settings: approve must be a function"),
+    "on_event": ({"on_event": 3}, "settings: on_event must be a function"),
+    "capabilities": ({"capabilities": {"imges": False}}, "openai: imges is no capability; .* did you mean images?"),
+    "timeouts": ({"options": {"timeouts": "x"}}, "settings: timeouts must be a Timeouts, or a map of connect, "),
+    "retries": ({"options": {"retries": {"atempts": 2}}}, "retries: atempts is none; .* did you mean attempts"),
+    "headers": ({"options": {"headers": 3}}, "openai: headers must be a map"),
+    "api_key": ({"options": {"api_key": 3}}, "openai: api_key must be a string"),
+    "an option": ({"options": {"timeout": 5}}, "openai: timeout is no option of a provider; .* did you mean timeouts"),
+    "a request": ({"prompt": Request(context=Context())}, "settings: prompt is a Request, which `Client.send` takes"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("face", FACES)
+def test_a_value_of_a_wrong_kind_is_refused_with_its_place(face: str, case: str) -> None:
+    given, said = WRONG[case]
+    settings = dict(given)
+    prompt = settings.pop("prompt", "?")
+    with simulate([]) as model, pytest.raises(InvalidField, match=said):
+        lead(face, "openai", model.url, prompt, **settings)
+
+
+SHORT: dict[str, dict[str, Any]] = {
+    "one tool": {"tools": get_weather},
+    "limits as a map": {"limits": {"turns": 3, "seconds": 60}},
+    "running as a map": {"running": {"timeout": 5}},
+    "a system of strings": {"system": ["Be brief.", Text("Be kind.")]},
+    "one message": {"messages": "Before."},
+    "one word to stop at": {"stop": "END"},
+    "seconds": {"options": {"timeouts": 5}},
+    "times": {"options": {"timeouts": {"first": 3}}},
+    "attempts": {"options": {"retries": 2}},
+}
+
+
+@pytest.mark.parametrize("case", SHORT)
+@pytest.mark.parametrize("face", FACES)
+def test_a_short_form_works(face: str, case: str) -> None:
+    with simulate(["Yes."]) as model:
+        assert lead(face, "anthropic", model.url, "?", **SHORT[case]).done.content == "Yes."
+        body = str(model.requests[0].body)
+    for words in ("Be brief.", "Be kind.") if "system" in case else ("Before.",) if "message" in case else ():
+        assert words in body
+
+
+def test_a_number_is_the_seconds_in_all_and_the_attempts() -> None:
+    client = sync.Client("openai", "m", api_key=KEY, timeouts=5, retries={"attempts": 1})
+    assert (client.upstream.timeouts, client.upstream.retries) == (Timeouts(total=5), Retries(attempts=1))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_options_of_the_provider_may_stand_beside_the_settings(face: str) -> None:
+    with simulate(["One.", "Two."], api_key=KEY) as model:
+        given: dict[str, Any] = {"base_url": model.url, "api_key": KEY, "timeouts": 30, "headers": {"x-a": "b"}}
+        if face == "sync":
+            assert generate("?", "openai", "m", **given).content == "One."
+            assert stream("?", "openai", "m", **given).collect().content == "Two."
+        else:
+
+            async def main() -> list[str | None]:
+                first = await aio.generate("?", "openai", "m", **given)
+                return [first.content, (await aio.stream("?", "openai", "m", **given).collect()).content]
+
+            assert awaited(main()) == ["One.", "Two."]
+
+
+def test_an_option_that_a_call_of_a_client_is_given_says_where_it_belongs() -> None:
+    client = sync.Client("openai", "m", api_key=KEY, base_url=NOWHERE)
+    with pytest.raises(InvalidField, match=r"base_url is an option of the client: Client\(..., base_url=...\)"):
+        client.run("?", base_url=NOWHERE)  # type: ignore[call-overload]
+    with pytest.raises(InvalidField, match="limits is a setting of `run`, `stream` and `generate`, not of `chat`"):
+        client.chat("?", limits=LoopLimits())  # type: ignore[call-arg]
+
+
+NAMED: list[tuple[tuple[Any, ...], type[Exception], str]] = [
+    (("?", None, "openai"), InvalidField, "openai: model 'openai' is a provider: write openai/MODEL"),
+    (("?", None, "gpt-4o"), UnknownProvider, "a model is named with its provider: openai/gpt-4o"),
+    (("?", None, "my-own"), UnknownProvider, "a model is named with its provider: PROVIDER/my-own"),
+    (("?", "opnai", "m"), UnknownProvider, "did you mean openai?"),
+    (("?",), UnknownProvider, "say provider=NAME, or model=PROVIDER/NAME"),
+    (("?", "openai"), InvalidField, "openai: model must be said"),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "said"), NAMED)
+def test_a_model_that_is_not_found_says_how_one_is_named(given: Any, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind) as found:
+        generate(*given, api_key=KEY)
+    assert said in str(found.value)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_model_is_for_all_providers_of_a_list_that_name_none(face: str) -> None:
+    with simulate([["One."], ["Two."]]) as model:
+        broken = ("openai", {**options_at("openai", NOWHERE), "headers": {}})
+        given = [broken, ("anthropic", options_at("anthropic", model.url))]
+        assert lead(face, given, model.url, "?", model="theirs").done.content == "One."  # type: ignore[arg-type]
+        with sync.Client(given, retries=1) as client:
+            assert client.chat("?", model="called").content == "Two."
+        assert [each.body["model"] for each in model.requests] == ["theirs", "called"]
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+@pytest.mark.parametrize("face", FACES)
+def test_without_a_key_nothing_leaves(face: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = PROVIDERS[name]
+    for variable in provider.env:
+        monkeypatch.delenv(variable, raising=False)
+    sent = []
+
+    class Noting:
+        def send(self, request: Any, *_: Any) -> Any:
+            sent.append(request)
+            raise RuntimeError("sent")
+
+        asend = send
+
+    def ask() -> None:
+        if face == "sync":
+            sync.Client(name, "m", transport=Noting()).chat("my secret prompt")
+        else:
+            awaited(aio.Client(name, "m", transport=Noting()).chat("my secret prompt"))
+
+    if provider.local:
+        with pytest.raises(RuntimeError, match="sent"):
+            ask()
+        return
+    with pytest.raises(AuthenticationFailed, match=f"there is no key: set {provider.env[0]}"):
+        ask()
+    assert sent == []
+
+
+LOGINS: list[dict[str, Any]] = [
+    {"api_key": "k"},
+    {"api_key": ""},
+    {"headers": {"Authorization": "Bearer k"}},
+    {"headers": {"X-Api-Key": "k"}},
+    {"query": {"key": "k"}},
+    {"auth": None},
+]
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_another_login_is_a_key_as_well(login: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert not PROVIDERS["anthropic"].with_options(**login).lacks_key()
+    assert PROVIDERS["anthropic"].with_options(base_url=NOWHERE).lacks_key()
+
+
+PICTURE = Image("cat.png")
+MEDIA: list[tuple[Any, bool]] = [
+    (PICTURE, False),
+    (Image("/pictures/cat.png"), False),
+    (Image("C:\\cat.png"), False),
+    (Image(""), False),
+    (Document("a.pdf"), False),
+    (Audio(url="a.wav"), False),
+    (Image("https://x.example/cat.png"), True),
+    (Image("data:image/png;base64,aW1hZ2U="), True),
+    (Image("gs://bucket/cat.png"), True),
+    (Image(data="aW1hZ2U=", media_type="image/png"), True),
+    (Image("cat.png", opaque=Opaque("openai-chat", {})), True),
+]
+
+
+@pytest.mark.parametrize(("part", "good"), MEDIA)
+@pytest.mark.parametrize("face", FACES)
+def test_a_path_is_no_url(face: str, part: Any, good: bool) -> None:
+    messages = [Message("Before."), Message("user", [Text("Look."), part])]
+    with simulate(["A cat."], strict=False) as model:
+        if good:
+            assert lead(face, "openai", model.url, messages).done.content == "A cat."
+            return
+        with pytest.raises(InvalidField, match=r"messages\[1\].content\[1\]: url is no URL: .*data=BASE64"):
+            lead(face, "openai", model.url, messages)
+        with sync.Client("openai", "m", **options_at("openai", model.url)) as client:
+            with pytest.raises(InvalidField, match="url is no URL"):
+                client.send(Request(context=Context(None, messages)))
+            assert client.send(dialect("openai").decode_request({"messages": [{"role": "user", "content": "?"}]}))
+        assert len(model.requests) == 1
+
+
+def test_a_cancel_is_called_by_either_name() -> None:
+    for stop in (Cancel(), Cancel()):
+        (stop if stop.is_set() else stop.cancel)()
+        assert stop.is_set()
+    named = Cancel()
+    named()
+    assert named.is_set()
+
+
+SCRIPT = """
+from toolwire import ToolCall, generate
+from toolwire.testing import simulate
+
+def look(a: int) -> str:
+    "Look."
+    raise ValueError("it broke")
+
+with simulate([[ToolCall(None, "look", {"a": 1})], "Sorry."]) as model:
+    done = generate("?", "openai", "m", base_url=model.url, api_key="any", tools=look)
+print(done.messages[1].parts[0].content)
+"""
+
+
+def test_a_tool_that_raises_prints_nothing_where_nobody_configured_logging() -> None:
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, env=os.environ)
+    assert (ran.stdout, ran.stderr) == ("Tool execution failed: it broke\n", "")
+
+
+def test_a_tool_that_raises_is_logged_for_who_listens(caplog: pytest.LogCaptureFixture) -> None:
+    def look(a: int) -> str:
+        """Look."""
+        raise ValueError(f"it broke at {a}")
+
+    with caplog.at_level(logging.ERROR, "toolwire"), simulate([[ToolCall(None, "look", {"a": 1})], "Sorry."]) as model:
+        lead("sync", "openai", model.url, "?", tools=[look])
+    assert "Traceback" in caplog.text
+    assert "it broke at 1" in caplog.text
+
+
+def test_an_end_without_an_answer_says_what_to_do() -> None:
+    with simulate([[ToolCall(None, "get_weather", {"city": "Oz"})]]) as model:
+        done = lead("sync", "openai", model.url, "?", tools=[get_weather], limits={"turns": 1}).done
+    assert (done.ending, done.reason) == ("limit", "1 turn brought no answer; LoopLimits(turns=...) allows more")

@@ -1,0 +1,131 @@
+"""A gateway on a socket of its own, before a simulated model, while a test lasts."""
+
+import contextlib
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import uvicorn
+from msgspec.structs import replace
+
+from toolwire.config import read_settings
+from toolwire.dialects import dialect
+from toolwire.gateway import Gateway, serving
+from toolwire.gateway.memory import ProcessMemory
+from toolwire.gateway.reports import Reports
+from toolwire.gateway.routes import Routes
+from toolwire.gateway.upstream import Uplink
+from toolwire.gateway.way import Tools
+from toolwire.providers import PROVIDERS, Provider
+from toolwire.streams.accumulation import Accumulator
+from toolwire.testing.service import Received
+from toolwire.types import ErrorEnd, Request, Response
+
+NAMES = {
+    "openai-chat": "openai",
+    "openai-responses": "openai-responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "ollama": "ollama",
+}
+WIRES = tuple(NAMES)
+KEY = "sk-sentinel-0123456789abcdef"
+
+
+class Stood(NamedTuple):
+    """A gateway that stands."""
+
+    url: str
+    gateway: Gateway
+    seen: list[dict[str, Any]]
+
+
+class Before(NamedTuple):
+    """A gateway that stands before a model that plays a scenario; `requests` are those that the model got."""
+
+    url: str
+    gateway: Gateway
+    seen: list[dict[str, Any]]
+    requests: list[Received]
+
+
+class Answered(NamedTuple):
+    """What a client was answered."""
+
+    status: int
+    headers: dict[str, str]
+    data: bytes
+    broken: bool
+
+
+def at(url: str, name: str, **more: Any) -> Provider:
+    """Give a provider of a wire whose server is elsewhere."""
+    return PROVIDERS[name].with_options(base_url=url, api_key=KEY, paths=(), **more)
+
+
+@contextlib.contextmanager
+def standing(
+    url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any
+) -> Iterator[Stood]:
+    """Serve a gateway before the servers at an address."""
+    known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
+    seen: list[dict[str, Any]] = []
+    made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
+    gateway = Gateway(made, seen=seen.append)
+    opened = serving.listen("127.0.0.1:0")
+    config = uvicorn.Config(
+        gateway, http=serving.Patient, lifespan="on", access_log=False, log_level="critical", server_header=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    try:
+        yield Stood(f"http://127.0.0.1:{opened.getsockname()[1]}", gateway, seen)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+def post(url: str, path: str, body: bytes, headers: dict[str, str] | None = None) -> Answered:
+    """Send a request, and read all of its answer; `broken` says that the connection ended too early."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    try:
+        connection.request("POST", path, body, {"content-type": "application/json", **(headers or {})})
+        answer = connection.getresponse()
+        told = {name.lower(): value for name, value in answer.getheaders()}
+        try:
+            return Answered(answer.status, told, answer.read(), broken=False)
+        except (TimeoutError, http.client.IncompleteRead, ConnectionError) as problem:
+            return Answered(answer.status, told, getattr(problem, "partial", b""), broken=True)
+    finally:
+        connection.close()
+
+
+def ask(url: str, wire: str, request: Request, headers: dict[str, str] | None = None) -> tuple[Response, Answered]:
+    """Ask a canonical request in a wire, as one of its clients does, and read the answer."""
+    here = dialect(wire)
+    encoded = here.encode_request(request)
+    body = dict(encoded.body)
+    if request.stream and wire == "openai-chat":
+        body["stream_options"] = {"include_usage": True}
+    answered = post(url, encoded.path, json.dumps(body).encode(), headers)
+    assert answered.status == 200, answered.data
+    if not request.stream:
+        return here.decode_response(json.loads(answered.data)), answered
+    decoder, heard = here.decode_stream(), Accumulator()
+    for event in [*decoder.feed(answered.data), *decoder.close()]:
+        assert type(event) is not ErrorEnd, answered.data
+        heard.feed(event)
+    return heard.response, answered
+
+
+def streamed(request: Request, *, stream: bool) -> Request:
+    """Give a request that asks for a stream, or not."""
+    return replace(request, stream=stream)

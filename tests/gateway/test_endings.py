@@ -1,0 +1,117 @@
+"""How an answer ends: an error stays an error in every wire, and what broke off never looks whole."""
+
+import json
+
+import pytest
+
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, WIRES, Answered, post
+from toolwire import accumulate
+from toolwire.dialects import dialect
+from toolwire.testing import Cut, Fail, Raw, Scenario
+from toolwire.types import Context, Error, ErrorEnd, Message, MessageEnd, Request, Text, ToolCall
+
+ERRORS = [
+    Fail(Error("invalid_request", "bad field", 400)),
+    Fail(Error("authentication", "no such key", 401)),
+    Fail(Error("rate_limit", "slower", 429), retry_after=7),
+    Fail(Error("server", "broken", 500)),
+    Fail(Error("overloaded", "busy", 503)),
+]
+
+
+def told(source: str, model: str, *, stream: bool) -> tuple[str, bytes]:
+    """Write a short request of a wire."""
+    encoded = dialect(source).encode_request(
+        Request(context=Context(None, [Message("Hello")]), model=model, stream=stream)
+    )
+    return encoded.path, encoded.json
+
+
+def asked(url: str, source: str, target: str, *, stream: bool) -> Answered:
+    """Ask a short question in one wire of a model that speaks another."""
+    path, body = told(source, f"{NAMES[target]}/m", stream=stream)
+    return post(url, path, body)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("source", WIRES)
+def test_an_error_comes_in_the_wire_of_the_client(
+    source: str, target: str, stream: bool, lenient_model: Playing
+) -> None:
+    with lenient_model(Scenario(ERRORS)) as stood:
+        for failure in ERRORS:
+            answered = asked(stood.url, source, target, stream=stream)
+            read = dialect(source).decode_error(answered.status, json.loads(answered.data), answered.headers)
+            kinds = {failure.error.kind}
+            if failure.error.kind == "overloaded":
+                kinds |= {"server"}
+            assert read.kind in kinds, answered
+            assert failure.error.message in read.message
+            assert answered.headers.get("retry-after") == ("7" if failure.retry_after else None)
+            assert stood.seen[-1]["ending"] == "error"
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("source", WIRES)
+def test_a_stream_that_breaks_off_never_ends_well(source: str, target: str, lenient_model: Playing) -> None:
+    turn = [Text("One, two, three, four."), ToolCall(None, "count", {"to": "five"})]
+    cuts = [Cut(events=number) for number in range(1, 4)] + [Cut(bytes=97), Cut(events=2, reset=True)]
+    with lenient_model(Scenario([[*turn, cut] for cut in cuts])) as stood:
+        for cut in cuts:
+            answered = asked(stood.url, source, target, stream=True)
+            assert answered.status == 200
+            assert _ends_badly(source, answered), (cut, answered)
+
+
+def _ends_badly(source: str, answered: Answered) -> bool:
+    """Whether a client of the wire sees that the answer is not whole."""
+    decoder = dialect(source).decode_stream()
+    events = [*decoder.feed(answered.data), *decoder.close()]
+    failed = any(type(event) is ErrorEnd for event in events)
+    whole = any(type(event) is MessageEnd and event.complete for event in events)
+    reason = accumulate(events).finish_reason
+    return (failed or answered.broken) and not whole and reason not in ("stop", "tool_calls")
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("source", WIRES)
+def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str, lenient_model: Playing) -> None:
+    cuts = [Cut(), Cut(bytes=40), Cut(bytes=40, reset=True)]
+    with lenient_model(Scenario([["Hello.", cut] for cut in cuts])) as stood:
+        for _ in cuts:
+            answered = asked(stood.url, source, target, stream=False)
+            assert answered.status == 502, answered
+            assert dialect(source).decode_error(502, json.loads(answered.data)).kind in ("server", "overloaded")
+
+
+@pytest.mark.parametrize("source", WIRES)
+@pytest.mark.parametrize(
+    "data", [b"", b"<html>no</html>", b'{"a":', b"[]", b"null", b'{"error": "odd"}', b"\xff\xfe"], ids=repr
+)
+def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_model: Playing) -> None:
+    for target in WIRES:
+        for stream in (False, True):
+            with lenient_model(Raw(data)) as stood:
+                answered = asked(stood.url, source, target, stream=stream)
+                if source == target and not stream:
+                    assert answered.data == data  # one wire: what came is handed on
+                elif answered.status == 200:
+                    assert _ends_badly(source, answered), (target, stream, answered)
+                else:
+                    assert answered.status in (502, 500), answered
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_the_gateway_refuses_is_told_in_the_wire_that_asked(wire: str, lenient_model: Playing) -> None:
+    with lenient_model(Scenario([], complete=False)) as stood:
+        path, body = told(wire, "nobody/m", stream=False)
+        answered = post(stood.url, path, body)
+        assert answered.status == 404
+        assert dialect(wire).decode_error(404, json.loads(answered.data)).kind == "not_found"
+        if wire != "gemini":
+            answered = post(stood.url, path, b'{"model": ""}')
+            assert dialect(wire).decode_error(answered.status, json.loads(answered.data)).kind == "invalid_request"
+        answered = post(stood.url, path, b"{")
+        assert answered.status == 400 or wire == "gemini"

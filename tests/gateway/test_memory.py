@@ -1,0 +1,172 @@
+"""What a gateway keeps of earlier turns: bounded, expiring, by owner and maker, in the process or in a database."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, at, post, standing
+from toolwire import translate
+from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
+from toolwire.gateway.starting import url_of_database
+from toolwire.testing import Scenario, simulate
+from toolwire.types import Text, Thinking, ToolCall
+
+
+class Clock:
+    """A time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["process", "sqlite", "postgresql"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Memory, Clock]]:
+    clock = Clock()
+    made: Memory
+    match request.param:
+        case "process":
+            made = ProcessMemory(100_000, 60, clock)
+        case "sqlite":
+            made = StoredMemory(f"sqlite:///{tmp_path / 'memory.db'}", 100_000, 60, clock)
+        case _:
+            kept = request.getfixturevalue("database")
+            made = StoredMemory(url_of_database(kept.url, None), 100_000, 60, clock)
+    yield made, clock
+    made.close()
+
+
+def test_what_is_kept_is_found_by_its_owner_until_it_expires(memory: tuple[Memory, Clock]) -> None:
+    async def lead() -> None:
+        kept, clock = memory
+        await kept.keep("me", [("a", b"1"), ("b", b"2")])
+        await kept.keep("me", [("a", b"3")])
+        assert dict(await kept.find("me", ["a", "b", "c", "a"])) == {"a": b"3", "b": b"2"}
+        assert dict(await kept.find("you", ["a"])) == {}
+        clock.now += 61
+        assert dict(await kept.find("me", ["a", "b"])) == {}
+
+    asyncio.run(lead())
+
+
+def test_it_is_bounded(memory: tuple[Memory, Clock]) -> None:
+    async def lead() -> None:
+        kept, clock = memory
+        for number in range(200):
+            clock.now += 0.1
+            if number == 199:
+                clock.now += 301
+            await kept.keep("me", [(f"k{number}", b"x" * 1000)])
+        found = await kept.find("me", [f"k{number}" for number in range(200)])
+        assert sum(map(len, found.values())) <= 100_000
+        assert "k199" in found
+
+    asyncio.run(lead())
+
+
+def test_what_was_used_last_stays_longest() -> None:
+    async def lead() -> None:
+        kept = ProcessMemory(1000, 60)
+        await kept.keep("me", [("a", b"x" * 100), ("b", b"x" * 100)])
+        await kept.find("me", ["a"])
+        await kept.keep("me", [("c", b"x" * 100), ("d", b"x" * 100)])
+        assert list(await kept.find("me", "abcd")) == ["a", "c", "d"]
+        kept.close()
+        assert kept.bytes == 0
+
+    asyncio.run(lead())
+
+
+def test_a_database_that_fails_makes_a_turn_poorer_and_no_request_fail(tmp_path: Path) -> None:
+    async def lead() -> None:
+        kept = StoredMemory(f"sqlite:///{tmp_path / 'm.db'}", 1000, 60)
+        await kept.keep("me", [("a", b"1")])
+        kept._table.drop(kept._engine)
+        assert dict(await kept.find("me", ["a"])) == {}
+        await kept.keep("me", [("a", b"2")])
+        kept.close()
+
+    asyncio.run(lead())
+
+
+def test_two_processes_share_one_database(tmp_path: Path) -> None:
+    async def lead() -> None:
+        url = f"sqlite:///{tmp_path / 'm.db'}"
+        one, other = StoredMemory(url, 1000, 60), StoredMemory(url, 1000, 60)
+        await asyncio.gather(*[one.keep("me", [(f"a{n}", b"1")]) for n in range(20)])
+        await asyncio.gather(*[other.keep("me", [(f"b{n}", b"2")]) for n in range(20)])
+        assert len(await other.find("me", [f"a{n}" for n in range(20)])) == 20
+        assert len(await one.find("me", [f"b{n}" for n in range(20)])) == 20
+        one.close()
+        other.close()
+
+    asyncio.run(lead())
+
+
+TURNS = [[Thinking("Hm."), Text("I look."), ToolCall(None, "now", {})], "Noon."]
+TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
+
+
+def _lead(url: str, names: tuple[str, str], change: Any = None) -> None:
+    """Have two turns as a client of Chat Completions, each at the model of that name."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "When?"}]
+    for name in names:
+        body = {"model": name, "messages": messages, "tools": [TOOL], "reasoning_effort": "high"}
+        answered = post(url, "/v1/chat/completions", json.dumps(body).encode())
+        assert answered.status == 200, answered
+        message = json.loads(answered.data)["choices"][0]["message"]
+        message.pop("reasoning_content", None)
+        messages.append(message)
+        messages += [
+            {"role": "tool", "tool_call_id": call["id"], "content": "12:00"} for call in message.get("tool_calls", ())
+        ]
+        if change is not None:
+            change(messages)
+
+
+def test_a_signature_goes_to_the_provider_that_made_it_and_to_no_other() -> None:
+    with simulate(lambda _request, turn: TURNS[turn.round], strict=False) as model:
+        other = {"other": at(model.url, "anthropic").with_options(name="other")}
+        with standing(model.url, providers=other) as stood:
+            for second, comes in (("anthropic/claude-opus-5-5", True), ("other/claude-opus-5-5", False)):
+                _lead(stood.url, ("anthropic/claude-opus-5-5", second))
+                assert ("signature" in str(model.requests[-1].body)) is comes
+
+
+@pytest.mark.parametrize("target", ["openai-responses", "anthropic", "gemini"])
+def test_a_turn_that_the_client_has_changed_is_not_made_unchanged(target: str, lenient_model: Playing) -> None:
+    def change(messages: list[dict[str, Any]]) -> None:
+        if messages[1].get("content"):
+            messages[1]["content"] = "Otherwise."
+
+    with lenient_model(Scenario(TURNS)) as stood:
+        name = f"{NAMES[target]}/m"
+        _lead(stood.url, (name, name), change)
+        assert "Otherwise." in str(stood.requests[-1].body)
+        assert "I look." not in str(stood.requests[-1].body)
+
+
+def test_an_exchange_asks_for_turns_and_learns_them() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "When?"}], "tools": [TOOL]}
+    first = translate.exchange(body, source="openai-chat", target="gemini")
+    assert first.asks == []
+    call = {"functionCall": {"name": "now", "args": {}, "id": "c1"}, "thoughtSignature": "c2ln"}
+    answer = {"candidates": [{"content": {"role": "model", "parts": [call]}, "finishReason": "STOP"}]}
+    message = first.response(answer).body["choices"][0]["message"]
+    assert [key for key, _ in first.learned] == ["call:c1"]
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "12"}
+    body["messages"] = [*body["messages"], message, result]
+    second = translate.exchange(body, source="openai-chat", target="gemini")
+    assert second.asks == ["call:c1"]
+    assert "c2ln" not in str(second.encoded.body)
+    second.remember(dict(first.learned))
+    assert "c2ln" in str(second.encoded.body)
+    known = translate.exchange(body, source="openai-chat", target="gemini", memory=dict(first.learned))
+    assert known.encoded.body == second.encoded.body

@@ -1,0 +1,156 @@
+"""One wire on both sides: the same bytes up, but for the model's name, and the same bytes down."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, WIRES, at, post, standing
+from toolwire.gateway.passing import members_of, with_model
+from toolwire.testing import Raw, Scenario, simulate
+
+PATHS = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "ollama": "/api/chat",
+}
+ODD = [
+    b'{"model":"%s","messages":[]}',
+    b' \n{ "messages" : [ ] ,\t"model" : "%s" , "big": 123456789012345678901234567890, "e": 1.50E+02 }\r\n',
+    b'{"mod\\u0065l":"%s","x":{"model":"%s"},"s":"\\u00e4\\/ \xc3\xa4 \\ud83d\\ude00","model ":1,"z":-0.0}',
+    b'{"a":"\\"model\\":\\"%s\\"","stream":false,"model":"%s","nested":[[{"model":"%s"}]],"empty":{}}',
+    b'{"model":"%s","stream": true ,"unknown":null,"tools":[{"x":"}{][,:"}]}',
+]
+ANSWERS = {
+    "openai-chat": b'{ "id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",'
+    b'"content":"h\\u00e4"},"finish_reason":"stop"}], "usage": {"prompt_tokens":3,"completion_tokens":2} ,"odd":1.0}',
+    "openai-responses": b'{"id":"resp_1","object":"response","status":"completed", "output":[],"odd":[1.0]}',
+    "anthropic": b'{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"\\u00e4"}],'
+    b'"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":2},"odd" : 1.0}',
+    "gemini": b'{"candidates":[{"content":{"role":"model","parts":[{"text":"\\u00e4"}]},"finishReason":"STOP"}] ,'
+    b'"o":1.0}',
+    "ollama": b'{"model":"m","message":{"role":"assistant","content":"\\u00e4"},"done":true, "done_reason":"stop"}',
+}
+STREAMS = {
+    "openai-chat": b': hello\n\ndata: {"choices":[{"index":0,"delta":{"content":"h\\u00e4"}}]}\r\n\r\n'
+    b'data:{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+    "openai-responses": b'event: response.created\ndata: {"type":"response.created", "response":{"id":"r"}}\n\n'
+    b'event: response.completed\ndata: {"type":"response.completed","response":{"id":"r","status":"completed",'
+    b'"output":[]}}\n\n',
+    "anthropic": b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","role":"assistant"}}\n\n'
+    b'event: ping\ndata: {"type": "ping"}\n\n'
+    b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
+    b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    "gemini": b'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"\\u00e4"}]},'
+    b'"finishReason":"STOP"}]}\r\n\r\n',
+    "ollama": b'{"message":{"role":"assistant","content":"h\\u00e4"},"done":false}\n'
+    b'{"message":{"role":"assistant","content":""}, "done":true,"done_reason":"stop"}\n',
+}
+
+
+@pytest.mark.parametrize("body", ODD)
+@pytest.mark.parametrize("wire", PATHS)
+def test_a_body_goes_up_as_it_came_but_for_the_name_of_its_model(
+    wire: str, body: bytes, lenient_model: Playing
+) -> None:
+    asked, known = f"{NAMES[wire]}/some.model:x".encode(), b"some.model:x"
+    given = body.replace(b"%s", asked)
+    with lenient_model(Raw(ANSWERS[wire])) as stood:
+        answered = post(stood.url, PATHS[wire], given)
+        assert answered.status == 200, answered.data
+        places = [place for place in range(len(given)) if given.startswith(b'"' + asked, place)]
+        expected = [given[:place] + b'"' + known + given[place + len(asked) + 1 :] for place in places]
+        assert stood.requests[0].raw in expected
+        assert json.loads(stood.requests[0].raw)["model"] == known.decode()
+        assert {**json.loads(stood.requests[0].raw), "model": asked.decode()} == json.loads(given)
+
+
+def test_a_body_of_gemini_goes_up_untouched_and_its_model_stands_in_the_path(lenient_model: Playing) -> None:
+    given = b' { "contents":[{"parts":[{"text":"gemini/gemini-2.5-pro \\u00e4"}]}],"odd": 1.50 }'
+    with lenient_model(Raw(ANSWERS["gemini"])) as stood:
+        for version in ("v1beta", "v1"):
+            answered = post(stood.url, f"/{version}/models/gemini/gemini-2.5-pro:generateContent", given)
+            assert answered.data == ANSWERS["gemini"]
+        assert [one.raw for one in stood.requests] == [given, given]
+        assert {one.path for one in stood.requests} == {"/v1beta/models/gemini-2.5-pro:generateContent"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_answer_comes_down_as_it_is(wire: str, stream: bool, lenient_model: Playing) -> None:
+    data = STREAMS[wire] if stream else ANSWERS[wire]
+    kind = "text/event-stream" if stream and wire != "ollama" else "application/json"
+    path, body = _asked(wire, stream=stream)
+    with lenient_model(Raw(data, content_type=kind)) as stood:
+        answered = post(stood.url, path, body)
+        assert (answered.status, answered.data, answered.broken) == (200, data, False)
+        assert answered.headers["content-type"] == kind
+        assert stood.seen[-1]["ending"] == "answer"
+
+
+def test_a_known_name_is_not_written_anew() -> None:
+    body = b'{ "model" : "m\\u006fdel", "messages": [] }'
+    settings = '[routes."model"]\nto = ["openai/model"]'
+    with simulate(Raw(ANSWERS["openai-chat"]), strict=False) as model, standing(model.url, settings) as stood:
+        post(stood.url, PATHS["openai-chat"], body)
+        assert model.requests[0].raw == body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"openai/b","x":1,"model":"openai/d"}',
+        b'{"model":"openai/a","mod\\u0065l":"openai/b"}',
+        b'{"x":1,"model":"openai/a","x":2}',
+        b'{"model":"openai/a"} {}',
+        b'["model"]',
+        b'{"model":7}',
+        b"",
+        b'{"model":"openai/a"',
+        b'\xff{"model":"openai/a"}',
+    ],
+)
+def test_a_body_that_two_readers_understand_in_two_ways_is_refused(body: bytes, lenient_model: Playing) -> None:
+    with lenient_model(Scenario([], complete=False)) as stood:
+        answered = post(stood.url, PATHS["openai-chat"], body)
+        assert answered.status == 400
+        assert "error" in json.loads(answered.data)
+        assert stood.requests == []
+
+
+def test_only_the_value_of_the_model_differs() -> None:
+    body = b'{"x":"model","model":"a","y":{"model":"a"}}'
+    assert with_model(body, members_of(body), 'b"') == b'{"x":"model","model":"b\\"","y":{"model":"a"}}'
+
+
+def test_a_signature_of_another_provider_is_taken_out_on_the_same_wire() -> None:
+    def answer(_request: Any, turn: Any) -> Any:
+        signed = {"type": "thinking", "thinking": "hm", "signature": f"c2ln{turn.number}"}
+        said = {"id": "m", "type": "message", "role": "assistant", "content": [signed, {"type": "text", "text": "x"}]}
+        return Raw(json.dumps({**said, "stop_reason": "end_turn"}).encode())
+
+    with simulate(answer, strict=False) as model:
+        other = {"other": at(model.url, "anthropic").with_options(name="other")}
+        with standing(model.url, providers=other) as stood:
+            asked: dict[str, Any] = {
+                "model": "anthropic/m",
+                "max_tokens": 9,
+                "messages": [{"role": "user", "content": "hi"}],
+            }
+            first = json.loads(post(stood.url, "/v1/messages", json.dumps(asked).encode()).data)
+            turn = {"role": "assistant", "content": first["content"]}
+            asked["messages"] += [turn, {"role": "user", "content": "on"}]
+            for name in ("anthropic", "other"):
+                post(stood.url, "/v1/messages", json.dumps({**asked, "model": f"{name}/m"}).encode())
+            kept, taken = (one.body["messages"][1]["content"] for one in model.requests[1:])
+            assert kept == first["content"]
+            assert taken == [{"type": "text", "text": "x"}]
+
+
+def _asked(wire: str, *, stream: bool) -> tuple[str, bytes]:
+    if wire == "gemini":
+        verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        return f"/v1beta/models/gemini/m:{verb}", b'{"contents":[]}'
+    return PATHS[wire], json.dumps({"model": f"{NAMES[wire]}/m", "stream": stream}).encode()

@@ -1,0 +1,13 @@
+"""One question to three providers, with one tool."""
+
+from toolwire import generate
+
+
+def get_weather(city: str) -> str:
+    """Say the weather."""
+    return f"25 degrees in {city}"
+
+
+def ask() -> list[str | None]:
+    models = ["openai/gpt-6-sol", "anthropic/claude-sonnet-5-5", "gemini/gemini-3.5-flash"]
+    return [generate("How warm is it in Oslo?", model=model, tools=[get_weather]).content for model in models]

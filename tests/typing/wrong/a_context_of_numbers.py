@@ -1,0 +1,5 @@
+"""Messages are strings, maps and values."""
+
+from toolwire import Context
+
+Context("sys", ["Hello", 5], [])  # error: list-item, reportArgumentType

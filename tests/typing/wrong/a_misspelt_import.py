@@ -1,0 +1,3 @@
+"""A name that is not there."""
+
+from toolwire import Clinet  # error: attr-defined, reportAttributeAccessIssue

@@ -1,0 +1,3 @@
+"""A name that the simulated model does not have."""
+
+from toolwire.testing import simulat  # error: attr-defined, reportAttributeAccessIssue

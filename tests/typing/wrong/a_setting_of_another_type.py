@@ -1,0 +1,5 @@
+"""A text for a number."""
+
+from toolwire import generate
+
+generate("Hello", temperature="high")  # error: call-overload, reportArgumentType

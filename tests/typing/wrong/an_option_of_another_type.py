@@ -1,0 +1,5 @@
+"""A number for timeouts."""
+
+from toolwire import Client
+
+Client("openai", timeouts=5)  # error: arg-type, reportArgumentType
