@@ -367,7 +367,9 @@ def _is_shown(part: Part) -> bool:
 
 def _shown_response(response: Response, thinking: bool) -> Response:
     choices = [
-        replace(choice, message=replace(choice.message, content=[_shown(part, thinking) for part in parts]))
+        replace(
+            choice, message=replace(choice.message, content=[_shown(part, thinking) for part in parts if _says(part)])
+        )
         if any(map(_is_bound, parts := choice.message.parts))
         else choice
         for choice in response.choices
@@ -375,11 +377,18 @@ def _shown_response(response: Response, thinking: bool) -> Response:
     return replace(response, choices=choices)
 
 
+def _says(part: Part) -> bool:
+    """Whether a part says anything to a client: encrypted thinking is kept, and does not."""
+    return not (isinstance(part, Thinking) and part.redacted)
+
+
 def _shown(part: Part, thinking: bool) -> Part:
     """Give a part without what is kept of it; thinking under our signature where it is shown so."""
     match part:
         case Thinking(text=text) if thinking and text:
-            return replace(part, signature=FOREIGN, opaque=_SHOWN, redacted=False)
+            return replace(part, signature=FOREIGN, opaque=_SHOWN)
+        case Thinking(signature=str()):
+            return replace(part, signature=None, opaque=None)
         case ToolCall() if _is_bound(part):
             return replace(part, opaque=None)
     return part
@@ -414,22 +423,29 @@ class _ShownEvents:
     def __init__(self, *, thinking: bool) -> None:
         self._thinking = thinking
         self._keys: set[int] = set()
+        self._hidden: set[int] = set()
 
     def of(self, event: Event) -> Iterator[Event]:
         """Give what an event says to the client."""
         match event:
-            case PartStart(key=key, part=Thinking(redacted=False)) if self._thinking:
+            case PartStart(key=key, part=Thinking(redacted=True)):
+                self._hidden.add(key)
+            case PartStart(key=key, part=Thinking()):
                 self._keys.add(key)
-                yield replace(event, part=Thinking(signature="", opaque=_SHOWN), opaque=None)
-            case SignatureDelta() | OpaqueDelta() if event.key in self._keys:
+                shown = Thinking(signature="", opaque=_SHOWN) if self._thinking else replace(event.part, signature=None)
+                yield replace(event, part=shown, opaque=None)
+            case SignatureDelta() if event.key in self._keys:
+                return
+            case OpaqueDelta() if self._thinking and event.key in self._keys:
                 return
             case PartEnd(key=key) if key in self._keys:
                 self._keys.discard(key)
-                yield SignatureDelta(key=key, signature=FOREIGN)
-                yield replace(event, part=_shown(event.part, thinking=True), opaque=None)
+                if self._thinking:
+                    yield SignatureDelta(key=key, signature=FOREIGN)
+                yield replace(event, part=_shown(event.part, self._thinking), opaque=None)
             case CallStart(opaque=Opaque(value=value)) if value:
                 yield replace(event, opaque=None)
             case CallEnd(call=call) if _is_bound(call):
                 yield replace(event, call=_shown(call, self._thinking), opaque=None)
-            case _:
+            case _ if getattr(event, "key", None) not in self._hidden or not self._hidden:
                 yield event
