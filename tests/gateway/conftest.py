@@ -44,7 +44,7 @@ def _playing(model: SimulatedModel, stood: Stood) -> Playing:
         stood.gateway.tools.memory.close()
         stood.seen.clear()
         before = len(model.problems)
-        yield Before(stood.url, stood.gateway, stood.seen, model.requests)
+        yield Before(stood.url, stood.gateway, stood.seen, model.requests, model.url)
         problems = model.problems[before:]
         model.play([])
         assert problems + model.problems[before + len(problems) :] == []

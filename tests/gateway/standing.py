@@ -45,12 +45,16 @@ class Stood(NamedTuple):
 
 
 class Before(NamedTuple):
-    """A gateway that stands before a model that plays a scenario; `requests` are those that the model got."""
+    """A gateway that stands before a model that plays a scenario.
+
+    `requests` are those that the model got, and `model` is where it is for who asks it without the gateway.
+    """
 
     url: str
     gateway: Gateway
     seen: list[dict[str, Any]]
     requests: list[Received]
+    model: str = ""
 
 
 class Answered(NamedTuple):
@@ -78,7 +82,13 @@ def standing(
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
     config = uvicorn.Config(
-        gateway, http=serving.Patient, lifespan="on", access_log=False, log_level="critical", server_header=False
+        gateway,
+        http=serving.Patient,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="critical",
+        server_header=False,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)

@@ -65,6 +65,19 @@ def test_a_stream_that_breaks_off_never_ends_well(source: str, target: str, leni
             assert _ends_badly(source, answered), (cut, answered)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_stream_that_broke_within_an_event_of_its_own_wire_breaks_its_connection(
+    wire: str, lenient_model: Playing
+) -> None:
+    with lenient_model(Scenario([["One, two, three.", Cut(bytes=60)]], repeat=True)) as stood:
+        path, body = told(wire, f"{NAMES[wire]}/m", stream=True)
+        for given in {path, path.partition("?")[0]}:  # an array of Gemini's, too, can be told no error
+            answered = post(stood.url, given, body)
+            assert answered.broken
+            assert len(answered.data) == 60
+            assert stood.seen[-1]["ending"] == "broke off"
+
+
 def _ends_badly(source: str, answered: Answered) -> bool:
     """Whether a client of the wire sees that the answer is not whole."""
     decoder = dialect(source).decode_stream()

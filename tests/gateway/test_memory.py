@@ -170,3 +170,21 @@ def test_an_exchange_asks_for_turns_and_learns_them() -> None:
     assert "c2ln" in str(second.encoded.body)
     known = translate.exchange(body, source="openai-chat", target="gemini", memory=dict(first.learned))
     assert known.encoded.body == second.encoded.body
+
+
+def test_a_turn_that_a_client_repeats_in_pieces_is_one() -> None:
+    call = {"functionCall": {"name": "now", "args": {}}}
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "When?"}]},
+            {"role": "model", "parts": [{"text": "I look."}]},
+            {"role": "model", "parts": [call]},
+            {"role": "model", "parts": [{"text": ""}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "now", "response": {"output": "12"}}}]},
+        ]
+    }
+    told = translate.exchange(body, source="gemini", target="openai-chat", model="m").encoded.body["messages"]
+    assert [message["role"] for message in told] == ["user", "assistant", "tool"]
+    assert told[1]["content"] in ("I look.", [{"type": "text", "text": "I look."}])
+    assert [call["function"]["name"] for call in told[1]["tool_calls"]] == ["now"]
+    assert translate.exchange(body, source="gemini", target="gemini").encoded.body == body

@@ -32,6 +32,8 @@ _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _LOSSES = "/toolwire/requests/"
+# Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
+_REQUEST_IDS = {"anthropic": b"request-id"}
 VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
 
 
@@ -98,7 +100,7 @@ class _Request:
         self.begun = False
         self.ended = False
         self.served = Served()
-        self.wire = wire_near(self.path)
+        self.wire = wire_near(self.path, self.headers)
 
     async def run(self) -> None:
         """Answer, and say what became of it."""
@@ -141,7 +143,11 @@ class _Request:
             await self._answer_ours()
             return
         self.wire = asked.dialect
+        if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
+            raise Refused("not_found", "there is no WebSocket here")
         if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
+            if asked.action in ("model", "retrieve"):
+                raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
             raise Refused("invalid_request", f"{self.method} is not possible on {self.path}", 405)
         if asked.method == "GET":
             await self._inform(asked)
@@ -222,6 +228,7 @@ class _Request:
         self.begun, self.served.status = True, status
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
+        said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:
@@ -234,12 +241,8 @@ class _Request:
 
     async def _refuse(self, error: Error) -> None:
         """Tell an error: as a response, where nothing was said yet."""
-        self.served.ending = "error"
+        self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
         if self.begun:
-            return
-        if error.status == 405:
-            reply = reply_of(error, self.wire)
-            await self._reply(405, reply.json)
             return
         reply = reply_of(error, self.wire)
         await self._reply(error.status or reply.status, reply.json)
@@ -258,7 +261,8 @@ class _Request:
         elif asked.action == "model" and self.gateway.tools.routes.find(name) is not None:
             await self._reply(200, _write(show_model(asked.dialect, name)))
         else:
-            raise Refused("not_found", f"{name[:80]!r} is not known here", code="model_not_found")
+            code = "model_not_found" if asked.action == "model" else None
+            raise Refused("not_found", f"{name[:80]!r} is not known here", code=code)
 
     async def _count(self, asked: Asked, body: bytes) -> None:
         """Count the tokens of a request: by its provider, or by an estimate that says so."""

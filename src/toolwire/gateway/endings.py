@@ -3,10 +3,19 @@
 Rule: it says what was wrong and what would be right, and nothing of what is inside.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from toolwire.dialects import dialect
+from toolwire.translation.paths import vendor_of
 from toolwire.types import Error, ErrorKind, ErrorReply
 
-_BEGINNINGS = (("/v1/messages", "anthropic"), ("/v1/responses", "openai-responses"), ("/v1beta", "gemini"))
+_BEGINNINGS = (
+    ("/v1/messages", "anthropic"),
+    ("/v1/responses", "openai-responses"),
+    ("/v1beta", "gemini"),
+    ("/api/", "ollama"),
+)
 _STATUSES: dict[ErrorKind, int] = {
     "invalid_request": 400,
     "authentication": 401,
@@ -19,6 +28,29 @@ _STATUSES: dict[ErrorKind, int] = {
 }
 
 
+# The field by which a client counts on what its server holds of a conversation, and the vendor's words for "I hold
+# nothing": its SDK then sends all of it (anthropic 2.11.0, lib/threads; OpenAI's words as users report them, 2026-11).
+FORGOTTEN: dict[str, tuple[str, dict[str, Any]]] = {
+    "anthropic": (
+        "thread",
+        {
+            "type": "invalid_request_error",
+            "message": "thread: this model's server holds no threads; send the whole conversation without it",
+            "details": {"error_code": "thread_unsupported_request", "unsupported": ["model"]},
+        },
+    ),
+    "openai-responses": (
+        "previous_response_id",
+        {
+            "type": "invalid_request_error",
+            "message": "Previous response not found: this model's server holds none; send the whole conversation",
+            "param": "previous_response_id",
+            "code": "previous_response_not_found",
+        },
+    ),
+}
+
+
 class Refused(Exception):
     """A request that ends here; `error` is told in the client's wire."""
 
@@ -26,12 +58,18 @@ class Refused(Exception):
         super().__init__(message)
         self.error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code)
 
+    @classmethod
+    def forgotten(cls, wire: str) -> "Refused":
+        """Refuse a request that counts on what no server of another wire holds."""
+        refused = cls("invalid_request", "nothing is held of a conversation")
+        refused.error = dialect(wire).decode_error(400, {"error": FORGOTTEN[wire][1]})
+        return refused
 
-def wire_near(path: str) -> str:
+
+def wire_near(path: str, headers: Mapping[str, str]) -> str:
     """Say whose words a client will understand that asked for a path of no wire."""
-    if path.startswith("/api/"):
-        return "ollama"
-    return next((wire for beginning, wire in _BEGINNINGS if path.startswith(beginning)), "openai-chat")
+    near = next((wire for beginning, wire in _BEGINNINGS if path.startswith(beginning)), None)
+    return near or vendor_of(headers) or "openai-chat"
 
 
 def reply_of(error: Error, wire: str) -> ErrorReply:

@@ -2,7 +2,8 @@
 
 Rules of this file:
 - A body goes up as it came but for its model's name: no other byte is touched.
-- An answer comes down as it is. One that breaks off is ended in the wire's own form of an error.
+- An answer comes down as it is. One that breaks off is ended in the wire's own form of an error; where it broke
+  within a frame, no client could read on, and its connection is to break as well.
 - What an answer says of its cost, and who signed what, is read on the side.
 """
 
@@ -39,6 +40,19 @@ def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     """Give a body with another model's name; every other byte stays."""
     start, end = _place(body, members, "model")
     return body[:start] + msgspec.json.encode(model) + body[end:]
+
+
+def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:
+    """Give a body of Gemini's that names its model within, as those of several requests at once do, with another."""
+    inner = [name for name in ("requests", "generateContentRequest") if name in members]
+    if not inner:
+        return body
+    read = msgspec.json.decode(body)
+    for name in inner:
+        for request in read[name] if type(read[name]) is list else [read[name]]:
+            if type(request) is dict and "model" in request:
+                request["model"] = model
+    return msgspec.json.encode(read)
 
 
 def _place(body: bytes, members: dict[str, Any], wanted: str) -> tuple[int, int]:
@@ -91,19 +105,19 @@ class PassedStream:
 
     losses: tuple[Loss, ...] = ()
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, *, array: bool) -> None:
         self.usage: Usage | None = None
-        self._dialect = dialect
+        self._dialect, self._array = dialect, array
         self._decoder = dialect.decode_stream()
         self._heard = Accumulator()
-        self._last = b"\n\n"
+        self._last = b"\n"
         self._failed = False
         self._complete = False
 
     def feed(self, data: bytes) -> bytes:
         """Give the bytes as they are."""
         self._hear(self._decoder.feed(data))
-        self._last = (self._last + data)[-2:]
+        self._last = data[-1:]
         return data
 
     def _hear(self, events: list[Event]) -> None:
@@ -122,14 +136,17 @@ class PassedStream:
         """What the answer is made of."""
         return self._heard.response.message.parts
 
-    def close(self, error: Error | None = None) -> bytes:
-        """Give what is left to say: an error, if the answer broke off."""
+    def close(self, error: Error | None = None) -> bytes | None:
+        """Give what is left to say: an error, if the answer broke off; None where no word can follow any more."""
+        failed = self._failed
         self._hear(self._decoder.close())
-        response = self._heard.response
-        broken = ending(response.finish_reason, complete=self._complete, failed=self._failed)
+        told = failed is self._failed  # else it is what was cut off that is wrong, and nobody said so
+        reason = self._heard.response.finish_reason if told else None
+        broken = ending(reason, complete=self._complete, failed=failed)
         if broken is None:
             return b""
+        if self._array or not self._last.endswith((b"\n", b"\r")):
+            return None
         encoder = self._dialect.encode_stream()
-        begun = b"" if self._last.endswith(b"\n") else b"\n"
-        gap = b"" if self._last.endswith(b"\n\n") else b"\n"
-        return begun + gap + encoder.feed(ErrorEnd(error or broken)) + encoder.close()
+        gap = b"" if self._dialect.DIALECT == "ollama" else b"\n"  # it ends a frame whose lines are whole
+        return gap + encoder.feed(ErrorEnd(error or broken)) + encoder.close()

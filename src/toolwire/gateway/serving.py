@@ -100,6 +100,7 @@ def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = l
         gateway,
         http=Patient,
         loop="uvloop",
+        ws="none",
         lifespan="on",
         access_log=False,
         log_level="critical",

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import LossyTranslation, ToolwireError
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.endings import FORGOTTEN, Refused
 from toolwire.gateway.headers import coming_down, going_up
 from toolwire.gateway.memory import Memory
-from toolwire.gateway.passing import PassedStream, may_be_signed, members_of, signatures_of, with_model
+from toolwire.gateway.passing import PassedStream, may_be_signed, members_of, signatures_of, with_model, with_models
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import Goal, Routes
 from toolwire.providers.addressing import headers_of, key_of, url_of
@@ -40,6 +40,7 @@ _KEEP_ALIVES = {
     "openai-responses": b": waiting\n\n",
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
 }
+_OPENAI = {"openai-chat", "openai-responses"}
 _ERROR_BYTES = 1024 * 1024
 _FIRST_ELSE = 300
 _STATUSES = {"connect": 502, "timeout": 504, "reset": 502, "protocol": 502, "cancelled": 499, "too_long": 502}
@@ -102,10 +103,10 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     strict = way.settings.strict or incoming.headers.get("x-toolwire-strict") == "1"
     last: _Failure | None = None
     goals = way.goals
-    if incoming.asked.action == "other":
-        goals = tuple(goal for goal in goals if goal.provider.dialect == incoming.asked.dialect)
+    if incoming.asked.action != "answer":
+        goals = tuple(goal for goal in goals if _knows(goal.provider.dialect, incoming.asked))
         if not goals:
-            raise Refused("not_found", f"{name[:80]!r} has no provider that knows {incoming.path}")
+            raise Refused("not_found", f"{name[:80]!r} has no provider that knows {incoming.path[:200]}")
     for goal in goals:
         attempt = _Attempt(tools, incoming, goal, members, strict=strict)
         served.goal = goal.name
@@ -118,6 +119,11 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
             break
     if last is not None:
         await last.tell(client, served)
+
+
+def _knows(there: str, asked: Asked) -> bool:
+    """Whether a provider knows what is no request to a model: it is of the wire, or of the same vendor."""
+    return asked.dialect == there or (asked.action == "other" and {asked.dialect, there} <= _OPENAI)
 
 
 class _Failure(Struct):
@@ -142,7 +148,7 @@ class _Attempt:
     def __init__(self, tools: Tools, incoming: Incoming, goal: Goal, members: dict[str, Any], *, strict: bool) -> None:
         self.tools, self.incoming, self.goal, self.members, self.strict = tools, incoming, goal, members, strict
         self.wire: Dialect = dialect(incoming.asked.dialect)
-        self.passes = incoming.asked.dialect == goal.provider.dialect
+        self.passes = incoming.asked.action != "answer" or incoming.asked.dialect == goal.provider.dialect
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
@@ -172,13 +178,16 @@ class _Attempt:
         """Give the path and the bytes of a request of the provider's own wire."""
         incoming, model = self.incoming, self.goal.model
         body = incoming.body
-        if self.goal.provider.dialect in self.tools.routes.shared and may_be_signed(body):
+        shared = self.goal.provider.dialect in self.tools.routes.shared and incoming.asked.action != "other"
+        if shared and may_be_signed(body):
             body = await self._without_others_signatures(body)
         if incoming.asked.dialect != "gemini":
             given = _text(self.members["model"])
             named = with_model(body, self.members if body is incoming.body else members_of(body), model)
             return incoming.path, body if model == given else named
         verb = incoming.path.rpartition(":")[2]
+        if incoming.asked.action != "answer":
+            body = with_models(body, self.members, f"models/{model}")
         query = "?alt=sse" if "alt=sse" in incoming.query.split("&") else ""
         return f"/v1beta/models/{model}:{verb}{query}", body
 
@@ -198,6 +207,8 @@ class _Attempt:
     async def _exchanged(self) -> tuple[str, bytes]:
         """Give the path and the bytes of a request that is translated."""
         incoming, memory = self.incoming, self.tools.memory
+        if self._counts_on_held():
+            raise Refused.forgotten(self.wire.DIALECT)
         try:
             self.exchange = exchange(
                 incoming.body,
@@ -218,6 +229,11 @@ class _Attempt:
         if self.strict:
             _refuse_losses(encoded.losses)
         return encoded.path, encoded.json
+
+    def _counts_on_held(self) -> bool:
+        """Whether the request is only the end of a conversation, whose beginning a server is believed to hold."""
+        field = FORGOTTEN[self.wire.DIALECT][0] if self.wire.DIALECT in FORGOTTEN else ""
+        return field in self.members and bytes(self.members[field]) != b"null"
 
     def _broke(self, problem: TransportError) -> _Failure:
         kind: ErrorKind = "timeout" if problem.kind == "timeout" else "server"
@@ -250,7 +266,9 @@ class _Attempt:
         streams = self.exchange.streams if self.exchange is not None else self._wants_stream()
         served.status = 200
         try:
-            if streams:
+            if self.incoming.asked.action == "other":
+                await self._answer_other(answer, client, served)
+            elif streams:
                 await self._answer_stream(answer, client, served)
             else:
                 await self._answer_whole(answer, client, served)
@@ -273,6 +291,18 @@ class _Attempt:
         new = self.tools.reports.new(incoming.owner, wires, served.losses)
         counted = header_of(new)
         return {"x-toolwire-model": self.goal.name, **({"x-toolwire-losses": counted} if counted else {})}
+
+    async def _answer_other(self, answer: HttpResponse, client: Answering, served: Served) -> None:
+        """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
+        head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
+        await client.begin(200, {**head, **coming_down(answer.headers)})
+        try:
+            while piece := await answer.aread():
+                await client.send(piece, True)
+        except TransportError as problem:
+            raise Refused("server", f"the provider's answer broke off: {problem.kind}") from problem
+        served.ending = "answer"
+        await client.send(b"", False)
 
     async def _answer_whole(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         data = bytearray()
@@ -332,9 +362,11 @@ class _Attempt:
 
     async def _answer_stream(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         shown = self.exchange
-        stream: ExchangedStream | PassedStream = PassedStream(self.wire) if shown is None else shown.stream()
+        array = _is_array(self.wire, self.incoming.query)
+        stream: ExchangedStream | PassedStream
+        stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
         kind = answer.headers.get("content-type") if shown is None else None
-        kind = kind or (JSON if _is_array(self.wire, self.incoming.query) else _STREAMS.get(self.wire.DIALECT, _EVENTS))
+        kind = kind or (JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
         await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
         pulse = _Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
@@ -352,6 +384,8 @@ class _Attempt:
         last = stream.close(error)
         served.usage, served.ending = stream.usage, "broke off" if error is not None else "answer"
         served.losses = (*served.losses, *stream.losses)
+        if last is None:
+            raise Refused("server", "the provider's answer broke off where no word can follow")
         await send(last, False)
         if isinstance(stream, PassedStream):
             await self._note_maker(Message("assistant", stream.parts))
@@ -381,6 +415,7 @@ class _Pulse:
         if silent >= self._seconds and self._words is not None:
             self._last, silent = time.monotonic(), 0.0
             self._task = asyncio.ensure_future(self._client.send(self._words, True))
+            self._task.add_done_callback(_pass_over)
         self._timer = self._loop.call_later(self._seconds - silent, self._look)
 
     def stop(self) -> None:
@@ -389,6 +424,12 @@ class _Pulse:
             self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+
+
+def _pass_over(task: "asyncio.Future[None]") -> None:
+    """Leave a failure to whoever sends next: it meets the same one."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _check_size(size: int, most: int) -> None:

@@ -202,14 +202,19 @@ def _check_signatures(contents: list[_Content], request: WireRequest) -> None:
         for place, (role, parts) in enumerate(contents)
         if role != "model" and not any("functionResponse" in part for part in parts)
     ]
-    for place, (_, parts) in enumerate(contents):
+    stepped = False  # whether the step has had its first call: a stream may have told it in several contents
+    for place, (role, parts) in enumerate(contents):
+        stepped = stepped and role == "model"
         for part in parts:
             signature = part.get("thoughtSignature")
             known = signature is None or signature in _SKIPS or signature in request.memory.signatures
             if not known and not is_token(signature):
                 raise Rejection("Corrupted thought signature.")
         first = next((part for part in parts if "functionCall" in part), None)
-        if signs and place > max(asked, default=0) and first is not None and not first.get("thoughtSignature"):
+        if first is None or stepped:
+            continue
+        stepped = True
+        if signs and place > max(asked, default=0) and not first.get("thoughtSignature"):
             raise Rejection(
                 "Function call is missing a thought_signature in functionCall parts. This is required for "
                 "tools to work correctly, and missing thought_signature may lead to degraded model performance. "

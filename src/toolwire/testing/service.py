@@ -44,6 +44,7 @@ _UNKNOWN_MODEL = {
     "gemini": "models/{} is not found for API version v1beta, or is not supported for generateContent.",
     "ollama": "model '{}' not found",
 }
+_NO_THREADS = "thread: no thread is held here; send the whole conversation without it"
 _USUAL_MODELS = ("toy",)
 
 
@@ -128,7 +129,8 @@ class Service:
     async def _answer(self, received: Received) -> Reply:
         method, path = received.method, received.path
         asked = read_path(path, received.headers)
-        if asked is None or asked.action == "other":
+        verb = asked is not None and asked.action == "model" and method == "POST" != asked.method  # one of no wire
+        if asked is None or asked.action == "other" or verb:
             raise Rejection(f"Invalid URL ({method} {path})", status=404, kind="not_found")
         received.dialect = asked.dialect
         if method != asked.method and (method, asked.method) != ("HEAD", "GET"):
@@ -184,6 +186,8 @@ class Service:
             asked.dialect, body, model, received.headers, received.query, judged=self.strict, memory=self.memory
         )
         self._check_model(asked.dialect, model)
+        if asked.dialect == "anthropic" and body.get("thread") is not None:
+            raise Rejection(_NO_THREADS, code="thread_unsupported_request")
         if self.strict:
             judge(replace(asking, body={key: value for key, value in body.items() if key not in self.allow}))
         try:
@@ -227,6 +231,9 @@ def _refuse(received: Received, rejection: Rejection) -> Reply:
     if name.startswith("openai"):
         rest = Opaque(name, {"error": {"param": None, "code": None}})
         error = replace(error, type="invalid_request_error", code=rejection.code, param=rejection.param, opaque=rest)
+    elif name == "anthropic" and rejection.code is not None:
+        details = {"type": "error", "error": {"details": {"error_code": rejection.code}}}
+        error = replace(error, type="invalid_request_error", opaque=Opaque(name, details))
     received.refused = error
     return error_reply(Fail(error), name)
 

@@ -39,6 +39,7 @@ from toolwire.types import (
     Loss,
     Message,
     MessageEnd,
+    MessageStart,
     Opaque,
     OpaqueDelta,
     Part,
@@ -60,6 +61,9 @@ from toolwire.wire.names import was_made
 FOREIGN = "toolwire:foreign"
 # Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
 _REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
+# Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
+# own (google-genai 3.4.0, automatic function calling).
+_IN_PIECES = frozenset({"gemini", "anthropic"})
 _OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
@@ -83,7 +87,8 @@ class Exchange:
     def __init__(
         self, request: Request, body: Any, source: Dialect, target: Dialect | Provider, path: str = "", **how: Any
     ) -> None:
-        self.request = request
+        self._foreign = (target.dialect if isinstance(target, Provider) else target.DIALECT) != source.DIALECT
+        self.request = _joined(request) if self._foreign and source.DIALECT in _IN_PIECES else request
         self.source = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
@@ -95,7 +100,6 @@ class Exchange:
         self._body, self._path = body, path
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
-        self._foreign = source.DIALECT != self.target.DIALECT
         self._encoded: Encoded | None = None
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
 
@@ -204,6 +208,7 @@ class ExchangedStream:
         self._told: tuple[Loss, ...] = ()
         self._reason: FinishReason | None = None
         self._failed = False
+        self._begun = False
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._settled = _SettledEvents(exchange.request).of
@@ -226,6 +231,10 @@ class ExchangedStream:
                     self._reason = event.choice.finish_reason
                 case ErrorEnd():
                     self._failed = True
+                    if not self._begun and self._way is not None:
+                        said.append(write(MessageStart(Response())))  # OpenAI's SDK takes no error of no response
+                case MessageStart():
+                    self._begun = True
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
@@ -284,6 +293,20 @@ def exchange(
     if strict:
         refuse(made.encoded.losses)
     return made
+
+
+def _joined(request: Request) -> Request:
+    """Give a request whose turns are whole: what the model said in a row is one message."""
+    messages, joined = request.context.messages, list[Message]()
+    for message in messages:
+        if joined and message.role == joined[-1].role == "assistant":
+            more = [part for part in message.parts if not isinstance(part, Text) or part.text]
+            joined[-1] = replace(joined[-1], content=[*joined[-1].parts, *more])
+        else:
+            joined.append(message)
+    if len(joined) == len(messages):
+        return request
+    return replace(request, context=replace(request.context, messages=joined))
 
 
 def _key(dialect: str, before: Sequence[Message], place: int, message: Message) -> str:

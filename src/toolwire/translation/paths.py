@@ -44,7 +44,6 @@ _FIXED = {
     },
     **{f"/api/{name}": Asked("other", "ollama") for name in ("embed", "embeddings", "generate")},
 }
-_GEMINI = re.compile(r"/v1(?:beta|alpha)?/models/(?P<model>[^:]+)(?::(?P<verb>[A-Za-z]+))?")
 _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
     None: ("model", "GET", None),
     "generateContent": ("answer", "POST", False),
@@ -53,7 +52,9 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
     "embedContent": ("other", "POST", None),
     "batchEmbedContents": ("other", "POST", None),
 }
-_MODEL = re.compile(r"/v1/models(?:/(?P<model>[^:]+))?")
+# A name may have a colon of its own, as in `qwen3:8b`.
+_GEMINI = re.compile(rf"/v1(?:beta|alpha)?/models/(?P<model>.+?)(?::(?P<verb>{'|'.join(filter(None, _VERBS))}))?")
+_MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
 _RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)")
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
@@ -64,14 +65,19 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
         return _FIXED[path]
     if (match := _RESPONSE.fullmatch(path)) is not None:
         return Asked("retrieve", "openai-responses", "GET", match["id"])
-    if (match := _MODEL.fullmatch(path)) is not None:
-        vendor = next((name for header, name in _VENDOR_HEADERS if header in headers), "openai-chat")
+    gemini, match = _GEMINI.fullmatch(path), _MODEL.fullmatch(path)
+    if match is not None and (gemini is None or gemini["verb"] is None):
+        vendor = vendor_of(headers) or "openai-chat"
         return Asked("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
-    match = _GEMINI.fullmatch(path)
-    if match is None or match["verb"] not in _VERBS:
+    if gemini is None:
         return None
-    action, method, streams = _VERBS[match["verb"]]
-    return Asked(action, "gemini", method, unquote(match["model"]), streams)
+    action, method, streams = _VERBS[gemini["verb"]]
+    return Asked(action, "gemini", method, unquote(gemini["model"]), streams)
+
+
+def vendor_of(headers: Mapping[str, str]) -> str | None:
+    """Say whose SDK sends these headers, where it says so by itself."""
+    return next((name for header, name in _VENDOR_HEADERS if header in headers), None)
 
 
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:

@@ -1,0 +1,179 @@
+"""What the vendors' SDKs do for their users, through the gateway: answers read into types, and loops that run tools."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google import genai
+from pydantic import BaseModel
+
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, WIRES
+from tests.gateway.talkers import Clients
+from tests.gateway.test_sdks import MODELS, SIGNED, clients
+from toolwire.testing import Expect, Scenario
+from toolwire.types import Request, Thinking, ToolCall
+
+__all__ = ["clients"]
+ASKED: Any = [{"role": "user", "content": "Where?"}]
+
+
+class City(BaseModel):
+    """A city."""
+
+    name: str
+    people: int | None
+    parts: list[str]
+
+
+CITY = City(name="K\u00f6ln", people=None, parts=["Deutz", '"Altstadt"'])
+
+
+def _chat(client: openai.OpenAI, model: str) -> Any:
+    return client.chat.completions.parse(model=model, messages=ASKED, response_format=City).choices[0].message.parsed
+
+
+def _chat_stream(client: openai.OpenAI, model: str) -> Any:
+    with client.chat.completions.stream(model=model, messages=ASKED, response_format=City) as events:
+        return events.get_final_completion().choices[0].message.parsed
+
+
+def _responses(client: openai.OpenAI, model: str) -> Any:
+    return client.responses.parse(model=model, input=ASKED, text_format=City).output_parsed
+
+
+def _responses_stream(client: openai.OpenAI, model: str) -> Any:
+    with client.responses.stream(model=model, input=ASKED, text_format=City) as events:
+        return events.get_final_response().output_parsed
+
+
+def _messages(client: anthropic.Anthropic, model: str) -> Any:
+    return client.messages.parse(model=model, max_tokens=99, messages=ASKED, output_format=City).parsed_output
+
+
+def _messages_stream(client: anthropic.Anthropic, model: str) -> Any:
+    with client.messages.stream(model=model, max_tokens=99, messages=ASKED, output_format=City) as events:
+        return events.get_final_message().parsed_output
+
+
+def _gemini(client: genai.Client, model: str) -> Any:
+    config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=City)
+    return client.models.generate_content(model=model, contents="Where?", config=config).parsed
+
+
+def _ollama(client: Any, model: str) -> Any:
+    answer = client.chat(model=model, messages=ASKED, format=City.model_json_schema())
+    return City.model_validate_json(answer.message.content)
+
+
+PARSERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "chat.completions.parse": ("openai-chat", _chat),
+    "chat.completions.stream": ("openai-chat", _chat_stream),
+    "responses.parse": ("openai-responses", _responses),
+    "responses.stream": ("openai-responses", _responses_stream),
+    "messages.parse": ("anthropic", _messages),
+    "messages.stream": ("anthropic", _messages_stream),
+    "response_schema": ("gemini", _gemini),
+    "format": ("ollama", _ollama),
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("how", PARSERS)
+def test_an_answer_is_read_into_a_type(how: str, wire: str, strict_model: Playing, clients: Clients) -> None:
+    sdk, parse = PARSERS[how]
+    turn: list[Any] = [Expect(where=lambda request: _schema(request.output)), CITY.model_dump_json()]
+    with strict_model(Scenario([turn])) as stood:
+        assert parse(clients.at(stood.url, sdk, "sync"), f"{NAMES[wire]}/{MODELS[wire]}") == CITY
+
+
+def _schema(output: Any) -> bool:
+    return set(output.schema["properties"]) == {"name", "people", "parts"}
+
+
+def get_weather(city: str, days: list[int]) -> str:
+    """Say the weather.
+
+    Args:
+        city: where
+        days: when
+    """
+    return f"{city} {days}: sunny"
+
+
+def now() -> str:
+    """Say the time."""
+    return "noon"
+
+
+RUN: dict[str, Callable[..., str]] = {"get_weather": get_weather, "now": now}
+
+
+def _run_messages(client: Any, model: str, *, stream: bool) -> str:
+    tools = [anthropic.beta_tool(get_weather), anthropic.beta_tool(now)]
+    asked: Any = {"model": model, "max_tokens": 99, "messages": list(ASKED), "tools": tools}
+    last: Any = None
+    for turn in client.beta.messages.tool_runner(**asked, stream=stream):
+        last = turn.get_final_message() if stream else turn
+    return "".join(block.text for block in last.content if block.type == "text")
+
+
+def _run_gemini(client: genai.Client, model: str, *, stream: bool) -> str:
+    config = genai.types.GenerateContentConfig(tools=[get_weather, now])
+    asked: Any = {"model": model, "contents": "Where?", "config": config}
+    if stream:
+        return "".join(chunk.text or "" for chunk in client.models.generate_content_stream(**asked))
+    return client.models.generate_content(**asked).text or ""
+
+
+def _run_chat(client: genai.Client, model: str, *, stream: bool) -> str:
+    chat = client.chats.create(model=model, config=genai.types.GenerateContentConfig(tools=[get_weather, now]))
+    if stream:
+        return "".join(chunk.text or "" for chunk in chat.send_message_stream("Where?"))
+    return chat.send_message("Where?").text or ""
+
+
+def _run_ollama(client: Any, model: str, *, stream: bool) -> str:
+    messages: list[Any] = list(ASKED)
+    for _ in range(3):
+        given = client.chat(model=model, messages=messages, tools=[get_weather, now], stream=stream)
+        chunks = list(given) if stream else [given]
+        calls = [call for chunk in chunks for call in chunk.message.tool_calls or ()]
+        text = "".join(chunk.message.content or "" for chunk in chunks)
+        if not calls:
+            return text
+        messages.append({"role": "assistant", "content": text, "tool_calls": calls})
+        for call in calls:
+            result = RUN[call.function.name](**call.function.arguments)
+            messages.append({"role": "tool", "tool_name": call.function.name, "content": result})
+    raise AssertionError
+
+
+RUNNERS: dict[str, tuple[str, Callable[..., str]]] = {
+    "tool_runner": ("anthropic", _run_messages),
+    "generate_content": ("gemini", _run_gemini),
+    "chats": ("gemini", _run_chat),
+    "chat": ("ollama", _run_ollama),
+}
+
+
+def _thoughts(request: Request) -> str:
+    return "".join(part.text for message in request.messages for part in message.parts if isinstance(part, Thinking))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("how", RUNNERS)
+def test_an_sdk_runs_the_tools_by_itself(
+    how: str, wire: str, stream: bool, strict_model: Playing, clients: Clients
+) -> None:
+    calls = [ToolCall(None, "get_weather", {"city": "K\u00f6ln", "days": [1, 2]}), ToolCall(None, "now", {})]
+    results = {"get_weather": "K\u00f6ln [1, 2]: sunny", "now": "noon"}
+    back = Expect(results=results, where=lambda request: wire not in SIGNED or _thoughts(request) == "Both.")
+    turns = [[Expect(tools=list(results)), Thinking("Both."), *calls], [back, "Done."]]
+    with strict_model(Scenario(turns)) as stood:
+        model = f"{NAMES[wire]}/{MODELS[wire]}"
+        sdk, run = RUNNERS[how]
+        assert run(clients.at(stood.url, sdk, "sync"), model, stream=stream) == "Done."
