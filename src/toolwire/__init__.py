@@ -18,14 +18,14 @@ _HOMES = {
     ),
     "client.clearing": "Clearing",
     "client.exchange": "Retries",
-    "client.factory": "LLMFactory LLMResponse",
+    "client.factory": "LLMFactory LLMProvider LLMResponse",
     "client.failures": "ProviderError",
     "client.settings": (
-        "AnyChoice AnyTool ChatSettings ClientOptions ClientSettings OnEvent OnceSettings Prompt Providers "
-        "RequestSettings RunEvent RunSettings StreamItem Tools"
+        "AnyChoice AnyTool ChatSettings ClientOptions ClientSettings OnChunk OnEvent OnceSettings Prompt "
+        "Providers RequestSettings RunEvent RunSettings StreamItem Tools"
     ),
     "client.sync": "Client Stream generate stream",
-    "codetools": "CodeTools",
+    "codetools": "CodeTools resolver resolver_fn",
     "dialects": "Dialect dialect",
     "encoding.ledger": "QuirkOptions Quirks",
     "errors": "LossyTranslation NoStructuredOutput ToolError ToolwireError UnknownDialect UnknownTool",

@@ -13,15 +13,15 @@ from toolwire.client.exchange import (
     Retries as Retries,
 )
 from toolwire.client.factory import (
-    LLMFactory as LLMFactory, LLMResponse as LLMResponse,
+    LLMFactory as LLMFactory, LLMProvider as LLMProvider, LLMResponse as LLMResponse,
 )
 from toolwire.client.failures import (
     ProviderError as ProviderError,
 )
 from toolwire.client.settings import (
     AnyChoice as AnyChoice, AnyTool as AnyTool, ChatSettings as ChatSettings,
-    ClientOptions as ClientOptions, ClientSettings as ClientSettings, OnEvent as OnEvent,
-    OnceSettings as OnceSettings, Prompt as Prompt, Providers as Providers,
+    ClientOptions as ClientOptions, ClientSettings as ClientSettings, OnChunk as OnChunk,
+    OnEvent as OnEvent, OnceSettings as OnceSettings, Prompt as Prompt, Providers as Providers,
     RequestSettings as RequestSettings, RunEvent as RunEvent, RunSettings as RunSettings,
     StreamItem as StreamItem, Tools as Tools,
 )
@@ -29,7 +29,7 @@ from toolwire.client.sync import (
     Client as Client, Stream as Stream, generate as generate, stream as stream,
 )
 from toolwire.codetools import (
-    CodeTools as CodeTools,
+    CodeTools as CodeTools, resolver as resolver, resolver_fn as resolver_fn,
 )
 from toolwire.dialects import (
     Dialect as Dialect, dialect as dialect,
@@ -102,18 +102,18 @@ __all__ = [
     "Capabilities", "ChatSettings", "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing",
     "Client", "ClientOptions", "ClientSettings", "CodeTools", "Composition", "Context", "Dialect",
     "Document", "Done", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event", "FunctionTool", "Image",
-    "LLMFactory", "LLMResponse", "LimitOptions", "Limits", "LoopLimits", "Loss", "LossyTranslation",
-    "Message", "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput", "OnEvent",
-    "OnceSettings", "Opaque", "OpaqueDelta", "Output", "Part", "PartEnd", "PartStart", "Plan",
-    "Preview", "Prompt", "Provider", "ProviderError", "ProviderOptions", "Providers", "QuirkOptions",
-    "Quirks", "Ran", "Refusal", "RefusalDelta", "Request", "RequestSettings", "Resolver", "Response",
-    "Retries", "RunEvent", "RunSettings", "Scope", "ServerTool", "ServerToolCall", "ServerToolResult",
-    "SignatureDelta", "Step", "Stream", "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta",
-    "Timeouts", "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolOptions", "ToolResolver",
-    "ToolResult", "Tools", "ToolwireError", "Trace", "Transport", "UnknownDialect", "UnknownTool",
-    "Usage", "UsageDelta", "accumulate", "aio", "approved", "catalogue", "codec", "cost",
-    "declarations", "dialect", "errors", "events_of", "execute", "filtered", "generate", "loop", "mcp",
-    "partial_json", "prefixed", "providers", "renamed", "repair", "resolvers", "schema",
-    "session_tools", "stream", "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces",
-    "translate",
+    "LLMFactory", "LLMProvider", "LLMResponse", "LimitOptions", "Limits", "LoopLimits", "Loss",
+    "LossyTranslation", "Message", "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput",
+    "OnChunk", "OnEvent", "OnceSettings", "Opaque", "OpaqueDelta", "Output", "Part", "PartEnd",
+    "PartStart", "Plan", "Preview", "Prompt", "Provider", "ProviderError", "ProviderOptions",
+    "Providers", "QuirkOptions", "Quirks", "Ran", "Refusal", "RefusalDelta", "Request",
+    "RequestSettings", "Resolver", "Response", "Retries", "RunEvent", "RunSettings", "Scope",
+    "ServerTool", "ServerToolCall", "ServerToolResult", "SignatureDelta", "Step", "Stream",
+    "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta", "Timeouts", "Tool", "ToolCall",
+    "ToolChoice", "ToolError", "ToolOptions", "ToolResolver", "ToolResult", "Tools", "ToolwireError",
+    "Trace", "Transport", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio",
+    "approved", "catalogue", "codec", "cost", "declarations", "dialect", "errors", "events_of",
+    "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed", "providers",
+    "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema", "session_tools", "stream",
+    "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces", "translate",
 ]

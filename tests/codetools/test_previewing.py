@@ -120,10 +120,13 @@ def test_a_preview_is_what_is_done(tools: CodeTools, tmp_path: Path) -> None:
     assert "three\n" in (tmp_path / "a.txt").read_text()
 
 
-def test_the_preview_is_of_the_folder_of_the_context(tools: CodeTools, tmp_path: Path) -> None:
+@pytest.mark.row("R002-88")
+def test_the_preview_is_of_the_folder_that_was_bound(tools: CodeTools, tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     call = ToolCall("1", "append_to_file", {"path": "a.txt", "content": "x\n"})
-    assert tools.preview(call, str(tmp_path / "b")) == "a.txt (a new file)\n+ 1 x"
+    assert tools.at(tmp_path / "b").preview(call) == "a.txt (a new file)\n+ 1 x"
+    assert tools.preview(call, str(tmp_path / "b")) == tools.preview(call), "a context is no folder"
+    assert tools.preview(call) != "a.txt (a new file)\n+ 1 x"
 
 
 def test_what_is_large_is_shown_fast(tools: CodeTools, tmp_path: Path) -> None:

@@ -111,8 +111,8 @@ def test_the_context_is_forwarded_as_it_is() -> None:
 
 
 @pytest.mark.row("R002-56")
-def test_without_a_context_there_is_none() -> None:
-    assert AgentResolver([Search]).resolve(call("search", query="x")).content == "x for None"
+def test_without_a_context_there_is_an_empty_map() -> None:
+    assert AgentResolver([Search]).resolve(call("search", query="x")).content == "x for {}"
 
 
 @pytest.mark.row("R002-51")

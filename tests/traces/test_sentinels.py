@@ -310,7 +310,7 @@ def test_the_wire_and_the_history_have_the_secret(lab: Lab) -> None:
     assert places_in(lab.led(PLACES["a text in the result"].case(WORD))) == []
     assert lab.sent.count(WORD) == 2
     assert repr(lab.done.messages).count(WORD) > 1
-    assert lab.got == [("use", {"pin": WORD}, None)]
+    assert lab.got == [("use", {"pin": WORD}, {})]
 
 
 def test_the_log_of_writes_is_looked_through_too(lab: Lab) -> None:

@@ -203,7 +203,7 @@ def test_what_is_no_result_is_refused() -> None:
         codec.encode_result({"content": "x"}, "openai")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("provider", ["", "OpenAI", "mistral", None, 1, ["openai"], {}])
+@pytest.mark.parametrize("provider", ["", "OpenAI", "mistrel", None, 1, ["openai"], {}])
 @pytest.mark.row("I-04")
 def test_an_unknown_provider(provider: Any) -> None:
     operations: tuple[tuple[Any, Any], ...] = (

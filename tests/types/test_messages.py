@@ -146,7 +146,7 @@ OPENAI: dict[str, tuple[dict[str, Any], Message]] = {
         Message(
             "user",
             [
-                Text("a", opaque=rest(cache_control={"type": "ephemeral"})),
+                Text("a", cache=Cache(), opaque=rest()),
                 Image("u", opaque=rest(image_url={"format": "png"}, note=1)),
             ],
         ),

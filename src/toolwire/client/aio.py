@@ -1,6 +1,6 @@
 """The awaited face: the same names as the sync one, for async code."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Self, Unpack, overload
 
 from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue
@@ -115,10 +115,11 @@ class Stream(ConversationStream[T_co]):
             return [item], self
         return [], None
 
-    async def collect(self) -> Done[T_co]:
-        """Read the rest, and give the end."""
-        async for _ in self._items:
-            pass
+    async def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
+        """Read the rest, show each of it to `on_chunk`, and give the end."""
+        async for item in self._items:
+            if on_chunk is not None:
+                on_chunk(item)
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done

@@ -233,7 +233,7 @@ def _results(messages: Sequence[Message]) -> list[_Result]:
     names: dict[str | None, str] = {}
     results = []
     for number, message in enumerate(messages):
-        for index, part in enumerate(message.content if type(message.content) is list else ()):
+        for index, part in enumerate(() if isinstance(message.content, str) else message.parts):
             if type(part) is ToolCall:
                 names[part.id] = part.name
             elif type(part) is ToolResult:
@@ -284,7 +284,7 @@ def _view(
 
 def _unbound(message: Message, index: int, losses: list[Loss]) -> Message:
     """Leave out the thoughts of a message that are bound to what was before it."""
-    if type(message.content) is not list:
+    if not isinstance(message.content, list):
         return message
     kept = [part for part in message.content if not _is_bound(part)]
     if len(kept) == len(message.content):
@@ -320,7 +320,7 @@ def _size(part: Any) -> int:
             return _MEDIUM if text is None else len(text)
         case ToolResult(content=content):
             return len(content) if isinstance(content, str) else _sum(content)
-        case ToolCall(raw=raw, arguments=arguments):
+        case ToolCall(raw=raw, plain_arguments=arguments):
             return len(raw if raw is not None else str(arguments))
         case Opaque(value=value):
             return len(str(value))
@@ -329,5 +329,5 @@ def _size(part: Any) -> int:
 
 def _declared(tool: Any) -> int:
     if isinstance(tool, Tool):
-        return len(tool.name) + len(tool.description or "") + len(str(tool.parameters or ""))
+        return len(tool.name) + len(tool.description or "") + len(str(tool.plain_parameters or ""))
     return len(str(tool.value))

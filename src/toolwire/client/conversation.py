@@ -24,7 +24,7 @@ from toolwire.client.options import checked_settings
 from toolwire.errors import InvalidField, ToolwireError
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
-from toolwire.resolvers import AgentResolver, Composition, RunSecrets, tools_of
+from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text_tagged import look_of_call
 from toolwire.types import (
@@ -157,24 +157,22 @@ def _with_handlers(tools: Any, context: Context | None) -> Any:
     """Give the tools with those that came with a context, and can be run."""
     if context is None or not context.handlers:
         return tools
-    return [*context.handlers, *([tools] if hasattr(tools, "available_tools") else tools or ())]
+    return [*context.handlers, *([tools] if offers_tools(tools) else tools or ())]
 
 
 def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     """Sort what was given as tools: declarations, and what can be run as well."""
-    if hasattr(tools, "available_tools"):
-        return list(tools_of(tools)), tools
+    if offers_tools(tools):
+        tools = [tools]
     declared: list[Tool | ServerTool] = []
     resolvers: list[Any] = []
     running: list[Any] = []
-    for tool in tools or ():
+    for index, tool in enumerate(tools or ()):
         match tool:
-            case dict() | Mapping():
-                declared.append(Tool.from_map(tool))
-            case Tool() | ServerTool():
-                declared.append(tool)
-            case _ if hasattr(tool, "available_tools"):
-                resolvers.append(tool)
+            case dict() | Mapping() | Tool() | ServerTool():
+                declared += Context(tools=[tool]).tools
+            case _ if offers_tools(tool):
+                resolvers.append(resolver_of(tool, f"tools[{index}]"))
             case _:
                 running.append(tool)
     if running:

@@ -6,6 +6,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
@@ -15,13 +16,13 @@ from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversin
 from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.client.options import AROUND, RUNNING, check_able, check_options, value_of
-from toolwire.client.settings import ClientOptions, OnEvent, Prompt, Providers, StreamItem
+from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
-from toolwire.resolvers import RunSecrets, approved, cover_files
-from toolwire.resolvers.execution import Limits
+from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools
+from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
     CallEnd,
     Error,
@@ -61,7 +62,7 @@ class Dialogue:
         self.provider: Provider
         self.model: str | None
         self.provider, self.model = provider_of(first, model, **given)
-        check_able(transport, "transport", "send", "asend")
+        check_able(transport, "transport", "send" if hasattr(transport, "send") else "asend")
         self.transport: Transport = transport or _usual_transport()
         fallback = reached.get("fallback")
         reached |= {
@@ -132,13 +133,17 @@ class Dialogue:
         settings = dict(settings)
         on_event: OnEvent | None = settings.pop("on_event", None)
         check_able(on_event, "on_event", "__call__")
+        on_chunk: OnChunk | None = settings.pop("on_chunk", None)
+        check_able(on_chunk, "on_chunk", "__call__")
+        stream = stream or on_chunk is not None
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
             upstream, setup = one._setup(prompt, options, stream=stream)
             done = yield from _led(upstream, setup, on_event, on_end, last=last)
             return setup.form.value(done) if value and setup.form is not None else done
 
-        return (yield from self._first(begin, settings))
+        steps = self._first(begin, settings)
+        return (yield from steps if on_chunk is None else through(steps, partial(_showing, on_chunk)))
 
     def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
@@ -148,10 +153,15 @@ class Dialogue:
         options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
         check_able(options.get("approve"), "approve", "__call__")
         upstream = self._upstream(settings)
+        given = None if options.get("resolver") is None else runner_of(options["resolver"], "resolver")
+        if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
+            settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
         request, own = self._request(prompt, settings)
-        leads["limits"] = value_of(LoopLimits, leads.get("limits"), "limits")
+        turns = leads.pop("max_iterations", None)
+        usual = None if turns is None else {"turns": turns}
+        leads["limits"] = value_of(LoopLimits, leads.get("limits") or usual, "limits")
         leads["running"] = value_of(Limits, leads.get("running"), "running")
-        resolver = options.get("resolver") or own
+        resolver = own if given is None else given
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:
             setup = _formed(setup, upstream, options["output"])
@@ -264,6 +274,14 @@ def _failed(event: Any) -> bool:
     if not isinstance(event, Done) or event.error is None:
         return False
     return not event.messages and not event.message.parts
+
+
+def _showing(on_chunk: OnChunk, event: Any) -> Work[None]:
+    """Show what an event shows, and pass it on."""
+    shown = _shown(event)
+    if shown is not None:
+        yield Ask(on_chunk, (shown,))
+    yield Emit(event)
 
 
 def _emit_unless_failed(event: Any) -> Work[None]:

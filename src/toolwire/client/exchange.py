@@ -29,9 +29,12 @@ from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
+from toolwire.streams.settling import Settling, call_ids
 from toolwire.text_tagged import calls_in_text, over, texts_given
 from toolwire.types import (
     CallDelta,
+    CallEnd,
+    CallStart,
     ChoiceEnd,
     Encoded,
     Error,
@@ -196,8 +199,8 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
     if native and not (upstream.fallback and tools):
         return upstream
-    reading = over(upstream.dialect, tools, readers=upstream.readers, native=native, given=texts_given(request))
-    return replace(upstream, dialect=reading)
+    said: Any = {"given": texts_given(request), "earlier": call_ids(request)}
+    return replace(upstream, dialect=over(upstream.dialect, tools, readers=upstream.readers, native=native, **said))
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:
@@ -245,7 +248,7 @@ def _once(
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
     try:
-        answer = yield Ask(upstream.transport.send, (http_request, timeouts, stop), awaited=upstream.transport.asend)
+        answer = yield _asked(upstream.transport, "send", http_request, timeouts, stop)
     except TransportError as problem:
         return _failed(problem)
     sent.status, sent.request_id = answer.status, _request_id(upstream, answer.headers)
@@ -254,13 +257,22 @@ def _once(
     except GeneratorExit:
         raise
     except BaseException:
-        yield Ask(answer.close, awaited=answer.aclose)
+        yield _asked(answer, "close")
         raise
     if type(once[0]) is Response:
-        yield Ask(answer.finish, awaited=answer.afinish)
+        yield _asked(answer, "finish")
     else:
-        yield Ask(answer.close, awaited=answer.aclose)
+        yield _asked(answer, "close")
     return once
+
+
+def _asked(holder: Any, name: str, *arguments: Any) -> Ask:
+    """Ask a transport or its answer; one of sync code alone, or that needs no closing, lacks some of the names."""
+    return Ask(getattr(holder, name, _nothing), arguments, awaited=getattr(holder, f"a{name}", None))
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _read_answer(
@@ -270,11 +282,11 @@ def _read_answer(
         if not _OK <= answer.status < _FIRST_ELSE:
             return (yield from _read_error(upstream, answer, sent))
         if request.stream:
-            return (yield from _read_stream(upstream, answer, sent, deadline))
+            return (yield from _read_stream(upstream, request, answer, sent, deadline))
         data = yield from _read(upstream, answer, upstream.bounds.bytes, deadline)
         if sent.digest is not None:
             sent.digest.update(data)
-        return upstream.dialect.decode_response(read_body(data)), None
+        return Settling(request).response(upstream.dialect.decode_response(read_body(data))), None
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
@@ -305,7 +317,7 @@ def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
     """Read a body to its end."""
     data = bytearray()
-    while piece := (yield Ask(answer.read, awaited=answer.aread)):
+    while piece := (yield _asked(answer, "read")):
         data += piece
         if len(data) > limit:
             raise TransportError("too_long", f"the answer has more than {limit} bytes")
@@ -316,7 +328,7 @@ def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float 
 def _read_beginning(answer: HttpResponse) -> Work[bytes]:
     """Read the body of an error; of a long one, its beginning."""
     data = bytearray()
-    while len(data) < _BODY_OF_ERROR and (piece := (yield Ask(answer.read, awaited=answer.aread))):
+    while len(data) < _BODY_OF_ERROR and (piece := (yield _asked(answer, "read"))):
         data += piece
     return bytes(data[:_BODY_OF_ERROR])
 
@@ -353,8 +365,9 @@ class _Reading:
     before it can still be tried again.
     """
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, request: Request) -> None:
         self.upstream = upstream
+        self.settling = Settling(request)
         self.accumulator = Accumulator()
         self.held: list[Any] = []
         self.begun = False
@@ -392,6 +405,8 @@ class _Reading:
                 self.complete = event.complete
             elif kind is UsageDelta:
                 self.counts = True
+            elif kind is CallStart or kind is CallEnd:
+                event = self.settling.event(event)  # noqa: PLW2901 - as the conversation takes it
             elif kind in _WORDS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1
@@ -417,14 +432,16 @@ class _Reading:
         return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
-def _read_stream(upstream: Upstream, answer: HttpResponse, sent: Sent, deadline: float | None) -> Work[_Once]:
+def _read_stream(
+    upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
+) -> Work[_Once]:
     """Read a stream, and emit its events as they come."""
-    decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream)
+    decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream, request)
     sent.heard = reading.accumulator
     try:
         piece = b"-"
         while piece and not decoder.over:
-            piece = yield Ask(answer.read, awaited=answer.aread)
+            piece = yield _asked(answer, "read")
             if sent.digest is not None:
                 sent.digest.update(piece)
             reading.check(piece)

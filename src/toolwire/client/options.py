@@ -22,13 +22,14 @@ OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks")
 OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
 _ABLE = {
     "cancel": "a Cancel",
-    "transport": "a Transport, with `send` and `asend`",
+    "transport": "a Transport, with `send` or `asend`",
     "approve": "a function of a call and its preview",
     "on_event": "a function of an event",
+    "on_chunk": "a function of what a stream shows",
 }
-RUNNING = ("auto_tools", "limits", "running", "terminal_tool", "cancel")
+RUNNING = ("auto_tools", "limits", "max_iterations", "running", "terminal_tool", "cancel")
 AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
-_OF_A_RUN = (*RUNNING, *AROUND[:-1], "on_event")
+_OF_A_RUN = (*RUNNING, *AROUND[:-1], "on_event", "on_chunk")
 _GIVEN = ("messages", "system", "tools", "provider_state", "capabilities")
 _SETTINGS = (*_GIVEN, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))
 

@@ -59,6 +59,8 @@ RunEvent = LoopStep | Event | Ran | ToolResult | Outcome
 """What `on_event` is told of: steps, events of the wire, what became of calls, and the end."""
 OnEvent = Callable[[RunEvent], object]
 """A listener, sync or async; its answer means nothing."""
+OnChunk = Callable[[StreamItem], object]
+"""What is shown a stream, sync or async; its answer means nothing."""
 
 
 class RequestSettings(TypedDict, total=False):
@@ -136,13 +138,15 @@ class RunSettings(RequestSettings, total=False):
     context: object
     """The context that the tools get; no model sees it."""
     resolver: AnyResolver | Callable[[ToolCall], object] | None
-    """Runs the calls, instead of the tools themselves."""
+    """Runs the calls, instead of the tools themselves; it declares the tools that it lists, where no others are."""
     approve: Approve | None
     """Asked before each call, with the call and its preview: True lets it run, a text is the reason why not."""
     auto_tools: bool
     """Whether the calls are run (`True`), or the run ends with them."""
     limits: LoopLimits | Mapping[str, Any] | None
     """When a run without an answer ends: turns, tokens, cost, seconds."""
+    max_iterations: int | None
+    """How many turns a run may have: `limits=LoopLimits(turns=...)`, where no `limits` are said."""
     running: Limits | Mapping[str, Any] | None
     """How calls are run: their seconds, the length of their results, how many at the same time."""
     terminal_tool: str | None
@@ -155,6 +159,8 @@ class RunSettings(RequestSettings, total=False):
     """When old tool results are left out of what is sent; `True` is the usual way."""
     on_event: OnEvent | None
     """Told of each step, each event of the wire, what became of each call, and the end."""
+    on_chunk: OnChunk | None
+    """Shown what a stream yields, while it comes: words, complete calls, results, and the end."""
 
 
 class LineOptions(TypedDict, total=False):

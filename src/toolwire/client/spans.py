@@ -185,7 +185,7 @@ class Spans:
     def _tool(self, call: ToolCall) -> Any:
         attributes = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"}
         if self._content:
-            attributes["gen_ai.tool.call.arguments"] = self._scrubbed(call.arguments, call)
+            attributes["gen_ai.tool.call.arguments"] = self._scrubbed(call.plain_arguments, call)
         return self._start("execute_tool", call.name, attributes)
 
     def _ran(self, ran: Ran) -> None:
@@ -293,7 +293,7 @@ class Spans:
         return {"role": message.role, "parts": parts}
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
-        return {**_part(call), "arguments": self._scrubbed(call.arguments, call)}
+        return {**_part(call), "arguments": self._scrubbed(call.plain_arguments, call)}
 
     def _scrubbed(self, value: Any, call: ToolCall) -> Any:
         return scrub(value, self._fields_of(call.name), self._secrets)
@@ -338,7 +338,7 @@ def _part(part: Any) -> dict[str, Any]:
         case Thinking():
             return {"type": "reasoning", "content": part.text}
         case ToolCall():
-            return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.arguments}
+            return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.plain_arguments}
         case ToolResult():
             content = part.content if isinstance(part.content, str) else _parts(part.content)
             return {"type": "tool_call_response", "id": part.tool_call_id, "result": content}

@@ -279,7 +279,7 @@ def read(response: Response, wanted: WantedForm, way: Way) -> ReadValue | Answer
     if len(answers) > 1:
         return AnswerProblems("invalid", (f"{len(answers)} answers came, where one was expected",), text)
     if answers:
-        answer, problem = answers[0].arguments, None if answers[0].runs else answers[0].error or "cut off"
+        answer, problem = answers[0].plain_arguments, None if answers[0].runs else answers[0].error or "cut off"
     elif not text.strip():
         return AnswerProblems("empty", ("the answer says nothing",), text)
     else:

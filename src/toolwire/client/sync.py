@@ -1,6 +1,6 @@
 """The sync face: `generate`, `stream`, `Client`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self, Unpack, overload
 
 from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue
@@ -113,10 +113,11 @@ class Stream(ConversationStream[T_co]):
             return [item], self
         return [], None
 
-    def collect(self) -> Done[T_co]:
-        """Read the rest, and give the end."""
-        for _ in self._items:
-            pass
+    def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
+        """Read the rest, show each of it to `on_chunk`, and give the end."""
+        for item in self._items:
+            if on_chunk is not None:
+                on_chunk(item)
         if self.done is None:
             raise RuntimeError("the stream was closed before it began")
         return self.done

@@ -3,6 +3,8 @@
 Rules of this file:
 - A tool is a function of the workspace and its arguments, in the module of its kind; the table says which.
 - A tool raises `ToolError` with words that tell the model what to do next.
+- The folder is the one that the tools were made for, or that `resolve(call, cwd)` names. What a session or a run says
+  as its context is never taken for a folder.
 """
 
 import importlib
@@ -18,9 +20,10 @@ from toolwire.codetools.journal import recover
 from toolwire.codetools.paths import PROTECTED, SECRET, Workspace
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers import Handler, Resolver
+from toolwire.resolvers.protocol import on_the_class
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote
-from toolwire.work.waiting import Emit, Work
+from toolwire.work.waiting import Emit, Work, answer, arun
 
 _FUNCTIONS = {
     "read_file": "reading",
@@ -121,35 +124,46 @@ class CodeTools(Resolver):
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Say what a call would change, run or fetch; None where it only reads."""
-        if isinstance(context, str | os.PathLike):
-            return self.at(context).preview(call)
+        del context
         handler = self._handlers.get(call.name)
         if handler is None:
             return None
-        call = replace(call, arguments=_with_own_names(call.arguments))
+        call = replace(call, arguments=_with_own_names(call.plain_arguments))
         problems = handler.problems(call)
         if problems:
             return f"it would be refused: {'; '.join(problems)}"
         module = importlib.import_module("toolwire.codetools.previewing")
-        return module.preview(self.desk, call.name, call.arguments)  # type: ignore[no-any-return]
+        return module.preview(self.desk, call.name, call.plain_arguments)  # type: ignore[no-any-return]
 
     def _handler(self, tool: Tool) -> Handler:
         return Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
 
+    @on_the_class
     def available_tools(self) -> list[Tool]:
         """List the tools."""
         return [handler.tool for handler in self._handlers.values()]
 
+    @on_the_class
+    def resolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
+        """Run a call in a folder, or in that of the tools, and give its result."""
+        return answer(self._in(cwd).resolving(call))
+
+    @on_the_class
+    async def aresolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
+        """Run a call without blocking the event loop, and give its result."""
+        return await arun(self._in(cwd).resolving(call))
+
+    def _in(self, cwd: object) -> "CodeTools":
+        return self.at(cwd) if isinstance(cwd, str | os.PathLike) else self
+
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Run a call, as steps; a path as its context is the folder to work in."""
-        if isinstance(context, str | os.PathLike):
-            return (yield from self.at(context).resolving(call))
+        """Run a call, as steps."""
         handler = self._handlers.get(call.name)
         if handler is None:
             raise UnknownTool(call.name, self._handlers)
         if call.name == "bash":
             yield Emit(CallNote(sandbox=self.sandbox))
-        return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.arguments)), context))
+        return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.plain_arguments)), context))
 
 
 def _function_of(name: str) -> Callable[..., Any]:

@@ -21,9 +21,9 @@ from toolwire.declarations.imports import ImportPath, Misnamed, import_object
 from toolwire.declarations.nodes import Node, Problems, below, shown, suggestion
 from toolwire.errors import InvalidField, InvalidSchema, ToolwireError
 from toolwire.resolvers import filtered, prefixed, renamed
-from toolwire.resolvers.composition import HERE, bound_to
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.handler import Handler, handlers_of
+from toolwire.resolvers.protocol import resolver_of
 from toolwire.types import Tool
 
 # Beside these a schema may have properties that its own `properties` does not name.
@@ -136,12 +136,12 @@ class Loader:
     def _bound(self, resolver: Any, one: Composed, place: int) -> Any:
         """Bind a resolver to its folder, which stands relative to the file."""
         if "cwd" not in one.nodes:
-            return bound_to(resolver, HERE, place)
+            return resolver_of(resolver, f"Composition[{place}]")
         minds = inspect.isclass(resolver) and "cwd" in inspect.signature(resolver).parameters
         if not minds and not callable(getattr(resolver, "at", None)):
             raise InvalidField("cwd", "is for a class that takes a cwd, or a resolver with `at(cwd)`")
         cwd = one.nodes["cwd"].value
-        return bound_to(resolver, str(self.folder / cwd) if self.folder else cwd, place)
+        return resolver_of((resolver, str(self.folder / cwd) if self.folder else cwd), f"Composition[{place}]")
 
 
 def _tool_of(entry: Entry, own: Tool | None = None) -> Tool:

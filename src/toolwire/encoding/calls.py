@@ -60,9 +60,9 @@ def say_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     if call.custom:
         lose_free_text(ledger)
         return {"input": call.raw or ""}
-    if call.error is not None and not call.arguments:
+    if call.error is not None and not call.plain_arguments:
         ledger.lose("raw", "bad_arguments", f"{call.error}; {ledger.dialect} takes only an object")
-    return call.arguments
+    return call.plain_arguments
 
 
 def lose_free_text(ledger: Ledger) -> None:

@@ -32,7 +32,7 @@ def asks(parts: Any) -> bool:
 
 def is_half(call: ToolCall, *, last: bool) -> bool:
     """Whether a call of an answer that was cut off may be half a call."""
-    return call.error is not None or (last and not call.arguments and not (call.raw or "").strip())
+    return call.error is not None or (last and not call.plain_arguments and not (call.raw or "").strip())
 
 
 def settle_calls(parts: Any, reason: Any) -> Any:
@@ -47,7 +47,7 @@ def settle_calls(parts: Any, reason: Any) -> Any:
 
 def refuse(call: ToolCall, problem: str | None) -> ToolCall:
     """Mark a call whose arguments came as an object as not to be used; its text is left open."""
-    return cut_off(replace(call, raw=format_arguments(call.arguments)[:-1], error=problem))
+    return cut_off(replace(call, raw=format_arguments(call.plain_arguments)[:-1], error=problem))
 
 
 def cut_off(call: ToolCall) -> ToolCall:
@@ -63,7 +63,7 @@ def says_all(text: str, call: ToolCall) -> bool:
     """Whether the text that a stream told of a call says what the call does; some wires correct it last."""
     if call.raw is None or text == call.raw:
         return True
-    return not call.custom and parse_arguments(text) == (call.arguments, None)
+    return not call.custom and parse_arguments(text) == (call.plain_arguments, None)
 
 
 def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool:

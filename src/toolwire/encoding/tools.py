@@ -74,7 +74,7 @@ def lose_strict(tool: Tool, ledger: Ledger) -> None:
 
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:
     """Lose what an application keeps beside a tool, which is for no server."""
-    if tool.metadata:
+    if tool.plain_metadata:
         ledger.lose("metadata", "tool_metadata", "metadata stays here")
 
 

@@ -304,7 +304,7 @@ def _fingerprint(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> st
     turn = []
     for call, result in zip(calls, results, strict=True):
         raw = call.raw if call.error or call.custom else None
-        turn.append([call.name, call.arguments, raw, repr(result.content), result.is_error])
+        turn.append([call.name, call.plain_arguments, raw, repr(result.content), result.is_error])
     return json.dumps(turn, sort_keys=True, default=repr)
 
 

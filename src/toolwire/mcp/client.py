@@ -199,7 +199,7 @@ def _problems(call: ToolCall) -> list[str]:
     if call.custom:
         return ["the tool takes a JSON object"]
     try:
-        json.dumps([call.name, call.arguments], ensure_ascii=False, allow_nan=False).encode()
+        json.dumps([call.name, call.plain_arguments], ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as problem:
         return [f"they are not JSON: {problem}"]
     return []

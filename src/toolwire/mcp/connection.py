@@ -407,7 +407,7 @@ class Line:
 
     async def _ask(self, connection: _Connection, call: ToolCall) -> dict[str, Any]:
         try:
-            answer = await connection.call(call.name, call.arguments)
+            answer = await connection.call(call.name, call.plain_arguments)
         except MCPError as problem:
             if problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN and self._has_sessions:
                 await connection.close()
@@ -415,7 +415,7 @@ class Line:
                 await connection.refresh()
             else:
                 raise
-            answer = await (await self.connected()).call(call.name, call.arguments)
+            answer = await (await self.connected()).call(call.name, call.plain_arguments)
         self._starts, self._not_before = 0, 0.0
         return answer
 

@@ -290,7 +290,7 @@ def _schema_of(tool: Tool) -> dict[str, Any]:
     """Give the schema of a tool's arguments; the text of a custom tool is an argument here."""
     if tool.custom:
         return _TAKES_TEXT
-    schema = tool.parameters or {}
+    schema = tool.plain_parameters or {}
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 
 

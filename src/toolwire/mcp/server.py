@@ -27,7 +27,7 @@ from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool,
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
 from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
-from toolwire.resolvers.protocol import check_resolver, tools_of
+from toolwire.resolvers.protocol import resolver_of, tools_of
 from toolwire.resolvers.session import prepare
 from toolwire.types import Tool, ToolCall, ToolResult
 
@@ -43,7 +43,7 @@ class _Served:
     def __init__(self, resolver: Any, names: Collection[str] | None, context: Any, limits: Limits) -> None:
         if isinstance(names, str):
             raise InvalidField("names", "must be a list of names, not a string", path="mcp.serve")
-        self.resolver = check_resolver(resolver, "mcp.serve")
+        self.resolver = resolver_of(resolver, "mcp.serve")
         self.names = None if names is None else frozenset(names)
         self.context = context
         self.limits = limits

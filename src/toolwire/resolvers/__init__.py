@@ -8,7 +8,9 @@ from toolwire.resolvers.protocol import (
     ToolResolver,
     cover_files,
     fields_of,
+    offers_tools,
     recipe_of,
+    resolver_of,
     resolving,
     tools_of,
 )
@@ -35,10 +37,12 @@ __all__ = [
     "dispatching",
     "fields_of",
     "filtered",
+    "offers_tools",
     "prefixed",
     "recipe_of",
     "renamed",
     "report",
+    "resolver_of",
     "resolving",
     "tools_of",
 ]

@@ -6,39 +6,37 @@ Rules of this file:
 - A pair `(resolver, cwd)` binds a resolver to a folder, if it minds one.
 """
 
-import inspect
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 from toolwire.errors import UnknownTool
 from toolwire.resolvers.protocol import (
+    HERE,
     AnyResolver,
     Resolver,
-    check_resolver,
     cover_files,
     fields_of,
     recipe_of,
+    resolver_of,
     resolving,
     tools_of,
 )
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work
 
-HERE = "."
-_Merged = AnyResolver | tuple[AnyResolver, str | os.PathLike[str]]
-
 
 class Composition(Resolver):
     """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
 
-    def __init__(self, resolvers: Iterable[_Merged] = ()) -> None:
-        pairs: list[Any] = [entry if type(entry) is tuple else (entry, HERE) for entry in resolvers]
-        bound = [(bound_to(resolver, cwd, index), cwd) for index, (resolver, cwd) in enumerate(pairs)]
-        self.resolvers: list[tuple[Any, str]] = bound
+    def __init__(self, resolvers: Iterable[AnyResolver] = ()) -> None:
+        folders = [(entry, entry[1] if type(entry) is tuple and len(entry) == 2 else HERE) for entry in resolvers]
+        self.resolvers: list[tuple[Any, Any]] = [
+            (resolver_of(entry, f"Composition[{index}]"), cwd) for index, (entry, cwd) in enumerate(folders)
+        ]
 
     @classmethod
-    def new(cls, resolvers: Iterable[_Merged]) -> "Composition":
+    def new(cls, resolvers: Iterable[AnyResolver]) -> "Composition":
         """Merge resolvers."""
         return cls(resolvers)
 
@@ -79,14 +77,3 @@ class Composition(Resolver):
                 say = getattr(resolver, "preview", None)
                 return say(call, context) if callable(say) else None
         return None
-
-
-def bound_to(resolver: Any, cwd: str, index: int) -> Any:
-    """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
-    path = f"Composition[{index}]"
-    if cwd == HERE and not inspect.isclass(resolver):
-        return check_resolver(resolver, path)
-    if inspect.isclass(resolver) and "cwd" in inspect.signature(resolver).parameters:
-        return check_resolver(cast("Any", resolver)(cwd=cwd), path)
-    bind = getattr(resolver, "at", None)
-    return check_resolver(bind(cwd) if callable(bind) and not inspect.isclass(resolver) else resolver, path)

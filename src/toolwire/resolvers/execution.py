@@ -11,6 +11,7 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import threading
 from collections import Counter
@@ -21,8 +22,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import AnyResolver, fields_of, resolving
+from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, resolving
 from toolwire.resolvers.recipes import dispatching
+from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
@@ -135,10 +137,10 @@ def _refusal(call: ToolCall, index: int, ids: dict[str, int], limits: Limits) ->
 
 
 def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolResult | None) -> _Job:
-    metadata = tool.metadata if tool is not None else {}
+    metadata = tool.plain_metadata if tool is not None else {}
     timeout, output = metadata.get("timeout"), metadata.get("output_limit")
     return _Job(
-        call,
+        without_nulls(call, tool),
         metadata.get("parallel") is True,
         limits.timeout if _is_no_amount(timeout) else timeout,
         limits.output if output is None or _is_no_amount(output) else int(output),
@@ -227,15 +229,26 @@ def execute(
 ) -> list[ToolResult]:
     """Run calls, and give a result for each, in order.
 
-    `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), or a function of a call. What
-    else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record` keeps what became of each.
+    `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), be it a class or a pair with its
+    folder, or a function of a call. What else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record`
+    keeps what became of each.
     """
     limits = _limits_of(limits, options)
+    resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
     if plain:
         return [run(_working(job, resolve, context, record)) for [job] in groups]
     return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
+
+
+def runner_of(given: Any, path: str) -> Any:
+    """Give what is asked to run the calls; what nobody can ask is refused."""
+    if inspect.isclass(given) or type(given) is tuple:
+        return resolver_of(given, path)
+    if callable(given) or hasattr(given, "resolve") or hasattr(given, "resolving"):
+        return given
+    raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {given!r}", path=path)
 
 
 def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
@@ -261,6 +274,7 @@ async def aexecute(
 ) -> list[ToolResult]:
     """Run calls without blocking the event loop; see `execute`."""
     limits = _limits_of(limits, options)
+    resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
     return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody)))
 

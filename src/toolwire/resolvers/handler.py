@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A call that came broken, or whose arguments do not fit, is not run: its result says what to mend.
-- What runs gets a copy of the arguments, and the context as it was given.
+- What runs gets a copy of the arguments, and the context as it was given; an `execute` without one gets an empty map.
 - Whatever a tool raises becomes its result and is logged, scrubbed; what stops the program goes through.
 """
 
@@ -13,9 +13,11 @@ from typing import Any
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
 from toolwire.resolvers.functions.json_types import copied
-from toolwire.resolvers.protocol import Resolver
+from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
+from toolwire.streams.settling import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
+from toolwire.types.conversation import SCHEMA_KEYS
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
@@ -46,9 +48,9 @@ class Handler:
         self.sensitive: tuple[str, ...] = tuple(sensitive)
         self.preview: Callable[..., object] | None = preview
         self.read: Callable[[Any, ToolCall], ToolResult] = read
-        takes_text = tool.custom or tool.parameters is None
+        takes_text = tool.custom or tool.plain_parameters is None
         self.validator: Validator | None = (
-            None if takes_text else Validator(tool.parameters, sensitive=frozenset(sensitive), name=tool.name)
+            None if takes_text else Validator(tool.plain_parameters, sensitive=frozenset(sensitive), name=tool.name)
         )
 
     def problems(self, call: ToolCall) -> list[str]:
@@ -58,10 +60,11 @@ class Handler:
         if call.custom or self.tool.custom:
             mixed = not self.tool.custom or not _has_text(call)
             return ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if mixed else []
-        return self.validator.problems(call.arguments) if self.validator is not None else []
+        return self.validator.problems(call.plain_arguments) if self.validator is not None else []
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run the call, and give its result."""
+        call = without_nulls(call, self.tool)
         bound: tuple[Sequence[Any], dict[str, Any]] = ((), {})
         problems = self.problems(call)
         if not problems:
@@ -87,18 +90,18 @@ RunnableTool = Handler | DeclaredTool | Callable[..., object]
 
 def _has_text(call: ToolCall) -> bool:
     """Whether a call has free text, or the object that it stands in on wires without such calls."""
-    return call.custom or (call.arguments.keys() == {"input"} and type(call.arguments["input"]) is str)
+    return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
 
 
 def _arguments_of(call: ToolCall) -> dict[str, Any]:
-    return {"input": call.raw} if call.custom else call.arguments
+    return {"input": call.raw} if call.custom else call.plain_arguments
 
 
 def _bind_whole(function: Callable[..., Any]) -> _Bind:
     """Call with all arguments as one map, and with the context if it is taken."""
     if places_of(function) == 1:
         return lambda arguments, _context: ((copied(arguments),), {})
-    return lambda arguments, context: ((copied(arguments), context), {})
+    return lambda arguments, context: ((copied(arguments), {} if context is None else context), {})
 
 
 def handlers_of(source: Any) -> list[Handler]:
@@ -107,7 +110,7 @@ def handlers_of(source: Any) -> list[Handler]:
         return [source]
     if isinstance(source, FunctionTool):
         return [_of_function(source)]
-    if getattr(source, "execute", None) is not None and getattr(source, "definition", None) is not None:
+    if getattr(source, "execute", None) is not None and _declares(source):
         return [_of_object(source() if inspect.isclass(source) else source)]
     several = _tools_inside(source)
     if several:
@@ -147,8 +150,22 @@ def _of_function(source: FunctionTool) -> Handler:
     return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
 
 
+def _declares(source: Any) -> bool:
+    """Whether something says which tool it is: in its `definition`, or in a name and a schema of its own."""
+    named = getattr(source, "name", None) is not None
+    schema = any(getattr(source, key, None) is not None for key in SCHEMA_KEYS)
+    return (named and schema) or getattr(source, "definition", None) is not None
+
+
+def _said(source: Any, name: str) -> Any:
+    value = getattr(source, name, None)
+    return value() if callable(value) else value
+
+
 def _of_object(source: Any) -> Handler:
-    declared = source.definition() if callable(source.definition) else source.definition
+    declared = _said(source, "definition")
+    if declared is None:
+        declared = {name: _said(source, name) for name in ("name", "description", "strict", *SCHEMA_KEYS)}
     tool_of = declared if isinstance(declared, Tool) else Tool.from_map(declared)
     sensitive = getattr(source, "sensitive_fields", ())
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
@@ -160,19 +177,31 @@ def _of_object(source: Any) -> Handler:
 
 
 class AgentResolver(Resolver):
-    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`."""
+    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`.
+
+    A subclass may say its `tools`, and its class may be asked like an object: `MyTools.resolve(call, context)`.
+    """
+
+    tools: Iterable[object] = ()
 
     def __init__(
-        self, tools: Iterable[object] = (), *, recipes: dict[str, Callable[[dict[str, Any]], object]] | None = None
+        self,
+        tools: Iterable[object] | None = None,
+        *,
+        recipes: dict[str, Callable[[dict[str, Any]], object]] | None = None,
     ) -> None:
         self._handlers: dict[str, Handler] = {}
-        for declared in tools:
+        for declared in type(self).tools if tools is None else tools:
             for handler in handlers_of(declared):
                 if handler.tool.name in self._handlers:
                     raise InvalidField("tools", f"has {handler.tool.name!r} twice", path="AgentResolver")
                 self._handlers[handler.tool.name] = handler
         self._recipes = dict(recipes or {})
 
+    resolve = on_the_class(Resolver.resolve)
+    aresolve = on_the_class(Resolver.aresolve)
+
+    @on_the_class
     def available_tools(self) -> list[Tool]:
         """List the tools, in the order in which they were given."""
         return [handler.tool for handler in self._handlers.values()]
@@ -201,5 +230,5 @@ class AgentResolver(Resolver):
         handler = self._handlers.get(call.name)
         if handler is None or handler.preview is None:
             return None
-        arguments, keywords = handler.bind(call.arguments, context)
+        arguments, keywords = handler.bind(call.plain_arguments, context)
         return str(handler.preview(*arguments, **keywords))

@@ -3,21 +3,26 @@
 Rules of this file:
 - A resolver lists its tools and resolves calls. `resolve` gives a `ToolResult`; a failing tool is an error
   result. Only a name that is not its own is raised, as `UnknownTool`.
-- A caller's resolver may be an object, a class or a module; its `resolve` may be async, take no context, give
-  a string or `("ok" or "error", text)`, or say `Unknown tool: NAME` as the original did.
+- A caller's resolver may be an object, a class or a module, or a pair of one and the folder where it works; its
+  `resolve` may be async, take no context, give a string or `("ok" or "error", text)`, or say `Unknown tool: NAME` as
+  the original did.
 """
 
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from functools import wraps
+from types import MethodType
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, answer_of, failure, rescuing
 from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
-_UNKNOWN = "Unknown tool: "
+_T = TypeVar("_T")
+HERE = "."
+_UNKNOWN = "Unknown tool"
 
 
 @runtime_checkable
@@ -39,8 +44,28 @@ class _OtherResolver(Protocol):
     def resolve(self, *arguments: Any, **keywords: Any) -> object: ...
 
 
-AnyResolver = ToolResolver | _OtherResolver | type[_OtherResolver]
-"""A resolver: an object, a class that is made without arguments, or a module."""
+_Alone = ToolResolver | _OtherResolver | type[_OtherResolver]
+AnyResolver = _Alone | tuple[_Alone, str | os.PathLike[str]]
+"""A resolver: an object, a class that is made without arguments, a module, or a pair of one and its folder."""
+
+
+class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
+    """A method that can be called on its class as well: then of an instance that is made without arguments."""
+
+    def __init__(self, method: Callable[..., _T]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, one: Any, owner: type) -> Callable[..., _T]:
+        if one is not None:
+            return MethodType(self.method, one)
+
+        @wraps(self.method)
+        def called(*given: Any, **named: Any) -> _T:
+            made = () if given and isinstance(given[0], owner) else (owner(),)
+            return self.method(*made, *given, **named)
+
+        return called
 
 
 class Resolver:
@@ -88,14 +113,31 @@ def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
         resolver.cover_files(paths)
 
 
-def check_resolver(resolver: Any, path: str) -> Any:
-    """Give what can be asked; a class that is one is made, if it can be without arguments."""
-    if inspect.isclass(resolver) and not _is_static(resolver):
-        resolver = resolver()
+def resolver_of(given: Any, path: str) -> Any:
+    """Give what can be asked: an instance as it is, a class made, a pair `(resolver, cwd)` bound to its folder."""
+    pair = type(given) is tuple and len(given) == 2
+    resolver = _bound_to(*given) if pair else _bound_to(given)
     for name in ("resolve", "available_tools"):
         if not callable(getattr(resolver, name, None)):
-            raise InvalidField("resolver", f"must have `{name}`: {resolver!r} has not", path=path)
+            raise InvalidField("resolver", f"must have `{name}`: {given!r} has not", path=path)
     return resolver
+
+
+def _bound_to(resolver: Any, cwd: Any = HERE) -> Any:
+    """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
+    if inspect.isclass(resolver):
+        if "cwd" in inspect.signature(resolver).parameters:
+            return cast("Any", resolver)(cwd=cwd)
+        return resolver if _is_static(resolver) else resolver()
+    bind = None if cwd == HERE else getattr(resolver, "at", None)
+    return bind(cwd) if callable(bind) else resolver
+
+
+def offers_tools(given: Any) -> bool:
+    """Whether something lists tools and runs them: a resolver, a class of them, or a pair of one and a folder."""
+    if type(given) is tuple and len(given) == 2 and isinstance(given[1], str | os.PathLike):
+        given = given[0]
+    return callable(getattr(given, "available_tools", None))
 
 
 def _is_static(resolver: type) -> bool:
@@ -138,12 +180,17 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolRe
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a resolver may raise anything, and the model reads it
         return (yield from rescuing(problem, call, fields_of(resolver, call.name)))
     result = answer_of(value, call)
-    if result.is_error and str(result.content).startswith(_UNKNOWN) and _names(str(result.content), call.name):
+    if result.is_error and _names(str(result.content), call.name):
         raise UnknownTool(call.name, [tool.name for tool in tools_of(resolver)])
     return result
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether `Unknown tool: NAME` names just this tool: a tool's own error may begin like that."""
-    rest = text.removeprefix(_UNKNOWN)
-    return rest == name or (rest.startswith(name) and not (rest[len(name)].isalnum() or rest[len(name)] in "_-./:"))
+    """Whether `Unknown tool`, or `Unknown tool: NAME` of just this tool: a tool's own error may begin like that."""
+    words, _, rest = text.partition(": ")
+    if words != _UNKNOWN:
+        return False
+    if rest in ("", name):
+        return True
+    after = rest.removeprefix(name)[:1]
+    return rest.startswith(name) and not (after.isalnum() or after in "_-./:")

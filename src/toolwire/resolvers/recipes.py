@@ -17,6 +17,7 @@ from msgspec import Struct
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
+from toolwire.types.frozen import copied_map
 from toolwire.work.results import failure, result_of, text_of
 from toolwire.work.waiting import Ask, Together, Work, places_of
 
@@ -66,7 +67,7 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     if recipe is None:
         return (yield from resolving(resolver, call, context))
     try:
-        plan = _plan_of((yield Ask(recipe, (call.arguments,))))
+        plan = _plan_of((yield Ask(recipe, (copied_map(call.plain_arguments),))))
         composed = yield from _follow(plan, resolver, context)
     except ToolError as problem:
         return failure(call, str(problem))

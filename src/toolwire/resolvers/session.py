@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import AnyResolver, check_resolver, fields_of, tools_of
+from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, tools_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work, answer, arun
@@ -63,7 +63,7 @@ def prepare(
     """Give the declared tools, each name once, and what resolves their calls; without any, `([], None)`."""
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")
-    check_resolver(resolver, "session_tools.prepare")
+    resolver = resolver_of(resolver, "session_tools.prepare")
     wanted, declared = frozenset(names or ()), dict[str, Tool]()
     for tool in tools_of(resolver) if wanted else ():
         if tool.name in wanted:

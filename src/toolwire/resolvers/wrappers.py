@@ -17,15 +17,16 @@ from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import (
     AnyResolver,
     Resolver,
-    check_resolver,
     cover_files,
     fields_of,
     recipe_of,
+    resolver_of,
     resolving,
     tools_of,
 )
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.types.frozen import copied_map
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
@@ -38,7 +39,7 @@ class _Renamed(Resolver):
     """A resolver whose tools go by other names; a name that gives None is left out."""
 
     def __init__(self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]) -> None:
-        self.resolver = check_resolver(resolver, "resolver")
+        self.resolver = resolver_of(resolver, "resolver")
         self._outer = outer
         self._inner = inner
 
@@ -94,7 +95,8 @@ def prefixed(resolver: AnyResolver, prefix: str) -> Resolver:
 
 def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
     """Give some tools other names: old to new; the others keep theirs, and no two may have the same."""
-    there = [tool.name for tool in tools_of(check_resolver(resolver, "resolver"))]
+    resolver = resolver_of(resolver, "renamed")
+    there = [tool.name for tool in tools_of(resolver)]
     missing = [name for name in names if name not in there]
     if missing:
         raise InvalidField("names", f"has {missing[0]!r}, which the resolver does not have", path="renamed")
@@ -110,7 +112,7 @@ def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
 
 def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], bool]) -> Resolver:
     """Keep the tools of these names, or those for which this says yes; the others are not there."""
-    check_resolver(resolver, "resolver")
+    resolver = resolver_of(resolver, "filtered")
     if isinstance(keep, str):
         raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
     names = frozenset(() if callable(keep) else keep)
@@ -154,7 +156,7 @@ class _Approved(_Renamed):
         refusal = yield from self.asking(call)
         if refusal is not None:
             raise ToolError(str(refusal.content))
-        return (yield Ask(recipe, (call.arguments,)))
+        return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
 
     def asking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
         """Ask whether a call may be run; its refusal is the result of the call."""
@@ -179,7 +181,7 @@ class _Approved(_Renamed):
         preview = self.preview(call, context)
         if preview is not None:
             return preview
-        arguments = scrub(call.arguments, self.sensitive_fields_for(call.name))
+        arguments = scrub(call.plain_arguments, self.sensitive_fields_for(call.name))
         return f"{call.name}({json.dumps(arguments, ensure_ascii=False)})"
 
 

@@ -151,7 +151,7 @@ def _number(parts: list[Part], request: WireRequest, seed: tuple[int, int]) -> l
     for part in parts:
         if type(part) is ToolCall:
             call_id = make_id(*form, seed, index, request.body) if part.id is None and form is not None else part.id
-            raw = format_arguments(part.arguments) if part.raw is None and part.error is None else part.raw
+            raw = format_arguments(part.plain_arguments) if part.raw is None and part.error is None else part.raw
             numbered.append(replace(part, id=call_id, index=index, raw=raw))
             index += 1
         else:
@@ -204,7 +204,7 @@ def _sign_call(parts: list[Part], request: WireRequest) -> list[Part]:
     if not calls or calls[0][1].opaque is not None or not calls[0][1].runs:
         return parts
     place, call = calls[0]
-    value = {"name": call.name, "args": call.arguments} | ({} if call.id is None else {"id": call.id})
+    value = {"name": call.name, "args": call.plain_arguments} | ({} if call.id is None else {"id": call.id})
     body = {"functionCall": value, "thoughtSignature": token("call", value, request.body.get("contents"))}
     signed: Any = _read("gemini", {"candidates": [{"content": {"role": "model", "parts": [body]}}]})
     return [*parts[:place], replace(signed, index=call.index), *parts[place + 1 :]]

@@ -73,7 +73,7 @@ def _calls(request: Request, text: str) -> list[ScriptStep]:
 def _call(tool: Tool, text: str, arguments: dict[str, Any] | None) -> ToolCall:
     if tool.custom:
         return ToolCall(None, tool.name, raw=text, custom=True)
-    made = example(tool.parameters or {}) if arguments is None else arguments
+    made = example(tool.plain_parameters or {}) if arguments is None else arguments
     return ToolCall(None, tool.name, made if type(made) is dict else {})
 
 

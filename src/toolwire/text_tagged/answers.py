@@ -6,6 +6,8 @@ Rules of this file:
   brought no call. Then the calls come last.
 """
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT, wants_calls
@@ -21,12 +23,21 @@ from toolwire.types import Choice, Message, Opaque, Part, Response, Text, ToolCa
 class Reading:
     """How answers are read: what was offered, in which forms, whether the wire may bring calls itself.
 
-    `given` is what the model was given: a block that stands there is a quotation.
+    `given` is what the model was given: a block that stands there is a quotation. `earlier` are the ids of the
+    conversation's calls.
     """
 
     def __init__(
-        self, dialect: str, offer: Offer | None, readers: tuple[str, ...], *, native: bool, given: Given | None = None
+        self,
+        dialect: str,
+        offer: Offer | None,
+        readers: tuple[str, ...],
+        *,
+        native: bool,
+        given: Given | None = None,
+        earlier: Collection[str] = frozenset(),
     ) -> None:
+        self.earlier = earlier
         self.dialect = dialect
         self.given = given
         self.offer = offer
@@ -39,7 +50,7 @@ class Reading:
 
     def answer(self, response: Response, place: int) -> Answer:
         """Give what counts the calls of one answer."""
-        return Answer(self.offer, _seed_of(response, place))
+        return Answer(self.offer, _seed_of(response, place), earlier=self.earlier)
 
     def read(self, response: Response) -> Response:
         """Read the calls in the texts of a response."""

@@ -5,12 +5,13 @@ Rules of this file:
   Anything else, `null` among it, is an error: a tool must not run with arguments that nobody gave.
 - A call without an id gets one that is derived from what it says and where it stands: `call_` and twelve
   characters that are safe in a URL. The same text gives the same ids; `seed` keeps texts apart.
-- An id that an earlier call of the same answer has is not taken again: results are told apart by it.
+- An id that an earlier call of the same answer has is not taken again: results are told apart by it. One that is made
+  is none of an earlier answer either.
 """
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -96,14 +97,24 @@ def _derive_id(*parts: object) -> str:
 
 
 class Answer:
-    """The calls of one answer, one after the other: counted, named, and of tools that were offered."""
+    """The calls of one answer, one after the other: counted, named, and of tools that were offered.
 
-    __slots__ = ("_limit", "_offer", "_seed", "_taken", "count")
+    No id is made that a call of the conversation had `earlier`.
+    """
 
-    def __init__(self, offer: Offer | None = None, seed: str = "", limit: int = MAX_CALLS) -> None:
+    __slots__ = ("_earlier", "_limit", "_offer", "_seed", "_taken", "count")
+
+    def __init__(
+        self,
+        offer: Offer | None = None,
+        seed: str = "",
+        limit: int = MAX_CALLS,
+        earlier: Collection[str] = frozenset(),
+    ) -> None:
         self._offer = offer
         self._seed = seed
         self._limit = limit
+        self._earlier = earlier
         self._taken: set[str] = set()
         self.count: int = 0
 
@@ -116,7 +127,7 @@ class Answer:
     def identify(self, given: str | None, text: str) -> str:
         """Give a call's id, its own if no other call of the answer has it, and count the call."""
         call_id, turn = given or "", 0
-        while not call_id or call_id in self._taken:
+        while not call_id or call_id in self._taken or (turn and call_id in self._earlier):
             call_id, turn = _derive_id(self._seed, self.count, turn, text), turn + 1
         self.take(call_id)
         return call_id
@@ -136,7 +147,7 @@ class Answer:
 
     def check(self, call: ToolCall) -> ToolCall | CallError:
         """Give a call that was read elsewhere, if it may be one."""
-        place, text = self.count, call.raw if call.raw is not None else format_arguments(call.arguments)
+        place, text = self.count, call.raw if call.raw is not None else format_arguments(call.plain_arguments)
         if call.id is None:
             call = replace(call, id=self.identify(None, f"{call.name}\0{text}"))
         else:
@@ -175,7 +186,7 @@ def _read_arguments(given: Any) -> tuple[dict[str, Any], str | None, str | None]
 
 def _free(call: ToolCall) -> ToolCall:
     """Give the call of a tool that takes free text, which stands in its one argument."""
-    match call.arguments:
+    match call.plain_arguments:
         case {"input": str(text), **rest} if not rest:
             return replace(call, arguments={}, raw=text, custom=True)
     return call

@@ -5,7 +5,7 @@ Rules of this file:
 - It keeps nothing from one body to the next: which tools were offered, it is told when it is made.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from toolwire.dialects import Dialect, dialect
@@ -33,6 +33,7 @@ class TextTagged:
         native: bool,
         compact: bool,
         given: Given | None,
+        earlier: Collection[str],
     ) -> None:
         offer, asked = offer_of(tools), tuple(readers)
         self.DIALECT = inner.DIALECT
@@ -44,7 +45,7 @@ class TextTagged:
         self._compact = compact
         self._forms = forms_of(asked) if offer is None or offer else ()
         self._wire = Wire(inner.DIALECT)
-        self._reading = Reading(inner.DIALECT, offer, asked, native=native, given=given)
+        self._reading = Reading(inner.DIALECT, offer, asked, native=native, given=given, earlier=earlier)
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; its texts are texts, whatever stands in them."""
@@ -90,12 +91,16 @@ def over(
     native: bool = False,
     compact: bool = False,
     given: Iterable[str] = (),
+    earlier: Collection[str] = frozenset(),
 ) -> TextTagged:
     """Give a dialect for a model that calls in its text, over the wire of another one.
 
     Only calls of `tools` are read; without them, those of any name. `readers` name the forms that are read
     besides the protocol. With `native`, everything is written in the wire's own way, and what the model says
     in its text instead is read all the same. `compact` tells each tool in one line. `given` are the texts that the
-    model was given (`texts_given(request)`): a block that stands there is a quotation, and no call.
+    model was given (`texts_given(request)`): a block that stands there is a quotation, and no call. `earlier` are ids
+    that calls of the conversation have: none of them is made again.
     """
-    return TextTagged(dialect(wire), tools, readers, native=native, compact=compact, given=Given(given))
+    return TextTagged(
+        dialect(wire), tools, readers, native=native, compact=compact, given=Given(given), earlier=earlier
+    )

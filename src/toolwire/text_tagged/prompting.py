@@ -70,7 +70,7 @@ def _schema_of(tool: Tool) -> dict[str, Any]:
     """Give the schema of a tool's parameters; free text stands in the one parameter `input`."""
     if tool.custom:
         return {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-    return tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
+    return tool.plain_parameters if tool.plain_parameters is not None else {"type": "object", "properties": {}}
 
 
 def _entry(tool: Tool) -> str:

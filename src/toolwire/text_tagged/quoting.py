@@ -53,7 +53,7 @@ def texts_given(request: Request) -> Iterator[str]:
     for tool in request.tools:
         if isinstance(tool, Tool):
             yield tool.description or ""
-            yield from _strings(tool.parameters)
+            yield from _strings(tool.plain_parameters)
 
 
 def _texts_of_message(message: Message) -> Iterator[str]:

@@ -97,7 +97,7 @@ def _read_parameters(text: str, types: dict[str, Any]) -> tuple[dict[str, Any], 
 
 def _types_of(tool: Any) -> dict[str, Any]:
     """Give the type of each parameter, as far as a schema says it plainly."""
-    properties = (tool.parameters or {}).get("properties") if tool is not None else None
+    properties = (tool.plain_parameters or {}).get("properties") if tool is not None else None
     if type(properties) is not dict:
         return {}
     return {name: schema.get("type") for name, schema in properties.items() if type(schema) is dict}

@@ -157,8 +157,9 @@ class Telling:
             if message.role == "tool" and not self._answers_native(message):
                 if not results:
                     self.places.append(place)
-                    told.append(Message("user", results))
+                    told.append(message)
                 self._tell_results(message, results)
+                told[-1] = Message("user", results)
                 continue
             results = []
             self.places.append(place)
@@ -256,7 +257,7 @@ class Telling:
 def _plain(message: Message) -> Message:
     """Give a message of one bare text as a string: every server reads that."""
     content: Any = message.content
-    if message.opaque is not None or type(content) is not list or len(content) != 1:
+    if message.opaque is not None or not isinstance(content, list) or len(content) != 1:
         return message
     part = content[0]
     bare = type(part) is Text and part.cache is None and part.opaque is None and not part.citations

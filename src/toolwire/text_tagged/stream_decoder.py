@@ -228,7 +228,7 @@ class Decoder:
 
     def _tell_call(self, call: ToolCall, choice: int) -> None:
         key = self._new_key()
-        raw = call.raw if call.raw is not None else format_arguments(call.arguments)
+        raw = call.raw if call.raw is not None else format_arguments(call.plain_arguments)
         self._events += [
             CallStart(key, call.id, call.name, call.index, call.custom, choice, opaque=call.opaque),
             CallDelta(key, raw),

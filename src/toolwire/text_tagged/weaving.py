@@ -41,7 +41,7 @@ def call_of(block: Block, answer: Answer, offer: Offer | None, *, begins: bool) 
 
 def _meaning(call: ToolCall) -> str:
     free = call.raw if call.error is not None or call.custom else None
-    return fingerprint((call.id, call.name, call.arguments, call.complete, call.error is None, free))
+    return fingerprint((call.id, call.name, call.plain_arguments, call.complete, call.error is None, free))
 
 
 def block_of(call: ToolCall) -> str | None:

@@ -45,7 +45,7 @@ def _arguments_of(call: ToolCall) -> Any:
     if call.custom:
         return {"input": call.raw or ""}
     if call.runs:
-        return call.arguments
+        return call.plain_arguments
     text = argument_text(call) if call.raw is None else call.raw
     whole = parse_arguments(text)[1] is None
     return f"{text}{BROKEN}" if whole else text

@@ -93,11 +93,28 @@ class Trace(Struct, frozen=True, kw_only=True):
     @classmethod
     def check(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> list[UserError]:
         """List what is wrong with what `new` would be given; nothing is raised."""
+        return list(cls.changeset(*attrs, **fields).errors)
+
+    @classmethod
+    def changeset(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> "_Changeset":
+        """Give what `new` would make a trace of, and what is wrong with it; nothing is raised."""
         try:
             given = _given(attrs, fields)
         except InvalidTrace as problem:
-            return list(problem.problems)
-        return _missing(given) + _wrong(given)
+            return _Changeset({}, tuple(problem.problems))
+        return _Changeset(given, (*_missing(given), *_wrong(given)))
+
+
+class _Changeset(Struct, frozen=True):
+    """What a trace would be made of, and what is wrong with it; `valid` says that nothing is."""
+
+    changes: dict[str, Any]
+    errors: tuple[UserError, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether a trace can be made."""
+        return not self.errors
 
 
 def _given(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,14 @@ def _say_exactly(results: Sequence[ToolResult], bodies: list[dict[str, Any]]) ->
 def _dialect(provider: object) -> Dialect:
     if not isinstance(provider, str):
         raise UnknownDialect(provider, [*NAMES, *ALIASES])
-    return dialect(provider)
+    try:
+        return dialect(provider)
+    except UnknownDialect:
+        from toolwire.providers import named  # noqa: PLC0415 - read where a server is named and not a wire
+
+        if (server := named(provider)) is None:
+            raise
+        return server.speaks()
 
 
 def _fragment(context: Context, target: Dialect) -> dict[str, Any]:

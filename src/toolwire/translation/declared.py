@@ -104,7 +104,7 @@ class _Declared:
         if not call.runs:
             return call.error or "cut off before it was whole"
         kind = self.form["own"]
-        return None if _fits(kind, call.arguments) else f"{kind} takes {_TAKES[kind]}"
+        return None if _fits(kind, call.plain_arguments) else f"{kind} takes {_TAKES[kind]}"
 
 
 _TAKES = {
@@ -128,7 +128,7 @@ def _fits(kind: str, arguments: dict[str, Any]) -> bool:
 
 def _as_text(call: ToolCall, text: _Text | None) -> ToolCall:
     """Give the text of a call that has it in an object; one that has anything else is broken, and shows it."""
-    arguments = call.arguments
+    arguments = call.plain_arguments
     if call.runs and arguments.keys() == {"input"} and type(arguments["input"]) is str:
         return replace(call, arguments={}, raw=arguments["input"], custom=True)
     written = argument_text(call)

@@ -2,7 +2,8 @@
 
 Rules of this file:
 - It is pure: who calls it sends what is encoded, keeps what is learned, and brings what is asked for.
-- The answer comes back as the client declared its tools, and in the form of stream that it asked for.
+- The answer comes back as the client declared its tools, and in the form of stream that it asked for. Its calls are
+  settled first: what is learned of them, and found again, has the ids and the arguments that the client repeats.
 - What the client's wire cannot carry, and the provider needs again, is learned under what the client will repeat: the
   ids of its calls, or its words where its wire has no ids. It goes back to the provider that made it, and to no other.
 - Thinking of another wire is shown to a Messages client under a signature of ours, and taken out when it comes back.
@@ -20,10 +21,12 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.streams.accumulation import Accumulator
+from toolwire.streams.settling import Settling
 from toolwire.translation.declared import returning
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.types import (
+    CallDelta,
     CallEnd,
     CallStart,
     ChoiceEnd,
@@ -51,7 +54,9 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
+from toolwire.wire.arguments import argument_text
 from toolwire.wire.bodies import read_body
+from toolwire.wire.names import was_made
 
 FOREIGN = "toolwire:foreign"
 # Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
@@ -59,8 +64,7 @@ _REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
 # Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
 # own (google-genai 3.4.0, automatic function calling).
 _IN_PIECES = frozenset({"gemini", "anthropic"})
-# Ids that we make for wires without any: they are the same in conversations that begin alike.
-_MADE_IDS = ("gemini_", "ollama_")
+_OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
 _Learned = list[tuple[str, bytes]]
@@ -161,6 +165,7 @@ class Exchange:
         self.usage, self.choices = response.usage, len(response.choices)
         if not self._foreign:
             return self.source.encode_response(response)
+        response = Settling(self.request).response(response)
         told = self._learn(response.message.parts)
         response, back = _shown_response(response, self._shows), returning(self.request)
         encoded = self.source.encode_response(response if back is None else back.response(response))
@@ -206,6 +211,7 @@ class ExchangedStream:
         self._begun = False
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
+        self._settled = _SettledEvents(exchange.request).of
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
         self._back = returning(exchange.request) if foreign else None
 
@@ -232,9 +238,10 @@ class ExchangedStream:
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
-            self._heard.feed(event)
-            for shown in self._way(event):
-                said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
+            for settled in self._settled(event) if type(event) in _OF_CALLS else (event,):
+                self._heard.feed(settled)
+                for shown in self._way(settled):
+                    said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
         return b"".join(said)
 
     def close(self, error: Error | None = None) -> bytes:
@@ -306,7 +313,7 @@ def _key(dialect: str, before: Sequence[Message], place: int, message: Message) 
     """Name a turn by what the client will repeat of it."""
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     first = calls[0].id if calls and dialect in _REPEAT_IDS else None
-    if first and not first.startswith(_MADE_IDS):
+    if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
         return f"call:{first}"
     said = [_gist(one) for one in (*before, message)]
     return f"turn:{hashlib.sha256(_write([place, *said])).hexdigest()}"
@@ -316,7 +323,7 @@ def _gist(message: Message) -> list[Any]:
     gist: list[Any] = [message.role, message.text]
     for part in message.parts:
         match part:
-            case ToolCall(name=name, arguments=arguments):
+            case ToolCall(name=name, plain_arguments=arguments):
                 gist.append([name, arguments])
     return gist
 
@@ -348,7 +355,7 @@ def _meaning(part: Part) -> Any:
     match part:
         case Text(text=text):
             return text.strip()
-        case ToolCall(name=name, arguments=arguments, raw=raw, custom=custom):
+        case ToolCall(name=name, plain_arguments=arguments, raw=raw, custom=custom):
             return name, raw if custom else arguments
     return None
 
@@ -367,7 +374,7 @@ def _marked(parts: Iterable[Part], kept: _Kept) -> Iterator[Part]:
 
 def _without_shown(message: Message, *, own: bool) -> Message:
     """Take out thinking that was only shown: to its own wire nothing of it goes, to others its words."""
-    if type(message.content) is not list or not any(map(_is_shown, message.content)):
+    if not isinstance(message.content, list) or not any(map(_is_shown, message.content)):
         return message
     parts = [
         replace(part, signature=None, opaque=None) if _is_shown(part) else part
@@ -408,6 +415,29 @@ def _shown(part: Part, thinking: bool) -> Part:
         case ToolCall() if _is_bound(part):
             return replace(part, opaque=None)
     return part
+
+
+class _SettledEvents:
+    """Gives events with their calls settled; where a null may have to go, a call's text waits until it is whole."""
+
+    def __init__(self, request: Request) -> None:
+        self._settling = Settling(request)
+        self._waiting: dict[int, list[str]] = {}
+
+    def of(self, event: Event) -> Iterator[Event]:
+        """Give what an event of a call says."""
+        settled = self._settling.event(event)
+        match event:
+            case CallStart(key=key, name=name) if self._settling.may_take_out_of(name):
+                self._waiting[key] = []
+            case CallDelta(key=key, fragment=fragment) if key in self._waiting:
+                self._waiting[key].append(fragment)
+                return
+            case CallEnd(key=key, call=call) if key in self._waiting and isinstance(settled, CallEnd):
+                if text := "".join(self._waiting.pop(key)):
+                    same = settled.call.plain_arguments == call.plain_arguments
+                    yield CallDelta(key, text if same else argument_text(settled.call))
+        yield settled
 
 
 class _ShownEvents:

@@ -4,6 +4,7 @@ Rule: a count or a word of the wire that has no canonical place stays beside the
 instead of it.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 from msgspec import Struct
@@ -82,6 +83,28 @@ class Usage(Struct, frozen=True):
     def __getitem__(self, name: str) -> int:
         count = getattr(self, COUNTS[name])
         return count if is_count(count) else 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in COUNTS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COUNTS)
+
+    def get(self, name: str, default: int | None = None) -> int | None:
+        """Give a count by a name like those of a map; the default for any other name."""
+        return self[name] if name in COUNTS else default
+
+    def items(self) -> list[tuple[str, int]]:
+        """List the counts with their names, in both common spellings."""
+        return [(name, self[name]) for name in COUNTS]
+
+    @classmethod
+    def of(cls, given: "Usage | Mapping[str, Any] | None") -> "Usage | None":
+        """Read the counts of a map in either spelling."""
+        if given is None or isinstance(given, Usage):
+            return given
+        named = {COUNTS[name]: count for name, count in given.items() if name in COUNTS and name != "total_tokens"}
+        return cls(**named)
 
 
 class Choice(Struct, frozen=True):

@@ -23,7 +23,7 @@ def _said(value: Any, depth: int) -> str:
             return _struct(value, depth)
         case list() | tuple():
             entries = [_said(one, depth + 1) for one in value[:_ENTRIES]]
-            return _joined("[]" if type(value) is list else "()", entries, len(value))
+            return _joined("[]" if isinstance(value, list) else "()", entries, len(value))
         case dict():
             pairs = [f"{key!r}: {_said(value[key], depth + 1)}" for key in list(value)[:_ENTRIES]]
             return _joined("{}", pairs, len(value))

@@ -12,14 +12,21 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.parts import Cache, Image, Opaque, Part, Text, ToolCall, ToolResult, build
-from toolwire.wire.arguments import parse_arguments
+from toolwire.types.frozen import FrozenList, copied_map, shield
+from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
+from toolwire.types.reading import (
+    CLAUDE,
+    OPENAI,
+    RESPONSES,
+    frozen_content,
+    read_beside_tool,
+    read_call,
+    read_parts,
+)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-_CALL_KEYS = frozenset({"id", "type", "function"})
-_FUNCTION_KEYS = frozenset({"name", "arguments"})
 MAPS = (dict, Mapping)  # a dict is found at once
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
@@ -38,11 +45,37 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
     opaque: Opaque | None = None
 
     REQUIRED: ClassVar = ("name", "description", "parameters")
+    if TYPE_CHECKING:
+        plain_parameters: ClassVar[dict[str, Any] | None]
+        plain_metadata: ClassVar[dict[str, Any]]
+        plain_format: ClassVar[dict[str, Any] | None]
+    Call: ClassVar = ToolCall
+    Result: ClassVar = ToolResult
+
+    def __post_init__(self) -> None:
+        if self.opaque is None:
+            self._own_maps()
+
+    def _own_maps(self) -> None:
+        if not isinstance(self.name, str):
+            raise InvalidField("name", f"must be a string, not {self.name!r}", path="Tool")
+        for field, value in (("parameters", self.plain_parameters), ("format", self.plain_format)):
+            if value is not None and not isinstance(value, dict):
+                raise InvalidField(field, f"must be a map, not {value!r}", path="Tool")
+            force_setattr(self, field, copied_map(value))
+        force_setattr(self, "metadata", copied_map(self.plain_metadata))
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
         """Make a tool from a map or from keywords, naming each missing or invalid field."""
         kinds = {"name": str, "description": str, "parameters": dict, "metadata": dict, "strict": bool}
+        if isinstance(attrs, MAPS) or attrs is None:
+            fields = {**(attrs or {}), **fields}
+            schema = next((fields[key] for key in SCHEMA_KEYS if fields.get(key) is not None), None)
+            fields = {**fields, "parameters": schema}
+            if fields.get("run") is not None:
+                raise InvalidField("run", "has no place in a tool, which is data: declare what runs with `@tool`")
+            attrs = None
         return build(cls, attrs, fields, cls.REQUIRED, kinds)
 
     @classmethod
@@ -58,8 +91,10 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
             raise InvalidField("parameters", f"must be given under one of {', '.join(SCHEMA_KEYS)}, not several")
         if schemas:
             fields["parameters"] = schemas[0]
-        if fields.get("description") is None and (wrapped or "inputSchema" in attrs):
-            # OpenAI's declarations and MCP's listings may leave the description out.
+        if attrs.get("input_schema") is not None:
+            fields["opaque"], fields["cache"] = read_beside_tool(attrs, {*cls.__struct_fields__, "type", *SCHEMA_KEYS})
+        if fields.get("description") is None and (wrapped or not {"inputSchema", "input_schema"}.isdisjoint(attrs)):
+            # OpenAI's and Claude's declarations and MCP's listings may leave the description out.
             return replace(cls.new(fields, description=""), description=None)
         return cls.new(fields)
 
@@ -67,6 +102,9 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         """Write the tool in the most widely known spelling."""
         fields = ((name, getattr(self, name)) for name in ("name", "description", "parameters", "strict"))
         return {"type": "function", "function": {name: value for name, value in fields if value is not None}}
+
+
+shield(Tool, "parameters", "metadata", "format")
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
@@ -111,7 +149,7 @@ class Message(Struct, frozen=True, gc=False):
         def __init__(
             self,
             role: Role,
-            content: str | list[Part],
+            content: str | Sequence[Part | str | Mapping[str, Any] | tuple[Any, ...]],
             name: str | None = None,
             tool_call_id: str | None = None,
             opaque: Opaque | None = None,
@@ -122,20 +160,23 @@ class Message(Struct, frozen=True, gc=False):
         if self.content is UNSET:
             force_setattr(self, "content", self.role)
             force_setattr(self, "role", "user")
-        elif self.role == "tool":
-            self._hold_result(self.content)
+        if self.opaque is None and type(self.content) is not str:
+            force_setattr(self, "content", frozen_content(self.content))
+        if self.role == "tool":
+            self._hold_result(self.content)  # type: ignore[arg-type]
         elif self.role not in ROLES:
             raise InvalidField("role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message")
 
     def _hold_result(self, content: str | list[Part]) -> None:
-        if type(content) is list and content and type(content[0]) is ToolResult:
+        if type(content) is not str and content and type(content[0]) is ToolResult:
             if self.tool_call_id is None and len(content) == 1:
                 force_setattr(self, "tool_call_id", content[0].tool_call_id)
                 force_setattr(self, "name", self.name or content[0].name)
         elif self.tool_call_id is None and content != []:
             raise MissingFields("a tool message", ["tool_call_id"])
         elif content != []:
-            force_setattr(self, "content", [ToolResult(self.tool_call_id, self.name, content)])
+            parts = [ToolResult(self.tool_call_id, self.name, content)]
+            force_setattr(self, "content", parts if self.opaque is not None else FrozenList(parts))
 
     @classmethod
     def new(cls, *args: Any, **fields: Any) -> Self:
@@ -151,9 +192,14 @@ class Message(Struct, frozen=True, gc=False):
         name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
         if not isinstance(calls, list):
             raise InvalidField("tool_calls", "must be a list", path="Message")
+        if content is None and not calls and rest and role != "assistant":
+            raise InvalidField("content", f"must be there, not {', '.join(map(str, rest))} alone", path="Message")
         if calls or not isinstance(content, str):
-            content = [*_read_content(content), *(_read_call(call, index) for index, call in enumerate(calls))]
-        return cls(role, content, name, call_id, Opaque("openai-chat", rest) if rest else None)
+            if content is not None and not isinstance(content, str | list):
+                raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
+            words = [content] if isinstance(content, str) else content or []
+            content = [*read_parts(words), *(read_call(call, index) for index, call in enumerate(calls))]
+        return cls(role, content, name, call_id, Opaque(OPENAI, rest) if rest else None)
 
     @classmethod
     def of(cls, value: "AnyMessage") -> "Message":
@@ -191,75 +237,6 @@ class Message(Struct, frozen=True, gc=False):
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
-def _read_content(content: object) -> list[Part]:
-    match content:
-        case None:
-            return []
-        case str():
-            return [Text(content)]
-        case list():
-            return [_read_part(part) for part in content]
-    raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
-
-
-def _read_part(part: Any) -> Part:
-    match part:
-        case {"type": "text", "text": str(text)}:
-            return Text(text, opaque=_left_of(part, {"type", "text"}))
-        case {"type": "image_url", "image_url": {"url": str(url), **inner}}:
-            return _read_image(url, inner, part)
-        case str():
-            return Text(part)
-        case _ if isinstance(part, Part):
-            return part
-    return Opaque("openai-chat", part)
-
-
-def _read_image(url: str, inner: dict[Any, Any], part: dict[str, Any]) -> Image:
-    detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
-    opaque = _left_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
-    media_type, mark, data = url.partition(";base64,")
-    if mark and media_type.startswith("data:") and not {";", ","} & set(media_type):
-        return Image(data=data, media_type=media_type[5:], detail=detail, opaque=opaque)
-    return Image(url, detail=detail, opaque=opaque)
-
-
-def _read_call(call: Any, index: int) -> ToolCall:
-    match call:
-        case {"function": {"name": str(name), "arguments": str(raw)}}:
-            arguments, error = parse_arguments(raw)
-            call_id, opaque = _id_of(call, index), _left_in(call)
-            return ToolCall(call_id, name, arguments, index, raw=raw, error=error, opaque=opaque)
-        case {"function": {"name": str(name), "arguments": dict(arguments)}}:
-            return ToolCall(_id_of(call, index), name, arguments, index, opaque=_left_in(call))
-        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
-            return ToolCall(_id_of(call, index), name, index=index, raw=text, custom=True)
-        case ToolCall():
-            return call
-    raise InvalidField(f"tool_calls[{index}]", "must have a function with a name and arguments", path="Message")
-
-
-def _id_of(call: Any, index: int) -> str | None:
-    call_id = call.get("id")
-    if call_id is not None and not isinstance(call_id, str):
-        raise InvalidField(f"tool_calls[{index}].id", "must be a string or null", path="Message")
-    return call_id
-
-
-def _left_in(call: dict[str, Any]) -> Opaque | None:
-    inner = call["function"]
-    if len(inner) == 2 and call.keys() <= _CALL_KEYS:
-        return None
-    inner = {key: value for key, value in inner.items() if key not in _FUNCTION_KEYS}
-    return _left_of({**call, "function": inner}, _CALL_KEYS - {"function"} if inner else _CALL_KEYS)
-
-
-def _left_of(value: dict[str, Any], taken: set[str] | frozenset[str]) -> Opaque | None:
-    """Keep what has no canonical field for the wire whose spelling this is."""
-    rest = {key: inner for key, inner in value.items() if key not in taken}
-    return Opaque("openai-chat", rest) if rest else None
-
-
 AnyMessage = Message | str | Mapping[str, Any]
 """A message: a value, the user's text, or OpenAI's map."""
 
@@ -271,7 +248,7 @@ class DeclaredTool(Protocol):
         """Give the declaration."""
 
 
-class _DeclaredTools(list[Tool | ServerTool]):
+class _DeclaredTools(FrozenList):
     """Tools as they are declared, and those of them that can be run as they were given."""
 
     handlers: Sequence[DeclaredTool] = ()
@@ -296,16 +273,22 @@ class Context(Struct, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
+        if self.system is not None and not isinstance(self.system, str):
+            force_setattr(self, "system", frozen_content(self.system, "Context.system"))
         for message in self.messages:
             if type(message) is not Message:
                 force_setattr(self, "messages", [Message.of(message) for message in self.messages])
                 break
+        if type(self.messages) is not FrozenList:
+            force_setattr(self, "messages", FrozenList(self.messages))
         for tool in self.tools:
             if type(tool) is not Tool and type(tool) is not ServerTool:
                 declared = _DeclaredTools(_tool_of(tool) for tool in self.tools)
                 declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
                 force_setattr(self, "tools", declared)
                 break
+        if not isinstance(self.tools, FrozenList):
+            force_setattr(self, "tools", FrozenList(self.tools))
 
     @property
     def handlers(self) -> Sequence[DeclaredTool]:
@@ -321,8 +304,19 @@ class Context(Struct, frozen=True):
 def _tool_of(value: Any) -> Tool | ServerTool:
     if isinstance(value, Tool | ServerTool):
         return value
+    if isinstance(value, MAPS):
+        return _read_server_tool(value) or Tool.from_map(value)
     declared = getattr(value, "definition", None)
     return declared() if callable(declared) else Tool.from_map(value)
+
+
+def _read_server_tool(attrs: Mapping[str, Any]) -> ServerTool | None:
+    """Read the map of a tool that its provider runs: a type of its own, and neither a function nor a schema."""
+    kind = attrs.get("type")
+    if not isinstance(kind, str) or kind in ("function", "custom") or any(key in attrs for key in SCHEMA_KEYS):
+        return None
+    # Claude's types end with their day: web_search_20250305 (anthropic 2.11.0, 2026-11-20).
+    return ServerTool(kind, CLAUDE if kind[-8:].isdigit() else RESPONSES, dict(attrs))
 
 
 class Request(Struct, frozen=True, kw_only=True):

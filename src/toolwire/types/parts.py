@@ -9,11 +9,13 @@ Rules of this file:
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import force_setattr
 
 from toolwire.errors import InvalidField, MissingFields
+from toolwire.types.frozen import copied_map, shield
 from toolwire.wire.arguments import parse_arguments
 
 Made = TypeVar("Made", bound=Struct)
@@ -139,8 +141,8 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     A custom tool takes free text: `custom` is true and the text is `raw`.
     """
 
-    id: str | None
-    name: str
+    id: str | None = None
+    name: str = UNSET  # type: ignore[assignment]  # it must be given, also where the id is not
     arguments: dict[str, Any] = {}
     index: int = 0
     complete: bool = True
@@ -148,9 +150,19 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     error: str | None = None
     custom: bool = False
 
+    if TYPE_CHECKING:
+        plain_arguments: ClassVar[dict[str, Any]]
+
     def __post_init__(self) -> None:
-        if type(self.arguments) is not dict:
+        if self.opaque is None or type(self.plain_arguments) is not dict:
+            self._own_arguments()
+        if type(self.name) is not str:
+            raise InvalidField("name", "must be a string", path="ToolCall")
+
+    def _own_arguments(self) -> None:
+        if not isinstance(self.plain_arguments, dict):
             raise InvalidField("arguments", "must be a map", path="ToolCall")
+        force_setattr(self, "arguments", copied_map(self.plain_arguments))
 
     @property
     def runs(self) -> bool:
@@ -170,7 +182,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     def _identity(self) -> tuple[Any, ...]:
         free_text = self.raw if self.custom or self.error else None
-        return self.id, self.name, self.arguments, self.complete, self.error is None, self.custom, free_text
+        return self.id, self.name, self.plain_arguments, self.complete, self.error is None, self.custom, free_text
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> "ToolCall":
@@ -183,6 +195,9 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
         """Make a call from the argument text of a wire, keeping the text and saying what is wrong with it."""
         arguments, error = parse_arguments(raw)
         return cls(id, name, arguments, raw=raw, error=error, **fields)
+
+
+shield(ToolCall, "arguments")
 
 
 class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):

@@ -91,8 +91,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def input_of(call: Any) -> dict[str, Any]:
     """Give what a call was made with; text that is no JSON object stays text."""
-    read = call.arguments or (call.runs and not call.custom)
-    return call.arguments if read else {"input": call.raw}
+    read = call.plain_arguments or (call.runs and not call.custom)
+    return call.plain_arguments if read else {"input": call.raw}
 
 
 def argument_text(call: Any, wire: str = "") -> str:
@@ -101,18 +101,18 @@ def argument_text(call: Any, wire: str = "") -> str:
     A call that came from another wire has an object: not every client reads no text as no arguments.
     """
     raw: str | None = call.raw
-    if not call.complete and not call.arguments:
+    if not call.complete and not call.plain_arguments:
         return raw or ""
     if raw is None:
-        return format_arguments(call.arguments)
+        return format_arguments(call.plain_arguments)
     if call.error is None:
         try:
-            same = _decode(raw) == call.arguments
+            same = _decode(raw) == call.plain_arguments
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             same = False
         if same:
             return raw
     arguments, error = parse_arguments(raw)
-    same = call.arguments == arguments and (error is None) == (call.error is None)
+    same = call.plain_arguments == arguments and (error is None) == (call.error is None)
     foreign = error is None and call.opaque is not None and call.opaque.dialect != wire
-    return raw if same and not (wire and foreign) else format_arguments(call.arguments)
+    return raw if same and not (wire and foreign) else format_arguments(call.plain_arguments)

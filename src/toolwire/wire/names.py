@@ -122,6 +122,12 @@ def was_made(call_id: str | None) -> bool:
     return call_id.startswith(_PREFIXES) and _MADE.fullmatch(call_id) is not None
 
 
+def next_id(made: str) -> str:
+    """Give the id that comes after one that was made."""
+    stem, _, number = made.rpartition("_")
+    return f"{stem}_{int(number) + 1}"
+
+
 def number_of(text: object) -> int:
     """Derive a number from a response's id, so that ids made from it differ from turn to turn."""
     return zlib.crc32(text.encode(errors="surrogatepass")) if isinstance(text, str) else 0

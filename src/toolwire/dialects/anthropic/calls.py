@@ -41,7 +41,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
             "type": "tool_use",
             "id": ledger.ids.call(call.id, own=True),
             "name": call.name,
-            "input": call.arguments,
+            "input": call.plain_arguments,
         }
         if "no_id" in form_of(opaque, DIALECT):
             del body["id"]
@@ -50,7 +50,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         "type": "tool_use",
         "id": ledger.ids.call(call.id),
         "name": ledger.names.write(call.name),
-        "input": call.arguments,
+        "input": call.plain_arguments,
     }
     if call.custom or call.error is not None or not call.complete:
         body["input"] = say_object(call, ledger)

@@ -195,8 +195,8 @@ class Encoder(SequentialEncoder):
         if call.custom:
             self.ledger.lose("custom", "custom_tool", _FREE_TEXT, "approximated")
             data = self._say(_fragment({"input": call.raw or ""})) if call.runs else b""
-        elif not self._told and call.arguments:
-            data = self._say(_fragment(call.arguments))
+        elif not self._told and call.plain_arguments:
+            data = self._say(_fragment(call.plain_arguments))
         if call.error is not None and call.complete:
             self.ledger.lose("raw", "bad_arguments", f"{call.error}; {DIALECT} takes only an object")
         if not self._mine_part:

@@ -39,11 +39,11 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     body = begin_tool(tool, ledger)
     if not mine:
         body["input_schema"] = FREE_TEXT if tool.custom else _fit(tool, ledger)
-    elif tool.parameters is not None:
-        body["input_schema"] = tool.parameters
+    elif tool.plain_parameters is not None:
+        body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
         body["strict"] = tool.strict
-    if tool.custom or tool.format is not None or tool.metadata:
+    if tool.custom or tool.plain_format is not None or tool.plain_metadata:
         _note_tool(tool, ledger)
     bare = opaque is None or (not opaque.value and opaque.form is None)
     return body if bare and tool.cache is None else ledger.finish(body, tool)
@@ -58,7 +58,7 @@ def _note_tool(tool: Tool, ledger: Ledger) -> None:
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    schema = tool.parameters
+    schema = tool.plain_parameters
     if schema is None:
         return {"type": "object", "properties": {}}
     if tool.strict:

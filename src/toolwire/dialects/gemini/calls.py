@@ -162,9 +162,9 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     named[call_id] = name = call.name if own else names.given.get(call.name) or names.write(call.name)
     written = ledger.ids.call(call_id, own=own)
     if opaque is not WIRE.plain and was_made(call_id):
-        return {"functionCall": {"name": name, "args": call.arguments}}
+        return {"functionCall": {"name": name, "args": call.plain_arguments}}
     ledger.sent.add(written)
-    return {"functionCall": {"name": name, "id": written, "args": call.arguments}}
+    return {"functionCall": {"name": name, "id": written, "args": call.plain_arguments}}
 
 
 def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
         inner["id"] = call_id
         ledger.sent.add(call_id)
     ledger.name_call(call.id, name)
-    if call.custom or call.arguments or "no_args" not in form:
+    if call.custom or call.plain_arguments or "no_args" not in form:
         inner["args"] = say_object(call, ledger)
     inner = nest("functionCall", inner, call)
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):

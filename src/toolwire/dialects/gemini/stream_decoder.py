@@ -272,7 +272,7 @@ class Decoder(WireDecoder):
     def _tell_call(self, call: ToolCall, answer: _CandidateReader) -> None:
         """Tell a call that came whole."""
         self._start_call(call, answer)
-        problem = self.damage() if call.arguments else None
+        problem = self.damage() if call.plain_arguments else None
         self._end_call(answer.key, call if problem is None else refuse(call, problem), answer)
 
     def _start_call(self, call: ToolCall, answer: _CandidateReader) -> None:

@@ -127,9 +127,9 @@ def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any]
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    name, parameters, opaque = tool.name, tool.parameters, tool.opaque
+    name, parameters, opaque = tool.name, tool.plain_parameters, tool.opaque
     mine = opaque is WIRE.plain
-    odd = tool.custom or tool.strict is not None or tool.metadata or tool.format is not None
+    odd = tool.custom or tool.strict is not None or tool.plain_metadata or tool.plain_format is not None
     bare = mine or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
     if odd or not bare or not parameters or tool.description is None or tool.cache is not None:
         return _encode_odd_tool(tool, ledger)
@@ -148,13 +148,13 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         body["parametersJsonSchema"] = FREE_TEXT
         lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters")
-    elif tool.parameters is not None:
+    elif tool.plain_parameters is not None:
         if "openapi" in form:
-            body["parameters"] = _to_openapi(tool.parameters, form["openapi"], ledger, "parameters")
+            body["parameters"] = _to_openapi(tool.plain_parameters, form["openapi"], ledger, "parameters")
         elif mine:
-            body["parametersJsonSchema"] = tool.parameters
-        elif tool.parameters:
-            body["parametersJsonSchema"] = ledger.fit(tool.parameters, "gemini")
+            body["parametersJsonSchema"] = tool.plain_parameters
+        elif tool.plain_parameters:
+            body["parametersJsonSchema"] = ledger.fit(tool.plain_parameters, "gemini")
     _lose_rest(tool, ledger)
     return finish(body, tool, ledger)
 
@@ -165,7 +165,7 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
     else:
         lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
-    if tool.format is not None:
+    if tool.plain_format is not None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
 
 

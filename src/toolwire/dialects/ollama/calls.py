@@ -93,7 +93,7 @@ def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, 
             return None
         if not call.complete or ledger.ids.grammar is not None:
             return None
-        inner = {"name": call.name, "arguments": call.arguments}
+        inner = {"name": call.name, "arguments": call.plain_arguments}
         entries.append({"function": inner} if was_made(call_id) else {"function": inner, "id": call_id})
         names[call_id] = call.name
     return entries
@@ -106,7 +106,7 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
     inner: dict[str, Any] = {"name": call.name}
     if "index" in form:
         inner["index"] = form["index"] if call.index == position else call.index
-    if call.arguments or "no_arguments" not in form:
+    if call.plain_arguments or "no_arguments" not in form:
         textual = call.raw is not None and mine and not call.custom
         inner["arguments"] = argument_text(call) if textual else say_object(call, ledger)
     entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}

@@ -182,7 +182,7 @@ class Decoder(WireDecoder):
         if type(call) is not ToolCall:
             self._speech.add(call)
             return
-        problem = self.damage() if call.arguments or self.damaged else None
+        problem = self.damage() if call.plain_arguments or self.damaged else None
         if problem is not None:
             call = refuse(call, problem)
         self._called |= call.complete

@@ -51,14 +51,14 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if (
         (mine or opaque is None or not (opaque.value or opaque.dialect == DIALECT))
         and tool.description is not None
-        and tool.parameters is not None
+        and tool.plain_parameters is not None
         and tool.strict is None
-        and tool.format is None
+        and tool.plain_format is None
         and tool.cache is None
         and not tool.custom
-        and not tool.metadata
+        and not tool.plain_metadata
     ):
-        parameters = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
+        parameters = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
         inner = {"name": tool.name, "description": tool.description, "parameters": parameters}
         return {"type": "function", "function": inner}
     return _encode_odd_tool(tool, ledger)
@@ -73,8 +73,8 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         inner["parameters"] = FREE_TEXT
         lose_free_text(ledger)
         ledger.lose_fields(tool, "custom_tool", "parameters")
-    elif tool.parameters is not None:
-        inner["parameters"] = tool.parameters if mine else ledger.fit(tool.parameters, "ollama")
+    elif tool.plain_parameters is not None:
+        inner["parameters"] = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
     ledger.lose_fields(tool, "custom_tool", "format")
     lose_strict(tool, ledger)
     lose_metadata(tool, ledger)

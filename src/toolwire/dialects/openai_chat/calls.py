@@ -148,8 +148,8 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
         given = say_object(call, ledger)
         inner["arguments"] = given if ledger.quirks.arguments_object else format_arguments(given)
     elif (mine and call.raw is None) or ledger.quirks.arguments_object:
-        if call.arguments or "no_arguments" not in form:
-            inner["arguments"] = call.arguments
+        if call.plain_arguments or "no_arguments" not in form:
+            inner["arguments"] = call.plain_arguments
         if call.raw is not None and call.error is not None:
             _lose_text(call, ledger)
     else:

@@ -81,10 +81,10 @@ def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     opaque = tool.opaque
     own = opaque is WIRE.plain
     if own or opaque is None or (not opaque.value and opaque.dialect != DIALECT):
-        said = tool.description is not None and tool.parameters is not None
-        if said and tool.strict is None and not (tool.custom or tool.cache or tool.metadata or tool.format):
+        said = tool.description is not None and tool.plain_parameters is not None
+        if said and tool.strict is None and not (tool.custom or tool.cache or tool.plain_metadata or tool.plain_format):
             name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-            inner = {"name": name, "description": tool.description, "parameters": tool.parameters}
+            inner = {"name": name, "description": tool.description, "parameters": tool.plain_parameters}
             return {"type": "function", "function": inner}
     return _encode_odd_tool(tool, ledger)
 
@@ -117,10 +117,10 @@ def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
 def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
     ledger.lose_fields(tool, "custom_tool", "format")
-    if tool.parameters is not None:
-        inner["parameters"] = tool.parameters
+    if tool.plain_parameters is not None:
+        inner["parameters"] = tool.plain_parameters
         if tool.strict and not made_by(tool.opaque, DIALECT):
-            inner["parameters"] = ledger.fit(tool.parameters, "openai-strict")
+            inner["parameters"] = ledger.fit(tool.plain_parameters, "openai-strict")
     if tool.strict is not None:
         inner["strict"] = tool.strict
     return inner
@@ -129,8 +129,8 @@ def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
     ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
-    if tool.format is not None:
-        inner["format"] = tool.format
+    if tool.plain_format is not None:
+        inner["format"] = tool.plain_format
     return inner
 
 

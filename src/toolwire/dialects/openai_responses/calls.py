@@ -129,7 +129,7 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), OWN_TOOLS[kind]
     mine = "made" not in form
     items.answers[call.id] = kind
-    body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.arguments} if call.complete else {})}
+    body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.plain_arguments} if call.complete else {})}
     if mine and call.complete and own.held == "arguments" and call.raw is not None:
         body[own.held] = argument_text(call)
     call_id = ledger.ids.call(call.id, own=mine and "escaped" not in form)
@@ -146,7 +146,7 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
         return body
     ledger.lose_opaque(form["made"])
     if kind == "local_shell":
-        body["action"] = {"type": "exec", "env": {}, **call.arguments}
+        body["action"] = {"type": "exec", "env": {}, **call.plain_arguments}
     return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.said}
 
 
@@ -444,8 +444,8 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body["input"] = call.raw or ""
     elif not mine or call.raw is not None:
         body["arguments"] = argument_text(call, DIALECT)
-    elif call.arguments or "no_arguments" not in form:
-        body["arguments"] = call.arguments
+    elif call.plain_arguments or "no_arguments" not in form:
+        body["arguments"] = call.plain_arguments
     if not ("no_id" in form and was_made(call.id)):
         body["call_id"] = call_id
     if not call.complete:

@@ -371,12 +371,12 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
     """Write a function that says nothing beside what every wire says; None where there is more to it."""
-    opaque, strict, description, parameters = tool.opaque, tool.strict, tool.description, tool.parameters
+    opaque, strict, description, parameters = tool.opaque, tool.strict, tool.description, tool.plain_parameters
     own = opaque is WIRE.plain
     bare = own or (not strict and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
-    if not bare or description is None or parameters is None or tool.custom or tool.metadata:
+    if not bare or description is None or parameters is None or tool.custom or tool.plain_metadata:
         return None
-    if tool.cache is not None or tool.format:
+    if tool.cache is not None or tool.plain_format:
         return None
     name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
     if strict is None and own:
@@ -404,11 +404,11 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
-        if tool.format is not None:
-            body["format"] = _encode_format(tool.format)
+        if tool.plain_format is not None:
+            body["format"] = _encode_format(tool.plain_format)
     elif mine:
-        if tool.parameters is not None:
-            body["parameters"] = tool.parameters
+        if tool.plain_parameters is not None:
+            body["parameters"] = tool.plain_parameters
         if tool.strict is not None:
             body["strict"] = tool.strict
     else:
@@ -421,7 +421,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    schema = tool.parameters
+    schema = tool.plain_parameters
     if schema is None:
         ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted")
         closed = {"additionalProperties": False, "required": []} if tool.strict else {}

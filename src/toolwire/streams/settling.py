@@ -1,0 +1,110 @@
+"""The calls of an answer as its conversation takes them: ids that tell them apart, and arguments as they were declared.
+
+Rules of this file:
+- An id that a wire gave stays. One that was made here for a call without any, and that the conversation has
+  already, is counted on until it is free: derived, and the same for a stream as for a whole answer.
+- A strict schema says "absent" by a null. Where the tool that was declared takes no null there, it is taken out
+  again; `raw` is still what came.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.errors import InvalidSchema
+from toolwire.schema import prune_nulls
+from toolwire.types import CallEnd, CallStart, Choice, Event, Request, Response, Tool, ToolCall
+from toolwire.wire.names import next_id, was_made
+
+
+class Settling:
+    """Settles the calls of one answer to a request."""
+
+    __slots__ = ("_ids", "_request", "_settled", "_tools")
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._tools = {tool.name: tool for tool in request.tools if type(tool) is Tool and tool.strict}
+        self._ids: set[str] | None = None
+        self._settled: dict[int, str | None] = {}
+
+    def response(self, response: Response) -> Response:
+        """Give an answer with its calls settled; the same one where there is nothing to settle."""
+        choices = [self._choice(choice) for choice in response.choices]
+        same = all(new is old for new, old in zip(choices, response.choices, strict=True))
+        return response if same else replace(response, choices=choices)
+
+    def _choice(self, choice: Choice) -> Choice:
+        content: Any = choice.message.content
+        if isinstance(content, str):
+            return choice
+        parts = [self._call(part, self._id(part.id)) if type(part) is ToolCall else part for part in content]
+        same = all(new is old for new, old in zip(parts, content, strict=True))
+        return choice if same else replace(choice, message=replace(choice.message, content=parts))
+
+    def may_take_out_of(self, name: str) -> bool:
+        """Whether a call of this tool may have a null that is to be taken out."""
+        tool = self._tools.get(name)
+        return tool is not None and _lets_out(tool.plain_parameters)
+
+    def event(self, event: Event) -> Event:
+        """Give an event of a stream with its call settled."""
+        match event:
+            case CallStart():
+                call_id = self._settled[event.key] = self._id(event.id)
+                return event if call_id == event.id else replace(event, id=call_id)
+            case CallEnd():
+                settled = event.key in self._settled
+                call_id = self._settled[event.key] if settled else self._id(event.call.id)
+                call = self._call(event.call, call_id)
+                return event if call is event.call else replace(event, call=call)
+        return event
+
+    def _call(self, call: ToolCall, call_id: str | None) -> ToolCall:
+        call = call if call_id == call.id else replace(call, id=call_id)
+        return without_nulls(call, self._tools.get(call.name))
+
+    def _id(self, call_id: str | None) -> str | None:
+        if call_id is None or not was_made(call_id):
+            return call_id
+        if self._ids is None:
+            self._ids = call_ids(self._request)
+        if call_id not in self._ids:
+            return call_id
+        while call_id in self._ids:
+            call_id = next_id(call_id)
+        self._ids.add(call_id)
+        return call_id
+
+
+def _lets_out(schema: Any) -> bool:
+    """Whether a schema declares, at any depth, a property that it does not require."""
+    left = [schema]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            properties, required = node.get("properties"), node.get("required")
+            known = required if isinstance(required, list) else ()
+            if isinstance(properties, dict) and any(name not in known for name in properties):
+                return True
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+    return False
+
+
+def call_ids(request: Request) -> set[str]:
+    """Give the ids that the calls of a conversation have."""
+    parts = (part for message in request.messages if not isinstance(message.content, str) for part in message.parts)
+    return {part.id for part in parts if type(part) is ToolCall and part.id is not None}
+
+
+def without_nulls(call: ToolCall, tool: Tool | None) -> ToolCall:
+    """Give a call of a strict tool without the nulls that mean "absent"; the same one where there are none."""
+    if tool is None or not tool.strict or tool.plain_parameters is None or not call.plain_arguments:
+        return call
+    try:
+        arguments = prune_nulls(call.plain_arguments, tool.plain_parameters)
+    except (InvalidSchema, RecursionError):
+        return call  # nobody can say what the schema wants: it was sent as it is
+    return call if arguments is call.plain_arguments else replace(call, arguments=arguments)

@@ -1,0 +1,143 @@
+"""The calls of a foreign answer come back settled: with ids of their own, and without the nulls of strictness."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from toolwire import Message, Opaque, Response, Text, ToolCall, translate
+from toolwire.dialects import NAMES
+from toolwire.streams.accumulation import accumulate, events_of
+from toolwire.translation.exchange import Exchange
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "unit": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+ALL = {**SCHEMA, "required": ["city", "unit"]}
+SAID = {"city": "Paris", "unit": None}
+ASKS = [{"role": "user", "content": "?"}]
+Body = dict[str, Any]
+
+
+def function(schema: Body) -> Body:
+    return {"name": "weather", "description": "W", "parameters": schema, "strict": True}
+
+
+def claudes(schema: Body) -> Body:
+    return {"name": "weather", "description": "W", "input_schema": schema, "strict": True}
+
+
+# What clients ask whose wires have strict tools.
+ASKED: dict[str, Callable[[Body], Body]] = {
+    "openai-chat": lambda schema: {"messages": ASKS, "tools": [{"type": "function", "function": function(schema)}]},
+    "openai-responses": lambda schema: {"input": ASKS, "tools": [{"type": "function", **function(schema)}]},
+    "anthropic": lambda schema: {"max_tokens": 99, "messages": ASKS, "tools": [claudes(schema)]},
+}
+PAIRS = [(source, target) for source in ASKED for target in NAMES if source != target]
+SHOWN = pytest.mark.parametrize("streamed", [False, True])
+BETWEEN = pytest.mark.parametrize(("source", "target"), PAIRS)
+
+
+def asked(source: str, target: str, schema: Body = SCHEMA, said: Iterable[Body] = ()) -> Exchange:
+    body = ASKED[source](schema)
+    place = "input" if source == "openai-responses" else "messages"
+    return translate.exchange({"model": "m", **body, place: [*body[place], *said]}, source=source, target=target)
+
+
+def told(made: Exchange, response: Response, *, streamed: bool) -> Response:
+    """Give an answer of the target, in its own wire, as the client reads it."""
+    wire, client = made.target, made.source
+    if not streamed:
+        return client.decode_response(made.response(wire.encode_response(response).body).body)
+    writer, reading, way = wire.encode_stream(), client.decode_stream(), made.stream()
+    data = b"".join([*map(writer.feed, events_of(response)), writer.close()])
+    shown = b"".join([*(way.feed(data[at : at + 7]) for at in range(0, len(data), 7)), way.close()])
+    return accumulate([*reading.feed(shown), *reading.close()])
+
+
+def answer(*parts: Any) -> Response:
+    return Response.of(Message("assistant", list(parts)), "tool_calls", id="r", model="m")
+
+
+@SHOWN
+@BETWEEN
+def test_a_null_that_only_strictness_asked_for_does_not_come_back(source: str, target: str, streamed: bool) -> None:
+    response = answer(Text("I look."), ToolCall("c1", "weather", SAID), ToolCall("c2", "weather", {"city": "Rome"}))
+    client = told(asked(source, target), response, streamed=streamed)
+    assert [call.arguments for call in client.tool_calls] == [{"city": "Paris"}, {"city": "Rome"}]
+    assert client.message.text == "I look."
+
+
+@SHOWN
+@BETWEEN
+def test_a_null_comes_back_where_the_client_asked_for_it(source: str, target: str, streamed: bool) -> None:
+    client = told(asked(source, target, ALL), answer(ToolCall("c1", "weather", SAID)), streamed=streamed)
+    assert [call.arguments for call in client.tool_calls] == [SAID]
+
+
+def test_only_a_call_that_may_lose_something_waits_until_it_is_whole() -> None:
+    events = list(events_of(answer(ToolCall("c1", "weather", SAID, raw='{"city":"Paris","unit":null}'))))
+    heard = {}
+    for schema, name in ((SCHEMA, "optional"), (ALL, "required")):
+        way = asked("openai-chat", "anthropic", schema).stream()
+        said = [way.tell([event]).count(b"Paris") for event in events]
+        heard[name] = [type(event).__name__ for event, count in zip(events, said, strict=True) if count]
+    assert heard == {"optional": ["CallEnd"], "required": ["CallDelta"]}
+
+
+@SHOWN
+@BETWEEN
+def test_what_broke_off_is_no_call(source: str, target: str, streamed: bool) -> None:
+    broken = ToolCall("c1", "weather", {}, complete=False, raw='{"city":"Pa')
+    client = told(asked(source, target), answer(Text("I look."), broken), streamed=streamed)
+    assert client.tool_calls == []
+
+
+# Answers of wires that give a call no id: what is made for one is the same each time.
+WITHOUT_ID: dict[str, Body] = {
+    "gemini": {"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
+        {"functionCall": {"name": "weather", "args": {"city": "Rome"}}, "thoughtSignature": "c2ln"}]}}]},
+    "ollama": {"done": True, "message": {"role": "assistant", "content": "", "tool_calls": [
+        {"function": {"name": "weather", "arguments": {"city": "Rome"}}}]}},
+}  # fmt: skip
+REPEATED: dict[str, Any] = {
+    "openai-chat": lambda body: [body["choices"][0]["message"]],
+    "openai-responses": lambda body: body["output"],
+    "anthropic": lambda body: [{"role": "assistant", "content": body["content"]}],
+}
+
+
+@pytest.mark.parametrize("target", WITHOUT_ID)
+@pytest.mark.parametrize("source", ASKED)
+def test_calls_without_ids_are_told_apart_in_the_clients_conversation(source: str, target: str) -> None:
+    first = asked(source, target)
+    said = first.response(WITHOUT_ID[target]).body
+    begun = REPEATED[source](said)
+    second = asked(source, target, SCHEMA, begun)
+    again = first.source.decode_response(second.response(WITHOUT_ID[target]).body)
+    ids = [call.id for response in (first.source.decode_response(said), again) for call in response.tool_calls]
+    assert len(set(ids)) == len(ids) == 2
+    way, reading = asked(source, target, SCHEMA, begun).stream(), first.source.decode_stream()
+    data = json.dumps(WITHOUT_ID[target])
+    shown = way.feed(f"data: {data}\n\n".encode() if target == "gemini" else f"{data}\n".encode()) + way.close()
+    streamed = accumulate([*reading.feed(shown), *reading.close()])
+    assert [call.id for call in streamed.tool_calls] == ids[1:]
+
+
+@SHOWN
+@pytest.mark.parametrize("source", ASKED)
+def test_what_is_learned_of_a_settled_turn_is_found_again(source: str, streamed: bool) -> None:
+    signed = Opaque("gemini", {"thoughtSignature": "c2ln"})
+    for call_id in (None, "c1"):
+        made = asked(source, "gemini")
+        call = ToolCall(call_id, "weather", SAID, opaque=signed)
+        client = told(made, answer(call), streamed=streamed)
+        repeated = REPEATED[source](made.source.encode_response(client).body)
+        second = asked(source, "gemini", SCHEMA, repeated)
+        assert second.asks == [key for key, _ in made.learned] != []
+        second.remember(dict(made.learned))
+        assert "c2ln" in str(second.encoded.body)
