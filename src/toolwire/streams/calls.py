@@ -25,6 +25,7 @@ TWO_TEXTS = "its arguments came twice, and not the same"
 LATE_TEXT = "arguments came for a call that had ended"
 AMBIGUOUS = "some of its arguments may be another call's"
 STRAY_TEXT = "arguments came that reached no call, and may be its own"
+LOST_TEXT = "arguments came that reached no call, and may be those of a call that had ended"
 
 
 class CallSoFar(Struct, eq=False):
@@ -77,6 +78,11 @@ class CallSoFar(Struct, eq=False):
         """The text so far."""
         return "".join(self.pieces)
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether its text may be whole without a piece that belongs to it: one piece alone would not be."""
+        return self.problem is None and in_pieces(self.pieces)
+
     def merge(self, news: dict[str, Any]) -> None:
         """Add what the wire says of the call beside its text: objects grow, anything else is replaced."""
         for key, value in news.items():
@@ -127,10 +133,16 @@ class ArrivingCalls:
             return self._open(call_id, index, doubtful=call is not None and not text)
         return self._complete(call, call_id, name, text)
 
-    def strays(self) -> tuple[bool, bool]:
+    def strays(self, *, cut: bool) -> tuple[bool, bool]:
         """Whether arguments came that reached no named call, and whether some of them were no whole object."""
         nameless = [call for call in self.calls if not call.name and not call.is_empty]
-        return bool(nameless) or self._stray, self._stray or not all(call.is_whole() for call in nameless)
+        lost = self.lost(cut=cut)
+        return bool(nameless) or lost, lost or not all(call.is_whole() for call in nameless)
+
+    def lost(self, *, cut: bool) -> bool:
+        """Whether text that named no call was none's, or broke the one that took it; what was cut off breaks too."""
+        calls = self.calls[:-1] if cut else self.calls
+        return self._stray or any(call.guessed and "custom" not in call.entry and not call.is_whole() for call in calls)
 
     def settle(self, *, stray: bool, piece: bool) -> None:
         """Mark the calls of which nobody can say whether they have what was sent for them.
@@ -162,9 +174,9 @@ class ArrivingCalls:
             for one in open_calls:
                 one.problem = one.problem or AMBIGUOUS
         call = open_calls[-1] if open_calls else last
-        self._stray = self._stray or bool(text and not open_calls and call is not None and call.name)
-        if call is not None and text and call.indexed:
-            call.guessed = True
+        if call is not None and text:
+            self._stray = self._stray or (call.name != "" and len(open_calls) != 1)
+            call.guessed = call.guessed or call.indexed
         return call
 
     def _without_index(self, index: int, name: str | None, text: Any) -> CallSoFar | None:
@@ -222,6 +234,11 @@ class ArrivingCalls:
         elif call.name and call.problem is None:
             call.problem = f"it was named both {call.name!r} and {name!r}"
         return call
+
+
+def in_pieces(texts: list[str]) -> bool:
+    """Whether a text came in more than one piece."""
+    return len(texts) > 1 and sum(text != "" for text in texts) > 1
 
 
 def index_of(value: object) -> int | None:

@@ -63,6 +63,10 @@ _GAP = 1024
 _NEVER = object()
 
 
+_LIKE = {"message": "content", "reasoning": "summary", "function_call": "call_id", "custom_tool_call": "call_id"}
+"""What an item of a kind has, and no other one in its place."""
+
+
 class ItemSoFar(Struct, eq=False):
     """One item as it arrives: its body, its place, the item that leads it, and its parts by their places."""
 
@@ -124,6 +128,31 @@ class ItemsSoFar:
     def knows(self, item_id: Any, kind: Any) -> bool:
         """Whether an item of this id and kind has arrived."""
         return type(item_id) is str and item_id in self._by_id and self._by_id[item_id].kind == kind
+
+    def typed(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Give an item with the type that it had under its id, where it is still like that, and says another."""
+        kind = body.get("type", "message")
+        known = self._by_id.get(body["id"]) if type(body.get("id")) is str else None
+        if known is None or known.kind == kind or _LIKE.get(known.kind) not in body:
+            return body
+        return body if type(kind) is str and kind in _LIKE else {**body, "type": known.kind}
+
+    def begun(self, body: dict[str, Any], place: int | None) -> ItemSoFar | None:
+        """Give the open item in a place whose beginning this is: it is like that, and has no id yet."""
+        item = self._by_place.get(place)
+        if item is None or item.ended or item.kind != body.get("type", "message") or "id" in item.body:
+            return None
+        return item if item.body.get("call_id") in (None, body.get("call_id")) else None
+
+    def is_placed(self, item: ItemSoFar) -> bool:
+        """Whether an item has an id, and a place of its own."""
+        return type(item.body.get("id")) is str and item.place is not None and self._by_place[item.place] is item
+
+    def complete(self, item: ItemSoFar, body: dict[str, Any]) -> None:
+        """Add what the beginning of an item says, where that came late."""
+        item.body = {**item.body, **body}
+        if type(body.get("id")) is str:
+            self._by_id[body["id"]] = item
 
     def named(self, item_id: Any, place: int | None = None) -> ItemSoFar | None:
         """Find an item by its id, or by its place if it has none."""

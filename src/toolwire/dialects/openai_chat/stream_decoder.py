@@ -292,7 +292,7 @@ class Decoder(WireDecoder):
     def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:
         """Add to the text of a call; a call that was told as whole was not, if more of its text comes."""
         if call.closed:
-            if fragment.strip() and not self.over:
+            if (fragment.strip() or call.may_lack) and not self.over:
                 self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
             return
         if call.given:
@@ -365,12 +365,19 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        strays = [answer.calls.strays() for answer in self._answers.values()]
+        strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
         answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
         for call in answer.calls.calls:
             if not call.closed and (last or not (call.is_empty or call.guessed)):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
+
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
+        ended = [FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in self._answers.values()]
+        return any(
+            answer.calls.lost(cut=cut or short) for answer, short in zip(self._answers.values(), ended, strict=True)
+        ) and any(call.closed and call.may_lack for answer in self._answers.values() for call in answer.calls.calls)
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that nothing ended is incomplete.

@@ -21,7 +21,7 @@ from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, index_of
+from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
@@ -40,6 +40,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.names import made_id, number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
@@ -64,7 +65,8 @@ class Decoder(WireDecoder):
         self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
         self._empty: list[tuple[int, ToolCall]] = []
-        self._called = self._refused = self._stray = self._lacks = False
+        self._called = self._refused = self._stray = self._lacks = self._lost = self._may_lack = False
+        self._filled: set[str | None] = set()
         self.steps: NumberedSteps = NumberedSteps()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -76,19 +78,18 @@ class Decoder(WireDecoder):
         if reader is None:
             self._read_odd_body(body, kind)
         elif not reader[0](self, body, *reader[1:]):
-            self._note_stray(kind, body)
+            words = body.get("delta", body.get("arguments"))
+            if kind.startswith("response.function_call_arguments.") and words:
+                self._note_stray(body, words)
             self._keep(body, known=True)
 
-    def _note_stray(self, kind: str, body: dict[str, Any]) -> None:
-        """Note that arguments came that reached no call."""
-        words = body.get("delta", body.get("arguments"))
-        if not kind.startswith("response.function_call_arguments.") or not words:
-            return
-        self._stray = True
+    def _note_stray(self, body: dict[str, Any], words: Any) -> None:
+        """Note that arguments came that reached no call; a call that was told as whole was not, if they are its own."""
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        self._stray = True
+        self._lost = self._lost or item is None
         if item is not None and item.ended and item.kind in CALLS and item.parts[0].alone:
-            repeated = words == item.parts[0].text or words in item.parts[0].pieces
-            if not repeated:
+            if words != item.parts[0].text:
                 self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
@@ -98,7 +99,8 @@ class Decoder(WireDecoder):
             body.pop("sequence_number", None)
             self.fail(decode_error(None, body))
         elif not kind.startswith("response.") and type(body.get("delta")) is str:
-            self._stray = self._lacks = True
+            self._lacks = True
+            self._note_stray(body, body["delta"])
             self._keep(body)
         elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
@@ -186,10 +188,17 @@ class Decoder(WireDecoder):
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
-        item = body.get("item")
-        if type(item) is dict and not self._items.knows(item.get("id"), item.get("type", "message")):
-            self._add(item, index_of(body.get("output_index")))
-        return type(item) is dict
+        item, place = body.get("item"), index_of(body.get("output_index"))
+        if type(item) is not dict:
+            return False
+        item = self._items.typed(item)
+        if not self._items.knows(item.get("id"), item.get("type", "message")):
+            begun = self._items.begun(item, place)
+            if begun is None or begun.kind not in CALLS:
+                self._add(item, place)
+            else:
+                self._items.complete(begun, item)
+        return True
 
     def _add_block(self, body: dict[str, Any]) -> bool:
         block, place = body.get("part"), index_of(body.get("content_index"))
@@ -208,6 +217,7 @@ class Decoder(WireDecoder):
             return None
         if kind in CALLS and not item.is_said(body.get("item_id"), index_of(body.get("output_index"))):
             self._doubt_open(kind)
+            item.parts[0].loose = True
         if kind != "message":
             self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
             item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
@@ -251,6 +261,7 @@ class Decoder(WireDecoder):
         item_body, place = body.get("item"), index_of(body.get("output_index"))
         if type(item_body) is not dict:
             return False
+        item_body = self._items.typed(item_body)
         kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
         if item is None and not self._items.knows(item_id, kind):
@@ -315,6 +326,9 @@ class Decoder(WireDecoder):
             if (first := known.get(key)) and first != body[key]:
                 problem = f"it was {word} both {first!r} and {body[key]!r}"
         call = so_far.settle(call, problem, whole=whole)
+        self._filled |= {call.id} if so_far.text else set()
+        self._may_lack = self._may_lack or (call.complete and so_far.alone and in_pieces(so_far.pieces))
+        self._lost = self._lost or (so_far.loose and so_far.alone and call.error is not None)
         if call.complete and not call.custom and is_half(call, last=True):
             self._held.append((so_far.key, call))
         else:
@@ -342,7 +356,7 @@ class Decoder(WireDecoder):
                 self._tell_call(key, self._doubt(call))
 
     def _doubt(self, call: ToolCall) -> ToolCall:
-        stray = self._stray and call.error is None
+        stray = call.error is None and (self._stray or call.id in self._filled)
         return cut_off(replace(call, error=STRAY_TEXT)) if stray else call
 
     def _read_ending(self, body: dict[str, Any]) -> bool:
@@ -369,7 +383,9 @@ class Decoder(WireDecoder):
 
     def _read_output(self, output: Any) -> None:
         leader = None
-        for item_body, arrived in self._items.match(output if type(output) is list else []):
+        bodies = output if type(output) is list else []
+        bodies = [self._items.typed(body) if type(body) is dict else body for body in bodies]
+        for item_body, arrived in self._items.match(bodies):
             if type(item_body) is not dict:
                 self._tell(Opaque(DIALECT, item_body))
                 continue
@@ -383,6 +399,20 @@ class Decoder(WireDecoder):
         """End the stream; an answer is complete if its own last event says so."""
         super().end(complete=complete and self.done)
 
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments that reached no call may be that of a call that was told as whole."""
+        return self._may_lack and self._loses(cut=cut)
+
+    def _loses(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments reached no call, or broke the one that took it; what was cut off breaks too."""
+        calls = [item for item in self._items.items if item.kind in CALLS and not item.ended and item.parts[0].text]
+        return self._lost or any(
+            item.parts[0].loose and not cut and parse_arguments(item.parts[0].text)[1] is not None
+            if is_text(item.body.get("name"))
+            else not self._items.is_placed(item)
+            for item in calls
+        )
+
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         if self._answer is None:
@@ -392,6 +422,7 @@ class Decoder(WireDecoder):
         choice = self._answer.choices[0]
         ended = choice.raw_finish_reason, "said" in form_of(choice.opaque, DIALECT)
         finish = reason or read_finish(*ended, called=False, refused=False)
+        self._stray = self._stray or self._loses(cut=finish in CUT)
         for item in self._items.items:
             if not item.ended and item.parts:
                 self._close(item, draft(item), whole=False if finish in CUT else None)
