@@ -317,7 +317,7 @@ class Truth:
 def names_of(told: list[str], name: str) -> set[str]:
     """Give the names that a call may have by what was told; half a name is none beside its other half."""
     halves = [text for text in told if text in name and text != name]
-    return {text for text in told if text not in halves or len(set(halves)) == 1} | {"".join(told)}
+    return {text for text in told if text not in halves or len(set(halves)) == 1} | {"".join(halves)}
 
 
 def of_text(body: dict[str, Any]) -> list[str]:

@@ -33,7 +33,8 @@ class CallSoFar(Struct, eq=False):
 
     `begun` says that its name was told, so that it can no longer grow; `given` are arguments that came as no text.
     `guessed` says that text is its own by position alone; `doubtful` that a name alone began it, after a whole call
-    without an id, so that it may be that call's name again.
+    without an id, so that it may be that call's name again. `twin` is the call that has its id, of which one began
+    before the other was whole: if one of the two stays without text, they may be one call.
     """
 
     id: str | None = None
@@ -50,6 +51,7 @@ class CallSoFar(Struct, eq=False):
     indexed: bool = False
     guessed: bool = False
     doubtful: bool = False
+    twin: "CallSoFar | None" = None
     _read: int = 0
     _whole: bool | None = None
     _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
@@ -153,6 +155,8 @@ class ArrivingCalls:
         for call in self.calls:
             shared = call.id is not None and ids[call.id] > 1
             lacks = call.is_empty and (stray or shared or call.doubtful)
+            if call.twin is not None and (call.is_empty or call.twin.is_empty) and call.name != call.twin.name:
+                call.problem = call.problem or f"it was named both {call.name!r} and {call.twin.name!r}"
             if not call.closed and (lacks or piece or (call.guessed and stray)):
                 call.problem = call.problem or STRAY_TEXT
 
@@ -215,6 +219,9 @@ class ArrivingCalls:
             before.problem = call.problem = AMBIGUOUS
         self.calls.append(call)
         self._growing.append(call)
+        twin = self._by_id.get(call_id) if call_id is not None else None
+        if twin is not None and not twin.is_whole():
+            call.twin, twin.twin = twin, call
         if call_id is not None:
             self._by_id[call_id] = call
         if index is not None:

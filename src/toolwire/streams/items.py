@@ -150,7 +150,7 @@ class ItemsSoFar:
 
     def complete(self, item: ItemSoFar, body: dict[str, Any]) -> None:
         """Add what the beginning of an item says, where that came late."""
-        item.body = {**item.body, **body}
+        item.body = {**item.body, **{key: body[key] for key in body if body[key] is not None}}
         if type(body.get("id")) is str:
             self._by_id[body["id"]] = item
 

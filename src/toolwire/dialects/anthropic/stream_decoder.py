@@ -24,6 +24,7 @@ from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
 from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
 from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, LOST_TEXT, STRAY_TEXT, CallSoFar, index_of
+from toolwire.streams.items import is_text
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -121,9 +122,11 @@ class Decoder(WireDecoder):
         self._stray: list[str] = []
         self._pieces_strayed = False
         self._filled: set[tuple[Any, Any]] = set()
+        self._by_id: dict[str, _BlockReader] = {}
         self._told: list[CallSoFar] = []
         self._broken: list[_BlockReader] = []
         self._calls = self._count = 0
+        self._renamed = False
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
@@ -276,7 +279,8 @@ class Decoder(WireDecoder):
         if place is None:
             place, placed = -1 - self._count, False
         doubt = None
-        if (before := self._blocks.get(place)) is not None:
+        before = self._blocks.get(place)
+        if before is not None:
             if before.call.guessed:
                 doubt = before.call.problem = AMBIGUOUS
             self._stop_block(body, whole=before.call.is_whole())
@@ -288,6 +292,7 @@ class Decoder(WireDecoder):
         if made.is_call:
             self._calls += 1
             self.texts[made.key] = made.call
+            self._note_name(made, before)
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
             self.start_call(made.key, self._build(made, {}))
@@ -299,6 +304,19 @@ class Decoder(WireDecoder):
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
+
+    def _note_name(self, made: _BlockReader, open_block: _BlockReader | None) -> None:
+        """Note that a call begins again with another name: nobody knows the name of either then."""
+        call_id, name = made.body.get("id"), made.body["name"]
+        twin = self._by_id.get(call_id) if is_text(call_id) else None
+        for before in (twin, open_block):
+            if before is None or not before.is_call or before.body["name"] == name:
+                continue
+            if before.call.is_empty or (before is twin and before.index == made.index):
+                before.call.problem = made.call.problem = f"it was named both {before.body['name']!r} and {name!r}"
+                self._renamed = self._renamed or before.call in self._told
+        if is_text(call_id):
+            self._by_id[call_id] = made
 
     def _build(self, block: _BlockReader, arguments: dict[str, Any]) -> Any:
         body = {**block.body, "input": arguments}
@@ -356,6 +374,8 @@ class Decoder(WireDecoder):
         for block, call in held:
             if not last and call.error is None and (block.call.guessed or block.call.is_empty):
                 self._held.append((block, call))
+            elif call.error is None and block.call.problem is not None:
+                self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=block.call.problem)))
             elif call.error is None and (stray or (block.call.is_empty and not self._filled.isdisjoint(block.names))):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
             elif reason in CUT and is_half(call, last=block is self._last):
@@ -368,9 +388,9 @@ class Decoder(WireDecoder):
         return any(not (cut and block is self._last) for block in self._broken)
 
     def misled(self, *, cut: bool) -> bool:
-        """Whether a delta without an index may be that of a call that was told as whole."""
+        """Whether a call that was told as whole has another name, or a delta without an index may be its own."""
         cut = cut or FINISH_REASONS.get(str(self._message.get("stop_reason"))) in CUT
-        return self._lost(cut=cut) and any(call.may_lack for call in self._told)
+        return self._renamed or (self._lost(cut=cut) and any(call.may_lack for call in self._told))
 
     def _tell_stray(self) -> None:
         """Tell input that reached no call as a call that is not usable."""
@@ -445,7 +465,7 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
     if type(body.get("content_block")) is dict:
         return "content_block_start"
     delta = body.get("delta")
-    if kind != "message_delta" and type(delta) is dict and not _HELD.isdisjoint(delta):
+    if (kind != "message_delta" or "index" in body) and type(delta) is dict and not _HELD.isdisjoint(delta):
         return "content_block_delta"
     return kind
 

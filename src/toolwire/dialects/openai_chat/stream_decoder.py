@@ -285,7 +285,11 @@ class Decoder(WireDecoder):
         self._begin_calls(answer)
         answer.waiting.append(call)
         before = answer.calls.calls[-2:][0]
-        doubt = before.guessed or any(not one.name and not one.is_empty for one in answer.waiting)
+        doubt = (
+            before.guessed
+            or before.twin is not None
+            or any(not one.name and not one.is_empty for one in answer.waiting)
+        )
         if not before.closed and before is not call and before.is_whole() and not doubt:
             self._close_call(before, answer)
 

@@ -78,10 +78,26 @@ class Decoder(WireDecoder):
         if reader is None:
             self._read_odd_body(body, kind)
         elif not reader[0](self, body, *reader[1:]):
-            words = body.get("delta", body.get("arguments"))
-            if kind.startswith("response.function_call_arguments.") and words:
-                self._note_stray(body, words)
-            self._keep(body, known=True)
+            self._read_unfit(body, kind)
+
+    def _read_unfit(self, body: dict[str, Any], kind: str) -> None:
+        """Read an event that nothing took, or whose type does not fit what it holds."""
+        words = body.get("delta", body.get("arguments"))
+        if kind.endswith(".delta") and self._add_item(body):
+            return
+        if kind.startswith("response.function_call_arguments.") and words:
+            self._note_stray(body, words)
+        elif type(words) is str:
+            self._note_lost(body, words)
+        self._keep(body, known=True)
+
+    def _note_lost(self, body: dict[str, Any], words: str) -> None:
+        """Note that words came that reached no part: they may be text, or arguments."""
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        said = item is not None and any(words in part.text for part in item.parts.values())
+        if item is None or item.kind in CALLS:
+            self._note_stray(body, words)
+        self._lacks = self._lacks or not said
 
     def _note_stray(self, body: dict[str, Any], words: Any) -> None:
         """Note that arguments came that reached no call; a call that was told as whole was not, if they are its own."""
@@ -98,12 +114,16 @@ class Decoder(WireDecoder):
         elif kind == "error" or type(body.get("error")) is dict:
             body.pop("sequence_number", None)
             self.fail(decode_error(None, body))
-        elif not kind.startswith("response.") and type(body.get("delta")) is str:
-            self._lacks = True
-            self._note_stray(body, body["delta"])
+        elif type(body.get("delta")) is str and (not kind.startswith("response.") or self._speaks_of_known(body)):
+            self._note_lost(body, body["delta"])
             self._keep(body)
         elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
+
+    def _speaks_of_known(self, body: dict[str, Any]) -> bool:
+        """Whether an event of an unknown type is about a call, or the content of a message."""
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        return item is not None and (item.kind in CALLS or (item.kind == "message" and "content_index" in body))
 
     def _keep(self, body: dict[str, Any], *, known: bool = False) -> None:
         """Keep what nobody understands, with the part that it is about; of what is over all was said."""
@@ -121,6 +141,8 @@ class Decoder(WireDecoder):
     def _read_response(self, body: dict[str, Any], *, last: bool = False) -> bool:
         """Tell what is known of the answer; later, what is new of it, with its status until the last step."""
         news, before = body.get("response"), self._answer
+        if type(news) is not dict and type(body.get("delta")) is str:
+            return False
         if before is not None and not last and news == self._news:
             return True
         self._news, known = news, self._response.pop("status", None)
@@ -192,13 +214,21 @@ class Decoder(WireDecoder):
         if type(item) is not dict:
             return False
         item = self._items.typed(item)
-        if not self._items.knows(item.get("id"), item.get("type", "message")):
-            begun = self._items.begun(item, place)
-            if begun is None or begun.kind not in CALLS:
-                self._add(item, place)
-            else:
-                self._items.complete(begun, item)
+        known = self._items.knows(item.get("id"), item.get("type", "message"))
+        begun = self._items.named(item.get("id")) if known else self._items.begun(item, place)
+        if begun is not None and begun.kind in CALLS and not begun.ended:
+            begun.parts[0].problem = self._contradicts(begun.body, item) or begun.parts[0].problem
+            self._items.complete(begun, item)
+        elif not known:
+            self._add(item, place)
         return True
+
+    def _contradicts(self, first: dict[str, Any], body: dict[str, Any]) -> str | None:
+        """Say which of the words that tell a call from others differ between two bodies of it."""
+        for key, word in (("name", "named"), ("call_id", "called")):
+            if is_text(first.get(key)) and is_text(body.get(key)) and first[key] != body[key]:
+                return f"it was {word} both {first[key]!r} and {body[key]!r}"
+        return None
 
     def _add_block(self, body: dict[str, Any]) -> bool:
         block, place = body.get("part"), index_of(body.get("content_index"))
@@ -322,9 +352,7 @@ class Decoder(WireDecoder):
         problem = NOT_UTF8 if self.damaged else so_far.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = TWICE
-        for key, word in (("name", "named"), ("call_id", "called")):
-            if (first := known.get(key)) and first != body[key]:
-                problem = f"it was {word} both {first!r} and {body[key]!r}"
+        problem = self._contradicts(known, body) or problem
         call = so_far.settle(call, problem, whole=whole)
         self._filled |= {call.id} if so_far.text else set()
         self._may_lack = self._may_lack or (call.complete and so_far.alone and in_pieces(so_far.pieces))
@@ -362,6 +390,8 @@ class Decoder(WireDecoder):
     def _read_ending(self, body: dict[str, Any]) -> bool:
         """Read the end of the answer, and what of it was never told."""
         response: Any = body["response"] if type(body.get("response")) is dict else {}
+        if not response and type(body.get("delta")) is str:
+            return False
         if self._answer is None:
             self._read_response(body, last=True)
         self._read_output(response.get("output"))
