@@ -42,7 +42,7 @@ KEYS = {
 }
 OTHER: dict[str, tuple[Any, ...]] = {
     "id": ("other", None, "", 5),
-    "index": (None, 7, "x"),
+    "index": (None, 7, 8, "x"),
     "name": ("odd", "", None),
     "arguments": (5, None, "", []),
     "type": ("x", None, 5),
@@ -159,12 +159,17 @@ def write(name: str, frames: list[Frame]) -> bytes:
 def fields(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Give each field that can be damaged: its path, and what it is."""
     for key, inner in value.items() if type(value) is dict else ():
-        whose = "finish_reason" in value or value.get("type") == "output_text" or (key == "type" and "content" in value)
+        whose = "finish_reason" in value or value.get("type") == "output_text" or (key == "type" and is_words(value))
         if not whose and type(inner) is not dict:
             yield from (((*path, key), what) for what, keys in KEYS.items() if key in keys)
         yield from fields(inner, (*path, key))
     for place, inner in enumerate(value) if type(value) is list else ():
         yield from fields(inner, (*path, place))
+
+
+def is_words(value: dict[str, Any]) -> bool:
+    """Whether it is a whole block of text."""
+    return "content" in value or value.get("type") == "text"
 
 
 def holder(body: Any, path: tuple[Any, ...]) -> Any:
@@ -209,7 +214,8 @@ def lose_field(frames: list[Frame], place: int, chance: Chance) -> None:
 def change_field(frames: list[Frame], place: int, chance: Chance) -> None:
     held, key, what = a_field(frames[place][0], chance)
     if what:
-        held[key] = chance.choice(OTHER[what])
+        used = [value for body, _ in frames for _, value in leaves(body)]
+        held[key] = chance.choice([value for value in OTHER[what] if type(value) is not int or value not in used])
 
 
 def repeat_field(frames: list[Frame], place: int, chance: Chance) -> None:
@@ -294,7 +300,8 @@ class Truth:
             if body == {"done": True} and told:
                 break
             told += [(body, place)] * (body != {"done": True})
-            if body.get("type") in ENDS or (body.get("done") is True and "message" in body):
+            ends = body.get("type") in ENDS and "delta" not in body and "content_block" not in body
+            if ends or (body.get("done") is True and "message" in body):
                 break
         last = told[-1][0].get("response") if told else None
         output = last.get("output") if type(last) is dict else None
@@ -317,7 +324,7 @@ class Truth:
 def names_of(told: list[str], name: str) -> set[str]:
     """Give the names that a call may have by what was told; half a name is none beside its other half."""
     halves = [text for text in told if text in name and text != name]
-    return {text for text in told if text not in halves or len(set(halves)) == 1} | {"".join(halves)}
+    return {text for text in told if text not in halves or len(set(halves)) == 1} | {"".join(halves), "".join(told)}
 
 
 def of_text(body: dict[str, Any]) -> list[str]:

@@ -34,7 +34,8 @@ class CallSoFar(Struct, eq=False):
     `begun` says that its name was told, so that it can no longer grow; `given` are arguments that came as no text.
     `guessed` says that text is its own by position alone; `doubtful` that a name alone began it, after a whole call
     without an id, so that it may be that call's name again. `twin` is the call that has its id, of which one began
-    before the other was whole: if one of the two stays without text, they may be one call.
+    before the other was whole: if one of the two stays without text, they may be one call. `again` is the name of the
+    call that had its index.
     """
 
     id: str | None = None
@@ -52,6 +53,7 @@ class CallSoFar(Struct, eq=False):
     guessed: bool = False
     doubtful: bool = False
     twin: "CallSoFar | None" = None
+    again: str | None = None
     _read: int = 0
     _whole: bool | None = None
     _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
@@ -66,7 +68,7 @@ class CallSoFar(Struct, eq=False):
     @property
     def is_empty(self) -> bool:
         """Whether no arguments have come yet."""
-        return not self.size and not self.given
+        return not self.size and (self.given is None or self.given == {})
 
     def give(self, value: Any, problem: str | None = None) -> None:
         """Take arguments that came as no text, with what is wrong with them; they come once, and not beside text."""
@@ -149,12 +151,17 @@ class ArrivingCalls:
     def settle(self, *, stray: bool, piece: bool) -> None:
         """Mark the calls of which nobody can say whether they have what was sent for them.
 
-        A stray object may be that of a call without arguments, a stray piece that of any call.
+        A stray object may be that of a call without arguments, a stray piece that of any call. Where others have
+        indexes, a call without one lost it, and a lone name may be half of the next call's.
         """
         ids = Counter([call.id for call in self.calls])
+        placed, loose = any(call.indexed for call in self.calls), False
         for call in self.calls:
             shared = call.id is not None and ids[call.id] > 1
-            lacks = call.is_empty and (stray or shared or call.doubtful)
+            lost = placed and not call.indexed
+            lacks = (call.is_empty and (stray or shared or call.doubtful or lost)) or loose
+            loose = lost and call.is_empty and call.id is None
+            lacks = lacks or (call.is_empty and call.again == call.name)
             if call.twin is not None and (call.is_empty or call.twin.is_empty) and call.name != call.twin.name:
                 call.problem = call.problem or f"it was named both {call.name!r} and {call.twin.name!r}"
             if not call.closed and (lacks or piece or (call.guessed and stray)):
@@ -172,7 +179,10 @@ class ArrivingCalls:
         """Give the call of a fragment that has neither an id nor an index."""
         last = self.calls[-1] if self.calls else None
         if name:
-            return last if last is not None and last.name in ("", name) else None
+            taken = last is not None and last.name in ("", name)
+            if last is not None and taken and not last.name:
+                last.guessed = last.guessed or last.indexed
+            return last if taken else None
         open_calls = self._open_calls()
         if text and len(open_calls) > 1:
             for one in open_calls:
@@ -213,8 +223,9 @@ class ArrivingCalls:
     def _open(self, call_id: str | None, index: int | None, *, doubtful: bool) -> CallSoFar:
         call = CallSoFar(call_id, "", len(self.calls), doubtful=doubtful)
         before = self._by_index.get(index) if index is not None else None
-        if before is not None and before.is_empty:
-            before.doubtful = True
+        if before is not None:
+            before.doubtful = before.doubtful or before.is_empty
+            call.again = before.name
         if before is not None and before.guessed:
             before.problem = call.problem = AMBIGUOUS
         self.calls.append(call)

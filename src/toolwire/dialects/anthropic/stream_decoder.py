@@ -188,6 +188,8 @@ class Decoder(WireDecoder):
         block = next(iter(self._blocks.values()), None)
         if block is None or len(self._blocks) > 1 or block.placed or index_of(index) != block.place:
             return None
+        if block.place in self._ended:
+            return None
         del self._blocks[block.index]
         block.index, block.placed, block.call.guessed = index_of(index), True, True
         self._blocks[block.index] = block
@@ -465,8 +467,9 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
     if type(body.get("content_block")) is dict:
         return "content_block_start"
     delta = body.get("delta")
-    if (kind != "message_delta" or "index" in body) and type(delta) is dict and not _HELD.isdisjoint(delta):
-        return "content_block_delta"
+    if type(delta) is dict and not _HELD.isdisjoint(delta):
+        ending = kind == "message_delta" and "index" not in body and delta.get("type") not in (*_KINDS,)
+        return kind if ending else "content_block_delta"
     return kind
 
 

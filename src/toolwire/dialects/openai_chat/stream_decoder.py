@@ -268,6 +268,8 @@ class Decoder(WireDecoder):
             self._go_to(call, answer)
         if type(text) is str:
             del inner[field]
+        elif text is None and call.given is not None:
+            inner.pop(field, None)
         elif text is not None:
             call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
@@ -286,9 +288,7 @@ class Decoder(WireDecoder):
         answer.waiting.append(call)
         before = answer.calls.calls[-2:][0]
         doubt = (
-            before.guessed
-            or before.twin is not None
-            or any(not one.name and not one.is_empty for one in answer.waiting)
+            before.guessed or before.twin is not None or any(bool(one.name) is one.is_empty for one in answer.waiting)
         )
         if not before.closed and before is not call and before.is_whole() and not doubt:
             self._close_call(before, answer)

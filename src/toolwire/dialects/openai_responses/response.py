@@ -245,7 +245,7 @@ class PartSoFar:
 
     `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations. `problem` makes
     a call unusable, `doubt` only if its last body does not repeat its text, which then stands `alone`. `loose` says
-    that text came that did not say whose it is.
+    that text came that did not say whose it is; `last` is the last body of a call that may be used.
     """
 
     __slots__ = (
@@ -253,6 +253,7 @@ class PartSoFar:
         "block",
         "doubt",
         "key",
+        "last",
         "loose",
         "notes",
         "part",
@@ -277,6 +278,7 @@ class PartSoFar:
         self.problem: str | None = None
         self.doubt: str | None = None
         self.alone = self.loose = False
+        self.last: dict[str, Any] | None = None
 
     def add(self, words: str) -> None:
         """Add words; too much text of a call is an error."""

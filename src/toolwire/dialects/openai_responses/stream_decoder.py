@@ -66,6 +66,7 @@ class Decoder(WireDecoder):
         self._held: list[tuple[int, ToolCall]] = []
         self._empty: list[tuple[int, ToolCall]] = []
         self._called = self._refused = self._stray = self._lacks = self._lost = self._may_lack = False
+        self._contradicted = False
         self._filled: set[str | None] = set()
         self.steps: NumberedSteps = NumberedSteps()
 
@@ -91,10 +92,10 @@ class Decoder(WireDecoder):
             self._note_lost(body, words)
         self._keep(body, known=True)
 
-    def _note_lost(self, body: dict[str, Any], words: str) -> None:
+    def _note_lost(self, body: dict[str, Any], words: Any) -> None:
         """Note that words came that reached no part: they may be text, or arguments."""
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
-        said = item is not None and any(words in part.text for part in item.parts.values())
+        said = item is not None and any(str(words) in part.text for part in item.parts.values())
         if item is None or item.kind in CALLS:
             self._note_stray(body, words)
         self._lacks = self._lacks or not said
@@ -104,9 +105,9 @@ class Decoder(WireDecoder):
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
         self._stray = True
         self._lost = self._lost or item is None
-        if item is not None and item.ended and item.kind in CALLS and item.parts[0].alone:
-            if words != item.parts[0].text:
-                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+        late = item is not None and item.ended and item.kind in CALLS and item.parts[0].alone
+        if item is not None and late and words != item.parts[0].text:
+            self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
@@ -114,8 +115,11 @@ class Decoder(WireDecoder):
         elif kind == "error" or type(body.get("error")) is dict:
             body.pop("sequence_number", None)
             self.fail(decode_error(None, body))
-        elif type(body.get("delta")) is str and (not kind.startswith("response.") or self._speaks_of_known(body)):
+        elif body.get("delta") and (not kind.startswith("response.") or self._speaks_of_known(body)):
             self._note_lost(body, body["delta"])
+            self._keep(body)
+        elif not kind and type(body.get("item")) is dict:
+            self._stray = self._stray or bool(body["item"].get("arguments"))
             self._keep(body)
         elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
@@ -219,6 +223,8 @@ class Decoder(WireDecoder):
         if begun is not None and begun.kind in CALLS and not begun.ended:
             begun.parts[0].problem = self._contradicts(begun.body, item) or begun.parts[0].problem
             self._items.complete(begun, item)
+        elif begun is not None and begun.kind in CALLS:
+            self._compare(begun, item)
         elif not known:
             self._add(item, place)
         return True
@@ -294,8 +300,18 @@ class Decoder(WireDecoder):
         item_body = self._items.typed(item_body)
         kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
-        if item is None and not self._items.knows(item_id, kind):
+        if item is None and self._items.knows(item_id, kind) and kind in CALLS:
+            self._compare(self._items.named(item_id), item_body)
+        elif item is None and not self._items.knows(item_id, kind):
+            before = self._items.named(None, place)
             item = self._add(item_body, place)
+            if (
+                kind in CALLS
+                and before is not None
+                and before.ended
+                and before.body.get("name") == item_body.get("name")
+            ):
+                item.parts[0].doubt = STRAY_TEXT
         if item is not None:
             self._close(item, item_body)
         return item is not None
@@ -311,6 +327,18 @@ class Decoder(WireDecoder):
             self._close_message(item, decode_item(body, "message", item.led_by))
         else:
             self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
+
+    def _compare(self, item: Any, body: dict[str, Any]) -> None:
+        """Compare a call that has ended with what is said of it again: nobody knows then which of the two it is."""
+        last, field = item.parts[0].last, GROWS[item.kind].field
+        if last is None:
+            return
+        text, other = last.get(field), body.get(field)
+        differs = is_text(other) and text != other and not (item.kind == "function_call" and _means(text, other))
+        if differs and text in (None, "", {}):
+            self._filled.add(last.get("call_id"))
+        elif differs or (is_text(body.get("name")) and body["name"] != last.get("name")):
+            self._contradicted = True
 
     def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
         places = sorted(item.parts)
@@ -355,6 +383,9 @@ class Decoder(WireDecoder):
         problem = self._contradicts(known, body) or problem
         call = so_far.settle(call, problem, whole=whole)
         self._filled |= {call.id} if so_far.text else set()
+        so_far.last = body if call.complete else None
+        if so_far.doubt and not so_far.text:
+            call = cut_off(replace(call, error=so_far.doubt))
         self._may_lack = self._may_lack or (call.complete and so_far.alone and in_pieces(so_far.pieces))
         self._lost = self._lost or (so_far.loose and so_far.alone and call.error is not None)
         if call.complete and not call.custom and is_half(call, last=True):
@@ -423,6 +454,8 @@ class Decoder(WireDecoder):
             item = arrived or self._add(item_body, None)
             if not item.ended:
                 self._close(item, item_body)
+            elif item.kind in CALLS:
+                self._compare(item, item_body)
             leader = item if item.kind == "reasoning" else leader
 
     def end(self, *, complete: bool) -> None:
@@ -430,8 +463,8 @@ class Decoder(WireDecoder):
         super().end(complete=complete and self.done)
 
     def misled(self, *, cut: bool) -> bool:
-        """Whether a piece of arguments that reached no call may be that of a call that was told as whole."""
-        return self._may_lack and self._loses(cut=cut)
+        """Whether a call that was told as whole was said otherwise again, or a piece of arguments may be its own."""
+        return self._contradicted or (self._may_lack and self._loses(cut=cut))
 
     def _loses(self, *, cut: bool) -> bool:
         """Whether a piece of arguments reached no call, or broke the one that took it; what was cut off breaks too."""
@@ -480,6 +513,12 @@ class Decoder(WireDecoder):
         READERS[f"response.{_spec.words}.delta"] = (_read_delta, _kind)
         READERS[f"response.{_spec.words}.done"] = (_read_whole, _kind)
     del _kind, _spec
+
+
+def _means(text: Any, other: str) -> bool:
+    """Whether two texts of arguments mean the same."""
+    known = text if type(text) is dict else parse_arguments(text)[0] if type(text) is str else None
+    return parse_arguments(other) == (known, None)
 
 
 def decode_stream() -> StreamDecoder:
