@@ -313,12 +313,40 @@ class Truth:
             values = [value for key, value in mine if key in {*ARGUMENTS, "delta"} and value not in (None, "", {})]
             names = {name} | names_of([value for key, value in mine if key == "name" and type(value) is str], name)
             texts = "".join(value for value in values if type(value) is str)
+            loose = loose_pieces(told, place)
             known: list[Any] = [json.loads("".join(arguments)), read_object(texts) if values else {}]
             known += [read_object(value) for value in values if type(value) is str]
             known += [value for value in values if type(value) is dict]
+            known += [read_object(loose)] if loose else []
+            known += [{}] if begins_twice(told, place) else []
             for value in known:
-                if type(value) is dict and (value or not values or texts.strip() or value == known[0]):
+                if type(value) is dict and (
+                    value or begins_twice(told, place) or not values or texts.strip() or value == known[0]
+                ):
                     self.may_run |= {(one, json.dumps(value)) for one in names}
+
+
+def entries(told: list[Frame]) -> Iterator[tuple[dict[str, Any], int | None]]:
+    """Give what Chat Completions tells of calls."""
+    for body, place in told:
+        for choice in body.get("choices", ()):
+            yield from ((entry, place) for entry in choice.get("delta", {}).get("tool_calls", ()))
+
+
+def loose_pieces(told: list[Frame], place: int) -> str:
+    """Give the text of a call with the pieces between that say of no call that they are its own."""
+    found = [(entry, number) for entry, number in entries(told) if type(entry.get("function")) is dict]
+    mine = [spot for spot, (_, number) in enumerate(found) if number == place]
+    between = found[mine[0] : mine[-1] + 1] if mine else []
+    of_call = [entry for entry, number in between if number == place or not ({"id", "index"} & entry.keys())]
+    return "".join(text for entry in of_call if type(text := entry["function"].get("arguments")) is str)
+
+
+def begins_twice(told: list[Frame], place: int) -> bool:
+    """Whether a call begins twice, with other ids and other indexes: then it is two calls for everybody."""
+    begun = [entry for entry, number in entries(told) if number == place and "name" in entry.get("function", {})]
+    ids, indexes = {str(entry.get("id")) for entry in begun}, {str(entry.get("index")) for entry in begun}
+    return len(ids) > 1 and len(indexes) > 1
 
 
 def names_of(told: list[str], name: str) -> set[str]:

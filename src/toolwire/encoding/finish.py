@@ -68,7 +68,7 @@ def says_all(text: str, call: ToolCall) -> bool:
 
 def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool:
     """Whether a reader of a stream would take the text of a call for all of it."""
-    if not text:
+    if not text.strip():
         return not (last and reason in CUT)
     return parse_arguments(text)[1] is None
 

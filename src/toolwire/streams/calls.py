@@ -25,6 +25,7 @@ TWO_TEXTS = "its arguments came twice, and not the same"
 LATE_TEXT = "arguments came for a call that had ended"
 AMBIGUOUS = "some of its arguments may be another call's"
 STRAY_TEXT = "arguments came that reached no call, and may be its own"
+BLANK_TEXT = "its arguments are white space, as if the rest of them was lost"
 LOST_TEXT = "arguments came that reached no call, and may be those of a call that had ended"
 
 
@@ -33,7 +34,7 @@ class CallSoFar(Struct, eq=False):
 
     `begun` says that its name was told, so that it can no longer grow; `given` are arguments that came as no text.
     `guessed` says that text is its own by position alone; `doubtful` that a name alone began it, after a whole call
-    without an id, so that it may be that call's name again. `twin` is the call that has its id, of which one began
+    without an id, so that it may be that call's name again. `twin` is the call that has its id or index, of which one began
     before the other was whole: if one of the two stays without text, they may be one call. `again` is the name of the
     call that had its index.
     """
@@ -144,9 +145,15 @@ class ArrivingCalls:
         return bool(nameless) or lost, lost or not all(call.is_whole() for call in nameless)
 
     def lost(self, *, cut: bool) -> bool:
-        """Whether text that named no call was none's, or broke the one that took it; what was cut off breaks too."""
+        """Whether text that named no call was none's, or broke the one that took it; what was cut off breaks too.
+
+        Text whose index is out of order, of a call that never began, may have another index than it should.
+        """
         calls = self.calls[:-1] if cut else self.calls
-        return self._stray or any(call.guessed and "custom" not in call.entry and not call.is_whole() for call in calls)
+        odd = (call for index, call in self._by_index.items() if index != call.index and call.id is None)
+        if self._stray or any(not call.name and not call.is_empty for call in odd):
+            return True
+        return any(call.guessed and "custom" not in call.entry and not call.is_whole() for call in calls)
 
     def settle(self, *, stray: bool, piece: bool) -> None:
         """Mark the calls of which nobody can say whether they have what was sent for them.
@@ -231,6 +238,7 @@ class ArrivingCalls:
         self.calls.append(call)
         self._growing.append(call)
         twin = self._by_id.get(call_id) if call_id is not None else None
+        twin = before if twin is None and before is not None and before.is_empty else twin
         if twin is not None and not twin.is_whole():
             call.twin, twin.twin = twin, call
         if call_id is not None:

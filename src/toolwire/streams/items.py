@@ -133,7 +133,7 @@ class ItemsSoFar:
         """Give an item with the type that it had under its id, where it is still like that, and says another."""
         kind = body.get("type", "message")
         known = self._by_id.get(body["id"]) if type(body.get("id")) is str else None
-        if known is None or known.kind == kind or _LIKE.get(known.kind) not in body:
+        if known is None or known.kind == kind or type(known.kind) is not str or _LIKE.get(known.kind) not in body:
             return body
         return body if type(kind) is str and kind in _LIKE else {**body, "type": known.kind}
 

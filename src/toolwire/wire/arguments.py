@@ -14,11 +14,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
-    """Read argument text; empty text and `null` are no arguments. Blank text is what is left of a text."""
+    """Read argument text; empty text and `null` are no arguments."""
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as problem:
-        if not raw:
+        if not raw.strip():
             return {}, None
         return {}, f"not JSON: {problem}"
     if type(value) is not dict:

@@ -23,8 +23,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_citation, de
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
 from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
-from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, LOST_TEXT, STRAY_TEXT, CallSoFar, index_of
-from toolwire.streams.items import is_text
+from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, LOST_TEXT, STRAY_TEXT, CallSoFar, index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -309,15 +308,15 @@ class Decoder(WireDecoder):
 
     def _note_name(self, made: _BlockReader, open_block: _BlockReader | None) -> None:
         """Note that a call begins again with another name: nobody knows the name of either then."""
-        call_id, name = made.body.get("id"), made.body["name"]
-        twin = self._by_id.get(call_id) if is_text(call_id) else None
+        name, call_id = made.body["name"], str(made.body.get("id") or "")
+        twin = self._by_id.get(call_id)
         for before in (twin, open_block):
             if before is None or not before.is_call or before.body["name"] == name:
                 continue
             if before.call.is_empty or (before is twin and before.index == made.index):
                 before.call.problem = made.call.problem = f"it was named both {before.body['name']!r} and {name!r}"
                 self._renamed = self._renamed or before.call in self._told
-        if is_text(call_id):
+        if call_id:
             self._by_id[call_id] = made
 
     def _build(self, block: _BlockReader, arguments: dict[str, Any]) -> Any:
@@ -353,6 +352,8 @@ class Decoder(WireDecoder):
             self._filled |= block.names
         if error is not None and block.loose:
             self._broken.append(block)
+        if text.isspace():
+            block.call.problem = block.call.problem or BLANK_TEXT
         if self._pieces_strayed or (not (text or first) and not self._filled.isdisjoint(block.names)):
             block.call.problem = block.call.problem or STRAY_TEXT
         if block.call.problem is not None:

@@ -30,7 +30,7 @@ from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
-from toolwire.streams.calls import LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
+from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.types import (
     CallDelta,
@@ -358,6 +358,8 @@ class Decoder(WireDecoder):
         if type(made) is not ToolCall or not made.name:
             made = ToolCall(call.id, call.name, {}, call.index, raw=call.text, error="it has no name")
             call.problem = made.error
+        if type(made.raw) is str and made.raw.isspace() and not made.custom:
+            call.problem = call.problem or BLANK_TEXT
         if call.problem is not None:
             made = cut_off(replace(made, error=call.problem))
         elif reason in CUT and not made.custom and is_half(made, last=call is answer.calls.calls[-1]):

@@ -21,7 +21,7 @@ from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
+from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
@@ -300,6 +300,8 @@ class Decoder(WireDecoder):
         item_body = self._items.typed(item_body)
         kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
+        if item is not None and not item.is_said(item_id, place) and self._contradicts(item.body, item_body):
+            item = None
         if item is None and self._items.knows(item_id, kind) and kind in CALLS:
             self._compare(self._items.named(item_id), item_body)
         elif item is None and not self._items.knows(item_id, kind):
@@ -381,6 +383,7 @@ class Decoder(WireDecoder):
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = TWICE
         problem = self._contradicts(known, body) or problem
+        problem = problem or (BLANK_TEXT if so_far.alone and so_far.text.isspace() and not call.custom else None)
         call = so_far.settle(call, problem, whole=whole)
         self._filled |= {call.id} if so_far.text else set()
         so_far.last = body if call.complete else None
@@ -515,7 +518,7 @@ class Decoder(WireDecoder):
     del _kind, _spec
 
 
-def _means(text: Any, other: str) -> bool:
+def _means(text: Any, other: Any) -> bool:
     """Whether two texts of arguments mean the same."""
     known = text if type(text) is dict else parse_arguments(text)[0] if type(text) is str else None
     return parse_arguments(other) == (known, None)
