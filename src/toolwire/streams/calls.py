@@ -34,9 +34,9 @@ class CallSoFar(Struct, eq=False):
 
     `begun` says that its name was told, so that it can no longer grow; `given` are arguments that came as no text.
     `guessed` says that text is its own by position alone; `doubtful` that a name alone began it, after a whole call
-    without an id, so that it may be that call's name again. `twin` is the call that has its id or index, of which one began
-    before the other was whole: if one of the two stays without text, they may be one call. `again` is the name of the
-    call that had its index.
+    without an id, so that it may be that call's name again. `twin` is the call that has its id or index, of
+    which one began before the other was whole: if one of the two stays without text, they may be one call. `again` is
+    the name of the call that had its index.
     """
 
     id: str | None = None

@@ -307,12 +307,7 @@ class Decoder(WireDecoder):
         elif item is None and not self._items.knows(item_id, kind):
             before = self._items.named(None, place)
             item = self._add(item_body, place)
-            if (
-                kind in CALLS
-                and before is not None
-                and before.ended
-                and before.body.get("name") == item_body.get("name")
-            ):
+            if kind in CALLS and _may_be_again(before, item_body, place):
                 item.parts[0].doubt = STRAY_TEXT
         if item is not None:
             self._close(item, item_body)
@@ -516,6 +511,13 @@ class Decoder(WireDecoder):
         READERS[f"response.{_spec.words}.delta"] = (_read_delta, _kind)
         READERS[f"response.{_spec.words}.done"] = (_read_whole, _kind)
     del _kind, _spec
+
+
+def _may_be_again(before: ItemSoFar | None, body: dict[str, Any], place: int | None) -> bool:
+    """Whether the end of a call that never began may be that of another one: nothing names it, or it has its place."""
+    if before is not None and before.ended:
+        return bool(before.body.get("name") == body.get("name"))
+    return place is None and not is_text(body.get("id")) and not is_text(body.get("call_id"))
 
 
 def _means(text: Any, other: Any) -> bool:
