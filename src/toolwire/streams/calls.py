@@ -86,7 +86,7 @@ class CallSoFar(Struct, eq=False):
     @property
     def may_lack(self) -> bool:
         """Whether its text may be whole without a piece that belongs to it: one piece alone would not be."""
-        return self.problem is None and in_pieces(self.pieces)
+        return self.problem is None and in_pieces(self.pieces) and (self.is_whole() or "custom" in self.entry)
 
     def merge(self, news: dict[str, Any]) -> None:
         """Add what the wire says of the call beside its text: objects grow, anything else is replaced."""
@@ -159,14 +159,15 @@ class ArrivingCalls:
         """Mark the calls of which nobody can say whether they have what was sent for them.
 
         A stray object may be that of a call without arguments, a stray piece that of any call. Where others have
-        indexes, a call without one lost it, and a lone name may be half of the next call's.
+        indexes, a call without one lost it, and a lone name may be half of another call's.
         """
         ids = Counter([call.id for call in self.calls])
         placed, loose = any(call.indexed for call in self.calls), False
+        alone = placed and any(call.is_empty and call.id is None and not call.indexed for call in self.calls)
         for call in self.calls:
             shared = call.id is not None and ids[call.id] > 1
             lost = placed and not call.indexed
-            lacks = (call.is_empty and (stray or shared or call.doubtful or lost)) or loose
+            lacks = (call.is_empty and (stray or shared or call.doubtful or lost)) or loose or (alone and call.guessed)
             loose = lost and call.is_empty and call.id is None
             lacks = lacks or (call.is_empty and call.again == call.name)
             if call.twin is not None and (call.is_empty or call.twin.is_empty) and call.name != call.twin.name:

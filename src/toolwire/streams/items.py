@@ -146,7 +146,8 @@ class ItemsSoFar:
 
     def is_placed(self, item: ItemSoFar) -> bool:
         """Whether an item has an id, and a place of its own."""
-        return type(item.body.get("id")) is str and item.place is not None and self._by_place[item.place] is item
+        others = (other.place for other in self.items if other is not item)
+        return is_text(item.body.get("id")) and item.place is not None and item.place not in others
 
     def complete(self, item: ItemSoFar, body: dict[str, Any]) -> None:
         """Add what the beginning of an item says, where that came late."""

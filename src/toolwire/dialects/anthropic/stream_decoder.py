@@ -125,7 +125,7 @@ class Decoder(WireDecoder):
         self._told: list[CallSoFar] = []
         self._broken: list[_BlockReader] = []
         self._calls = self._count = 0
-        self._renamed = False
+        self._called = self._renamed = False
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
@@ -366,7 +366,8 @@ class Decoder(WireDecoder):
             self._tell_call(block, call)
 
     def _tell_call(self, block: _BlockReader, call: ToolCall) -> None:
-        if call.complete:
+        self._called = self._called or call.complete
+        if call.runs:
             self._told.append(block.call)
         self.events.append(CallEnd(block.key, call))
 
@@ -444,7 +445,7 @@ class Decoder(WireDecoder):
         if not self._started:
             return
         choice = decode_response({**self._message, "content": []}).choices[0]
-        finish: Any = wants_calls(choice.finish_reason, called=bool(self._told))
+        finish: Any = wants_calls(choice.finish_reason, called=self._called)
         if reason is not None or choice.raw_finish_reason is None:
             finish = reason or "incomplete"
         self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))

@@ -380,10 +380,11 @@ class Decoder(WireDecoder):
 
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
-        ended = [FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in self._answers.values()]
-        return any(
-            answer.calls.lost(cut=cut or short) for answer, short in zip(self._answers.values(), ended, strict=True)
-        ) and any(call.closed and call.may_lack for answer in self._answers.values() for call in answer.calls.calls)
+        answers = self._answers.values()
+        told = any(call.closed and call.may_lack for answer in answers for call in answer.calls.calls)
+        return told and any(
+            answer.calls.lost(cut=cut or FINISH_REASONS.get(answer.finish_word or "") in CUT) for answer in answers
+        )
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that nothing ended is incomplete.

@@ -96,7 +96,7 @@ class Decoder(WireDecoder):
         """Note that words came that reached no part: they may be text, or arguments."""
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
         said = item is not None and any(str(words) in part.text for part in item.parts.values())
-        if item is None or item.kind in CALLS:
+        if item is None or item.kind not in {"message", "reasoning"}:
             self._note_stray(body, words)
         self._lacks = self._lacks or not said
 
@@ -381,10 +381,10 @@ class Decoder(WireDecoder):
         problem = problem or (BLANK_TEXT if so_far.alone and so_far.text.isspace() and not call.custom else None)
         call = so_far.settle(call, problem, whole=whole)
         self._filled |= {call.id} if so_far.text else set()
-        so_far.last = body if call.complete else None
+        so_far.last = body if call.runs else None
         if so_far.doubt and not so_far.text:
             call = cut_off(replace(call, error=so_far.doubt))
-        self._may_lack = self._may_lack or (call.complete and so_far.alone and in_pieces(so_far.pieces))
+        self._may_lack = self._may_lack or (call.runs and so_far.alone and in_pieces(so_far.pieces))
         self._lost = self._lost or (so_far.loose and so_far.alone and call.error is not None)
         if call.complete and not call.custom and is_half(call, last=True):
             self._held.append((so_far.key, call))
