@@ -381,9 +381,9 @@ class Decoder(WireDecoder):
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
         answers = self._answers.values()
-        told = any(call.closed and call.may_lack for answer in answers for call in answer.calls.calls)
-        return told and any(
-            answer.calls.lost(cut=cut or FINISH_REASONS.get(answer.finish_word or "") in CUT) for answer in answers
+        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in answers]
+        return any(answer.calls.lost(cut=short) for answer, short in zip(answers, ended, strict=True)) and any(
+            call.closed and call.may_lack for answer in answers for call in answer.calls.calls
         )
 
     def settle(self, reason: str | None) -> None:
