@@ -134,6 +134,16 @@ ROWS: dict[str, Row] = {
         chat(named("to", index=0, id="a"), named("ol", index=7, id="a"), piece("{}", index=0)),
         [],
     ),
+    "half a name alone, between a call and its arguments": (
+        "openai-chat",
+        chat(named("t", index=0, id="a"), {"function": {"name": "ool"}}, piece("{}", index=0, id="a")),
+        [],
+    ),
+    "a name in halves, and one of them twice": (
+        "openai-chat",
+        chat(*(named(name, index=0, id=name_id) for name, name_id in (("t", "a"), ("ool", "b"), ("ool", "c")))),
+        [],
+    ),
     "a call lost its index, and its arguments have one": (
         "openai-chat",
         chat(named("f", id="a"), named("f", index=0, id="b"), piece("{}", index=0)),
@@ -179,6 +189,18 @@ ROWS: dict[str, Row] = {
     "a block in two halves of a name": (
         "anthropic",
         messages(begin(0, "a", "to"), begin(0, "a", "ol"), fill(0, "{}"), stop(0)),
+        [],
+    ),
+    "a block begins under the type of a piece": (
+        "anthropic",
+        messages(
+            *({**begin(0, "a", "f"), "type": "content_block_delta"}, fill(0, json.dumps(X)), stop(0)),
+        ),
+        [("f", X)],
+    ),
+    "a piece and the beginning of its item lost their types": (
+        "openai-responses",
+        items(added(0, call(0, "f", type=...)), {**grow(0, json.dumps(X)), "type": 5}, done(0, call(0, "f"))),
         [],
     ),
     "an item begins again, without its id": (

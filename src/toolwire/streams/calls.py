@@ -162,14 +162,14 @@ class ArrivingCalls:
         indexes, a call without one lost it, and a lone name may be half of another call's.
         """
         ids = Counter([call.id for call in self.calls])
-        placed, loose = any(call.indexed for call in self.calls), False
-        alone = placed and any(call.is_empty and call.id is None and not call.indexed for call in self.calls)
-        for call in self.calls:
+        placed = any(call.indexed for call in self.calls)
+        lost = {place for place, call in enumerate(self.calls) if placed and call.is_empty and not call.indexed}
+        lone = {place for place in lost if self.calls[place].id is None}
+        for place, call in enumerate(self.calls):
             shared = call.id is not None and ids[call.id] > 1
-            lost = placed and not call.indexed
-            lacks = (call.is_empty and (stray or shared or call.doubtful or lost)) or loose or (alone and call.guessed)
-            loose = lost and call.is_empty and call.id is None
-            lacks = lacks or (call.is_empty and call.again == call.name)
+            again = shared or call.doubtful or call.again == call.name
+            lacks = place in lost or (call.is_empty and (stray or again))
+            lacks = lacks or (bool(lone) and (call.guessed or place - 1 in lone or place + 1 in lone))
             if call.twin is not None and (call.is_empty or call.twin.is_empty) and call.name != call.twin.name:
                 call.problem = call.problem or f"it was named both {call.name!r} and {call.twin.name!r}"
             if not call.closed and (lacks or piece or (call.guessed and stray)):
@@ -241,7 +241,8 @@ class ArrivingCalls:
         twin = self._by_id.get(call_id) if call_id is not None else None
         twin = before if twin is None and before is not None and before.is_empty else twin
         if twin is not None and not twin.is_whole():
-            call.twin, twin.twin = twin, call
+            first = twin.twin or twin
+            call.twin, first.twin = first, call
         if call_id is not None:
             self._by_id[call_id] = call
         if index is not None:

@@ -131,7 +131,7 @@ class Decoder(WireDecoder):
         """Read one event."""
         kind = body.get("type")
         kind = kind if type(kind) is str else name.decode(errors="replace")
-        if kind != "content_block_delta":
+        if kind != "content_block_delta" or type(body.get("delta")) is not dict:
             kind = _kind_of(body, kind)
         if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
@@ -311,9 +311,10 @@ class Decoder(WireDecoder):
         name, call_id = made.body["name"], str(made.body.get("id") or "")
         twin = self._by_id.get(call_id)
         for before in (twin, open_block):
-            if before is None or not before.is_call or before.body["name"] == name:
-                continue
-            if before.call.is_empty or (before is twin and before.index == made.index):
+            if before is None or before.body.get("name", name) == name:
+                if before is not None and before.call.is_empty:
+                    made.call.problem = made.call.problem or before.call.problem
+            elif before.call.is_empty or (before is twin and before.index == made.index):
                 before.call.problem = made.call.problem = f"it was named both {before.body['name']!r} and {name!r}"
                 self._renamed = self._renamed or before.call in self._told
         if call_id:
