@@ -14,6 +14,7 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ KEYS = {
 }
 OTHER: dict[str, tuple[Any, ...]] = {
     "id": ("other", None, "", 5),
-    "index": (None, 7, "x"),
+    "index": (None, 7, 8, "x"),
     "name": ("odd", "", None),
     "arguments": (5, None, "", []),
     "type": ("x", None, 5),
@@ -155,42 +156,122 @@ def write(name: str, frames: list[Frame]) -> bytes:
     return b"".join(body + b"\n" if name == "ollama" else b"data: " + body + b"\n\n" for body in bodies)
 
 
-def places(value: Any) -> list[tuple[Any, str, str]]:
-    """Give each field that can be damaged: what holds it, its key, and what it is."""
-    found = []
+def fields(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Give each field that can be damaged: its path, and what it is."""
     for key, inner in value.items() if type(value) is dict else ():
-        whose = "finish_reason" in value or value.get("type") == "output_text"
-        kinds = [] if whose else [what for what, keys in KEYS.items() if key in keys and type(inner) is not dict]
-        found += [(value, key, what) for what in kinds]
-        found += places(inner)
-    for inner in value if type(value) is list else ():
-        found += places(inner)
-    return found
+        whose = "finish_reason" in value or value.get("type") == "output_text" or (key == "type" and is_words(value))
+        if not whose and type(inner) is not dict:
+            yield from (((*path, key), what) for what, keys in KEYS.items() if key in keys)
+        yield from fields(inner, (*path, key))
+    for place, inner in enumerate(value) if type(value) is list else ():
+        yield from fields(inner, (*path, place))
+
+
+def is_words(value: dict[str, Any]) -> bool:
+    """Whether it is a whole block of text."""
+    return "content" in value or value.get("type") == "text"
+
+
+def holder(body: Any, path: tuple[Any, ...]) -> Any:
+    """Give what holds a field, or would hold it."""
+    for key in path[:-1]:
+        there = key < len(body) if type(body) is list else type(body) is dict and key in body
+        body = body[key] if there else None
+    return body if type(body) is dict else None
+
+
+def a_field(body: dict[str, Any], chance: Chance) -> tuple[Any, Any, str]:
+    """Choose a field that can be damaged: what holds it, its key, and what it is."""
+    found = list(fields(body))
+    path, what = chance.choice(found) if found else (("none",), "")
+    return holder(body, path), path[-1], what
+
+
+def of_same(frames: list[Frame], place: int, chance: Chance) -> dict[str, Any]:
+    """Choose a frame of the same call, or of none as well."""
+    return chance.choice([body for body, number in frames if number == frames[place][1]])
+
+
+def lose(frames: list[Frame], place: int, chance: Chance) -> None:
+    del chance, frames[place]
+
+
+def repeat(frames: list[Frame], place: int, chance: Chance) -> None:
+    frames.insert(chance.randrange(len(frames)), copy.deepcopy(frames[place]))
+
+
+def swap(frames: list[Frame], place: int, chance: Chance) -> None:
+    other = chance.randrange(len(frames))
+    frames[place], frames[other] = frames[other], frames[place]
+
+
+def lose_field(frames: list[Frame], place: int, chance: Chance) -> None:
+    held, key, what = a_field(frames[place][0], chance)
+    if what:
+        del held[key]
+
+
+def change_field(frames: list[Frame], place: int, chance: Chance) -> None:
+    held, key, what = a_field(frames[place][0], chance)
+    if what:
+        used = [value for body, _ in frames for _, value in leaves(body)]
+        held[key] = chance.choice([value for value in OTHER[what] if type(value) is not int or value not in used])
+
+
+def repeat_field(frames: list[Frame], place: int, chance: Chance) -> None:
+    found = [path for path, what in fields(frames[place][0]) if what not in {"index", "arguments"}]
+    if found:
+        path = chance.choice(found)
+        held = holder(of_same(frames, place, chance), path)
+        if held is not None and "finish_reason" not in held and held.get("type") != "output_text":
+            held[path[-1]] = holder(frames[place][0], path)[path[-1]]
+
+
+def swap_field(frames: list[Frame], place: int, chance: Chance) -> None:
+    found = [path for path, _ in fields(frames[place][0])]
+    if found:
+        path = chance.choice(found)
+        mine, other = holder(frames[place][0], path), holder(of_same(frames, place, chance), path)
+        if other is not None and path in [path for path, _ in fields(other, path[:-1])]:
+            mine[path[-1]], other[path[-1]] = other[path[-1]], mine[path[-1]]
+
+
+def split_field(frames: list[Frame], place: int, chance: Chance) -> None:
+    """Tell the two halves of a text in two frames."""
+    body, number = frames[place]
+    found = [path for path, _ in fields(body) if len(str(holder(body, path)[path[-1]])) > 1]
+    whole = {"args", "arguments"} & {key for key, value in leaves(body) if type(value) is dict}
+    path = chance.choice(found) if found and not whole and "response" not in body else None
+    text = None if path is None else holder(body, path)[path[-1]]
+    if path is None or type(text) is not str:
+        return
+    second, cut = copy.deepcopy(body), chance.randrange(1, len(text))
+    holder(body, path)[path[-1]], holder(second, path)[path[-1]] = text[:cut], text[cut:]
+    frames.insert(place + 1, (second, number))
+
+
+def split_frame(frames: list[Frame], place: int, chance: Chance) -> None:
+    """Tell some fields of a frame in one frame, and the others in the next one."""
+    body, number = frames[place]
+    if any(type(value) is dict and key in ARGUMENTS for key, value in leaves(body)) or "response" in body:
+        return
+    second = copy.deepcopy(body)
+    for path, _ in list(fields(body)):
+        del holder(body if chance.random() < 0.5 else second, path)[path[-1]]
+    frames.insert(place + 1, (second, number))
+
+
+DAMAGES = (lose, repeat, swap, lose_field, lose_field, change_field, change_field, repeat_field, swap_field)
+SPLITS = (split_field, split_frame)
 
 
 def damage(frames: list[Frame], chance: Chance) -> list[Frame]:
     """Damage some frames in one or two ways."""
-    frames = copy.deepcopy(frames)
+    frames = [(json.loads(json.dumps(body)), number) for body, number in frames]
     for _ in range(chance.randint(1, 2)):
-        place, other = chance.randrange(len(frames)), chance.randrange(len(frames))
-        match chance.randrange(7):
-            case 0:
-                del frames[place]
-                if not frames:
-                    return [({}, None)]
-            case 1:
-                frames.insert(other, copy.deepcopy(frames[place]))
-            case 2:
-                frames[place], frames[other] = frames[other], frames[place]
-            case _:
-                fields = places(frames[place][0])
-                if fields:
-                    holder, key, what = chance.choice(fields)
-                    if chance.random() < 0.5:
-                        del holder[key]
-                    else:
-                        holder[key] = chance.choice(OTHER[what])
-    return frames
+        if frames:
+            chance.choice(DAMAGES + SPLITS)(frames, chance.randrange(len(frames)), chance)
+    return frames or [({}, None)]
 
 
 def leaves(value: Any, key: str = "") -> list[tuple[str, Any]]:
@@ -216,22 +297,62 @@ class Truth:
     def __init__(self, frames: list[Frame], calls: list[Any], words: list[str]) -> None:
         told: list[Frame] = []
         for body, place in frames:
-            told.append((body, place))
-            if body.get("type") in ENDS or body == {"done": True} or (body.get("done") is True and "message" in body):
+            if body == {"done": True} and told:
                 break
+            told += [(body, place)] * (body != {"done": True})
+            ends = body.get("type") in ENDS and "delta" not in body and "content_block" not in body
+            if ends or (body.get("done") is True and "message" in body):
+                break
+        last = told[-1][0].get("response") if told else None
+        output = last.get("output") if type(last) is dict else None
+        told += [(item, place) for place, item in enumerate(output[1:] if type(output) is list else [])]
         self.words = [word for word in words if any(word in map(str, of_text(body)) for body, _ in told)]
         self.may_run: set[tuple[str, str]] = set()
         for place, (name, arguments) in enumerate(calls):
             mine = [leaf for body, number in told if number == place for leaf in leaves(body)]
             values = [value for key, value in mine if key in {*ARGUMENTS, "delta"} and value not in (None, "", {})]
-            names = {name, *(value for key, value in mine if key == "name" and type(value) is str)}
+            names = {name} | names_of([value for key, value in mine if key == "name" and type(value) is str], name)
             texts = "".join(value for value in values if type(value) is str)
+            loose = loose_pieces(told, place)
             known: list[Any] = [json.loads("".join(arguments)), read_object(texts) if values else {}]
             known += [read_object(value) for value in values if type(value) is str]
             known += [value for value in values if type(value) is dict]
+            known += [read_object(loose)] if loose else []
+            known += [{}] if begins_twice(told, place) else []
             for value in known:
-                if type(value) is dict and (value or not values or texts.strip() or value == known[0]):
+                if type(value) is dict and (
+                    value or begins_twice(told, place) or not values or texts.strip() or value == known[0]
+                ):
                     self.may_run |= {(one, json.dumps(value)) for one in names}
+
+
+def entries(told: list[Frame]) -> Iterator[tuple[dict[str, Any], int | None]]:
+    """Give what Chat Completions tells of calls."""
+    for body, place in told:
+        for choice in body.get("choices", ()):
+            yield from ((entry, place) for entry in choice.get("delta", {}).get("tool_calls", ()))
+
+
+def loose_pieces(told: list[Frame], place: int) -> str:
+    """Give the text of a call with the pieces between that say of no call that they are its own."""
+    found = [(entry, number) for entry, number in entries(told) if type(entry.get("function")) is dict]
+    mine = [spot for spot, (_, number) in enumerate(found) if number == place]
+    between = found[mine[0] : mine[-1] + 1] if mine else []
+    of_call = [entry for entry, number in between if number == place or not ({"id", "index"} & entry.keys())]
+    return "".join(text for entry in of_call if type(text := entry["function"].get("arguments")) is str)
+
+
+def begins_twice(told: list[Frame], place: int) -> bool:
+    """Whether a call begins twice, with other ids and other indexes: then it is two calls for everybody."""
+    begun = [entry for entry, number in entries(told) if number == place and "name" in entry.get("function", {})]
+    ids, indexes = {str(entry.get("id")) for entry in begun}, {str(entry.get("index")) for entry in begun}
+    return len(ids) > 1 and len(indexes) > 1
+
+
+def names_of(told: list[str], name: str) -> set[str]:
+    """Give the names that a call may have by what was told; half a name is none beside its other half."""
+    halves = [text for text in told if text in name and text != name]
+    return {text for text in told if text not in halves or len(set(halves)) == 1} | {"".join(halves), "".join(told)}
 
 
 def of_text(body: dict[str, Any]) -> list[str]:

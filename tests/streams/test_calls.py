@@ -1,6 +1,6 @@
 """Which call a fragment belongs to: the rules of identity, each with the servers that need it."""
 
-import time
+import sys
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from toolwire.errors import FrameTooLarge
 from toolwire.streams import calls
 from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
+from toolwire.wire.arguments import parse_arguments
 
 # A fragment is written as its id, its index, its name and its text, a call as its id, its name and its text;
 # "-" is what is not said, and "_" is said to be empty.
@@ -300,20 +301,42 @@ def test_the_text_of_a_call_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
         call.add("x")
 
 
-def seconds(pieces: int) -> float:
-    """Measure a call that looks whole with each of its fragments, and is named in each."""
-    spent = []
-    for _ in range(3):
-        found = ArrivingCalls()
-        begin = time.process_time()
-        for piece in ['{"a":"', *("}" * pieces)]:
-            call = found.find("a", 0, "f", piece)
-            if not call.repeats(piece):
-                call.add(piece)
-        spent.append(time.process_time() - begin)
-        assert len(found.calls) == 1
-    return min(spent)
+def steps(pieces: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Count what is done for a call that looks whole with each of its fragments, and is named in each.
+
+    Each function that is called is a step, and so is each letter of a text that is read or joined.
+    """
+    count = 0
+
+    def step(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    def read(text: str) -> Any:
+        nonlocal count
+        count += len(text)
+        return parse_arguments(text)
+
+    def join(call: CallSoFar) -> str:
+        nonlocal count
+        count += call.size
+        return "".join(call.pieces)
+
+    found = ArrivingCalls()
+    with monkeypatch.context() as patch:
+        patch.setattr(calls, "parse_arguments", read)
+        patch.setattr(CallSoFar, "text", property(join))
+        sys.setprofile(step)
+        try:
+            for piece in ['{"a":"', *("}" * pieces)]:
+                call = found.find("a", 0, "f", piece)
+                if not call.repeats(piece):
+                    call.add(piece)
+        finally:
+            sys.setprofile(None)
+    assert len(found.calls) == 1
+    return count
 
 
-def test_the_time_grows_with_the_fragments_alone() -> None:
-    assert seconds(20_000) < 24 * seconds(2_500) + 0.05
+def test_the_time_grows_with_the_fragments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert steps(4_000, monkeypatch) < 8.5 * steps(500, monkeypatch)

@@ -25,6 +25,8 @@ TWO_TEXTS = "its arguments came twice, and not the same"
 LATE_TEXT = "arguments came for a call that had ended"
 AMBIGUOUS = "some of its arguments may be another call's"
 STRAY_TEXT = "arguments came that reached no call, and may be its own"
+BLANK_TEXT = "its arguments are white space, as if the rest of them was lost"
+LOST_TEXT = "arguments came that reached no call, and may be those of a call that had ended"
 
 
 class CallSoFar(Struct, eq=False):
@@ -32,7 +34,9 @@ class CallSoFar(Struct, eq=False):
 
     `begun` says that its name was told, so that it can no longer grow; `given` are arguments that came as no text.
     `guessed` says that text is its own by position alone; `doubtful` that a name alone began it, after a whole call
-    without an id, so that it may be that call's name again.
+    without an id, so that it may be that call's name again. `twin` is the call that has its id or index, of
+    which one began before the other was whole: if one of the two stays without text, they may be one call. `again` is
+    the name of the call that had its index.
     """
 
     id: str | None = None
@@ -49,6 +53,8 @@ class CallSoFar(Struct, eq=False):
     indexed: bool = False
     guessed: bool = False
     doubtful: bool = False
+    twin: "CallSoFar | None" = None
+    again: str | None = None
     _read: int = 0
     _whole: bool | None = None
     _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
@@ -63,7 +69,7 @@ class CallSoFar(Struct, eq=False):
     @property
     def is_empty(self) -> bool:
         """Whether no arguments have come yet."""
-        return not self.size and not self.given
+        return not self.size and (self.given is None or self.given == {})
 
     def give(self, value: Any, problem: str | None = None) -> None:
         """Take arguments that came as no text, with what is wrong with them; they come once, and not beside text."""
@@ -76,6 +82,11 @@ class CallSoFar(Struct, eq=False):
     def text(self) -> str:
         """The text so far."""
         return "".join(self.pieces)
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether its text may be whole without a piece that belongs to it: one piece alone would not be."""
+        return self.problem is None and in_pieces(self.pieces) and (self.is_whole() or "custom" in self.entry)
 
     def merge(self, news: dict[str, Any]) -> None:
         """Add what the wire says of the call beside its text: objects grow, anything else is replaced."""
@@ -127,20 +138,40 @@ class ArrivingCalls:
             return self._open(call_id, index, doubtful=call is not None and not text)
         return self._complete(call, call_id, name, text)
 
-    def strays(self) -> tuple[bool, bool]:
+    def strays(self, *, cut: bool) -> tuple[bool, bool]:
         """Whether arguments came that reached no named call, and whether some of them were no whole object."""
         nameless = [call for call in self.calls if not call.name and not call.is_empty]
-        return bool(nameless) or self._stray, self._stray or not all(call.is_whole() for call in nameless)
+        lost = self.lost(cut=cut)
+        return bool(nameless) or lost, lost or not all(call.is_whole() for call in nameless)
+
+    def lost(self, *, cut: bool) -> bool:
+        """Whether text that named no call was none's, or broke the one that took it; what was cut off breaks too.
+
+        Text whose index is out of order, of a call that never began, may have another index than it should.
+        """
+        calls = self.calls[:-1] if cut else self.calls
+        odd = (call for index, call in self._by_index.items() if index != call.index and call.id is None)
+        if self._stray or any(not call.name and not call.is_empty for call in odd):
+            return True
+        return any(call.guessed and "custom" not in call.entry and not call.is_whole() for call in calls)
 
     def settle(self, *, stray: bool, piece: bool) -> None:
         """Mark the calls of which nobody can say whether they have what was sent for them.
 
-        A stray object may be that of a call without arguments, a stray piece that of any call.
+        A stray object may be that of a call without arguments, a stray piece that of any call. Where others have
+        indexes, a call without one lost it, and a lone name may be half of another call's.
         """
         ids = Counter([call.id for call in self.calls])
-        for call in self.calls:
+        placed = any(call.indexed for call in self.calls)
+        lost = {place for place, call in enumerate(self.calls) if placed and call.is_empty and not call.indexed}
+        lone = {place for place in lost if self.calls[place].id is None}
+        for place, call in enumerate(self.calls):
             shared = call.id is not None and ids[call.id] > 1
-            lacks = call.is_empty and (stray or shared or call.doubtful)
+            again = shared or call.doubtful or call.again == call.name
+            lacks = place in lost or (call.is_empty and (stray or again))
+            lacks = lacks or (bool(lone) and (call.guessed or place - 1 in lone or place + 1 in lone))
+            if call.twin is not None and (call.is_empty or call.twin.is_empty) and call.name != call.twin.name:
+                call.problem = call.problem or f"it was named both {call.name!r} and {call.twin.name!r}"
             if not call.closed and (lacks or piece or (call.guessed and stray)):
                 call.problem = call.problem or STRAY_TEXT
 
@@ -156,15 +187,18 @@ class ArrivingCalls:
         """Give the call of a fragment that has neither an id nor an index."""
         last = self.calls[-1] if self.calls else None
         if name:
-            return last if last is not None and last.name in ("", name) else None
+            taken = last is not None and last.name in ("", name)
+            if last is not None and taken and not last.name:
+                last.guessed = last.guessed or last.indexed
+            return last if taken else None
         open_calls = self._open_calls()
         if text and len(open_calls) > 1:
             for one in open_calls:
                 one.problem = one.problem or AMBIGUOUS
         call = open_calls[-1] if open_calls else last
-        self._stray = self._stray or bool(text and not open_calls and call is not None and call.name)
-        if call is not None and text and call.indexed:
-            call.guessed = True
+        if call is not None and text:
+            self._stray = self._stray or (call.name != "" and len(open_calls) != 1)
+            call.guessed = call.guessed or call.indexed
         return call
 
     def _without_index(self, index: int, name: str | None, text: Any) -> CallSoFar | None:
@@ -197,12 +231,18 @@ class ArrivingCalls:
     def _open(self, call_id: str | None, index: int | None, *, doubtful: bool) -> CallSoFar:
         call = CallSoFar(call_id, "", len(self.calls), doubtful=doubtful)
         before = self._by_index.get(index) if index is not None else None
-        if before is not None and before.is_empty:
-            before.doubtful = True
+        if before is not None:
+            before.doubtful = before.doubtful or before.is_empty
+            call.again = before.name
         if before is not None and before.guessed:
             before.problem = call.problem = AMBIGUOUS
         self.calls.append(call)
         self._growing.append(call)
+        twin = self._by_id.get(call_id) if call_id is not None else None
+        twin = before if twin is None and before is not None and before.is_empty else twin
+        if twin is not None and not twin.is_whole():
+            first = twin.twin or twin
+            call.twin, first.twin = first, call
         if call_id is not None:
             self._by_id[call_id] = call
         if index is not None:
@@ -222,6 +262,11 @@ class ArrivingCalls:
         elif call.name and call.problem is None:
             call.problem = f"it was named both {call.name!r} and {name!r}"
         return call
+
+
+def in_pieces(texts: list[str]) -> bool:
+    """Whether a text came in more than one piece."""
+    return len(texts) > 1 and sum(text != "" for text in texts) > 1
 
 
 def index_of(value: object) -> int | None:

@@ -63,6 +63,10 @@ _GAP = 1024
 _NEVER = object()
 
 
+_LIKE = {"message": "content", "reasoning": "summary", "function_call": "call_id", "custom_tool_call": "call_id"}
+"""What an item of a kind has, and no other one in its place."""
+
+
 class ItemSoFar(Struct, eq=False):
     """One item as it arrives: its body, its place, the item that leads it, and its parts by their places."""
 
@@ -124,6 +128,34 @@ class ItemsSoFar:
     def knows(self, item_id: Any, kind: Any) -> bool:
         """Whether an item of this id and kind has arrived."""
         return type(item_id) is str and item_id in self._by_id and self._by_id[item_id].kind == kind
+
+    def typed(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Give an item with the type that it had under its id, where it is still like that, and says another."""
+        kind = body.get("type", "message")
+        if type(body.get("type")) is not str and "call_id" in body and "arguments" in body:
+            return {**body, "type": "function_call"}
+        known = self._by_id.get(body["id"]) if type(body.get("id")) is str else None
+        if known is None or known.kind == kind or type(known.kind) is not str or _LIKE.get(known.kind) not in body:
+            return body
+        return body if type(kind) is str and kind in _LIKE else {**body, "type": known.kind}
+
+    def begun(self, body: dict[str, Any], place: int | None) -> ItemSoFar | None:
+        """Give the open item in a place whose beginning this is: it is like that, and has no id yet."""
+        item = self._by_place.get(place)
+        if item is None or item.ended or item.kind != body.get("type", "message") or "id" in item.body:
+            return None
+        return item if item.body.get("call_id") in (None, body.get("call_id")) else None
+
+    def is_placed(self, item: ItemSoFar) -> bool:
+        """Whether an item has an id, and a place of its own."""
+        others = (other.place for other in self.items if other is not item)
+        return is_text(item.body.get("id")) and item.place is not None and item.place not in others
+
+    def complete(self, item: ItemSoFar, body: dict[str, Any]) -> None:
+        """Add what the beginning of an item says, where that came late."""
+        item.body = {**item.body, **{key: body[key] for key in body if body[key] is not None}}
+        if type(body.get("id")) is str:
+            self._by_id[body["id"]] = item
 
     def named(self, item_id: Any, place: int | None = None) -> ItemSoFar | None:
         """Find an item by its id, or by its place if it has none."""

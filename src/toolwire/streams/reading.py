@@ -16,6 +16,7 @@ from msgspec import Struct
 from toolwire.encoding.errors import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
+from toolwire.streams.calls import LOST_TEXT
 from toolwire.streams.items import NumberedSteps
 from toolwire.types import (
     CallDelta,
@@ -236,6 +237,11 @@ class WireDecoder:
         """Read one body."""
         raise NotImplementedError
 
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments reached no call, and may be that of a call that was told as whole."""
+        del cut
+        return False
+
     def settle(self, reason: str | None) -> None:
         """End what is open; `reason` says why, where the wire did not."""
         raise NotImplementedError
@@ -269,7 +275,10 @@ class WireDecoder:
         self.over = True
 
     def end(self, *, complete: bool) -> None:
-        """End the stream."""
+        """End the stream; what is wrong with a call that was told as whole is an error."""
+        if self.misled(cut=not complete):
+            self.fail(Error("server", LOST_TEXT, code="stream_invalid"))
+            return
         self.settle(None if complete else "incomplete")
         self.events.append(MessageEnd(complete=complete))
         self.over = True

@@ -6,6 +6,7 @@ Rules of this file:
   cut off. One that has no text is told last of all, because its text may come late.
 - An index that is missing means the one block that is open. Where several are, it could mean each of them, so
   none of the calls among them is usable.
+- A call that ended without input is not usable if its place or its id comes again with input.
 - What a delta says to a block of another kind is never added. Words become a part of their own. Input becomes a
   call that is not usable, and so does each call without text: it could be meant for it.
 - An event whose type does not fit what it holds is what it holds.
@@ -22,7 +23,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_citation, de
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
 from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
-from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, CallSoFar, index_of
+from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, LOST_TEXT, STRAY_TEXT, CallSoFar, index_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -57,7 +58,8 @@ class _BlockReader(Struct, eq=False):
     """One block as it arrives; a call has the text of its input, so has a server's tool.
 
     `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations. `index` is
-    the one it has, or one below zero; `place` is how many blocks began before it; `placed` says that it was told.
+    the one it has, or one below zero; `place` is how many blocks began before it; `placed` says that it was told,
+    `loose` that a delta of its did not say it.
     """
 
     key: int
@@ -70,6 +72,12 @@ class _BlockReader(Struct, eq=False):
     index: int | None = None
     place: int = 0
     placed: bool = True
+    loose: bool = False
+
+    @property
+    def names(self) -> set[tuple[Any, Any]]:
+        """What tells it from others: its id, and its place with its name."""
+        return {("id", str(self.body.get("id") or self.key)), (self.index, self.body["name"])}
 
     def __post_init__(self) -> None:
         kind = self.body.get("type")
@@ -112,15 +120,18 @@ class Decoder(WireDecoder):
         self._last: _BlockReader | None = None
         self._stray: list[str] = []
         self._pieces_strayed = False
-        self._ids: set[str] = set()
+        self._filled: set[tuple[Any, Any]] = set()
+        self._by_id: dict[str, _BlockReader] = {}
+        self._told: list[CallSoFar] = []
+        self._broken: list[_BlockReader] = []
         self._calls = self._count = 0
-        self._called = False
+        self._called = self._renamed = False
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
         kind = body.get("type")
         kind = kind if type(kind) is str else name.decode(errors="replace")
-        if kind != "content_block_delta":
+        if kind != "content_block_delta" or type(body.get("delta")) is not dict:
             kind = _kind_of(body, kind)
         if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
@@ -165,6 +176,7 @@ class Decoder(WireDecoder):
             return self._blocks.get(read)
         blocks = list(self._blocks.values())
         if len(blocks) == 1:
+            blocks[0].loose = blocks[0].placed
             return blocks[0]
         for block in blocks:
             block.call.problem = block.call.problem or AMBIGUOUS
@@ -174,6 +186,8 @@ class Decoder(WireDecoder):
         """Give the only open block its index, if its start had none and it is the one in that place."""
         block = next(iter(self._blocks.values()), None)
         if block is None or len(self._blocks) > 1 or block.placed or index_of(index) != block.place:
+            return None
+        if block.place in self._ended:
             return None
         del self._blocks[block.index]
         block.index, block.placed, block.call.guessed = index_of(index), True, True
@@ -186,12 +200,17 @@ class Decoder(WireDecoder):
         return next(reversed(self._blocks.values()))
 
     def _keep_stray(self, index: int | None, text: Any) -> None:
-        """Keep input that reached no call; a call that was told as whole was not, if it is its own."""
-        if not text or (type(text) is str and not text.strip()):
-            return
+        """Keep input that reached no call; a call that was told as whole was not, if it is its own.
+
+        In the place after the last block it is that of a block whose start was lost.
+        """
         ended = self._ended.get(index)
+        if text in (None, "") or (type(text) is str and not text.strip() and ended and not ended.call.may_lack):
+            return
         if ended is not None and ended.call.size and not (type(text) is str and ended.call.repeats(text)):
             self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+        elif ended is None and index != self._count and any(call.may_lack for call in self._told):
+            self.fail(Error("server", LOST_TEXT, code="stream_invalid"))
         self._stray.append(text if type(text) is str else "")
         self._pieces_strayed = self._pieces_strayed or type(text) is not str or parse_arguments(text)[1] is not None
 
@@ -261,7 +280,8 @@ class Decoder(WireDecoder):
         if place is None:
             place, placed = -1 - self._count, False
         doubt = None
-        if (before := self._blocks.get(place)) is not None:
+        before = self._blocks.get(place)
+        if before is not None:
             if before.call.guessed:
                 doubt = before.call.problem = AMBIGUOUS
             self._stop_block(body, whole=before.call.is_whole())
@@ -273,10 +293,7 @@ class Decoder(WireDecoder):
         if made.is_call:
             self._calls += 1
             self.texts[made.key] = made.call
-            call_id = made.body.get("id")
-            if type(call_id) is str:
-                made.call.doubtful = call_id in self._ids
-                self._ids.add(call_id)
+            self._note_name(made, before)
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
             self.start_call(made.key, self._build(made, {}))
@@ -288,6 +305,20 @@ class Decoder(WireDecoder):
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
+
+    def _note_name(self, made: _BlockReader, open_block: _BlockReader | None) -> None:
+        """Note that a call begins again with another name: nobody knows the name of either then."""
+        name, call_id = made.body["name"], str(made.body.get("id") or "")
+        twin = self._by_id.get(call_id)
+        for before in (twin, open_block):
+            if before is None or before.body.get("name", name) == name:
+                if before is not None and before.call.is_empty:
+                    made.call.problem = made.call.problem or before.call.problem
+            elif before.call.is_empty or (before is twin and before.index == made.index):
+                before.call.problem = made.call.problem = f"it was named both {before.body['name']!r} and {name!r}"
+                self._renamed = self._renamed or before.call in self._told
+        if call_id:
+            self._by_id[call_id] = made
 
     def _build(self, block: _BlockReader, arguments: dict[str, Any]) -> Any:
         body = {**block.body, "input": arguments}
@@ -318,7 +349,13 @@ class Decoder(WireDecoder):
         call = self._build(block, arguments)
         if error is not None:
             call = replace(call, raw=text or str(first), error=error)
-        if self._pieces_strayed or (block.call.doubtful and block.call.is_empty):
+        if text or first:
+            self._filled |= block.names
+        if error is not None and block.loose:
+            self._broken.append(block)
+        if text.isspace():
+            block.call.problem = block.call.problem or BLANK_TEXT
+        if self._pieces_strayed or (not (text or first) and not self._filled.isdisjoint(block.names)):
             block.call.problem = block.call.problem or STRAY_TEXT
         if block.call.problem is not None:
             call = cut_off(replace(call, raw=text, error=block.call.problem))
@@ -331,20 +368,34 @@ class Decoder(WireDecoder):
 
     def _tell_call(self, block: _BlockReader, call: ToolCall) -> None:
         self._called = self._called or call.complete
+        if call.runs:
+            self._told.append(block.call)
         self.events.append(CallEnd(block.key, call))
 
     def _release(self, reason: Any, *, last: bool = False) -> None:
         """Tell the calls that waited for the reason of the answer's end; at last those too that may lack their text."""
         held, self._held = self._held, []
+        stray = bool(self._stray) or self._lost(cut=reason in CUT)
         for block, call in held:
-            if not last and call.error is None and (block.call.guessed or not block.call.text.strip()):
+            if not last and call.error is None and (block.call.guessed or block.call.is_empty):
                 self._held.append((block, call))
-            elif call.error is None and self._stray:
+            elif call.error is None and block.call.problem is not None:
+                self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=block.call.problem)))
+            elif call.error is None and (stray or (block.call.is_empty and not self._filled.isdisjoint(block.names))):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
             elif reason in CUT and is_half(call, last=block is self._last):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text)))
             else:
                 self._tell_call(block, call)
+
+    def _lost(self, *, cut: bool) -> bool:
+        """Whether a delta without an index broke the call that took it; what was cut off breaks too."""
+        return any(not (cut and block is self._last) for block in self._broken)
+
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a call that was told as whole has another name, or a delta without an index may be its own."""
+        cut = cut or FINISH_REASONS.get(str(self._message.get("stop_reason"))) in CUT
+        return self._renamed or (self._lost(cut=cut) and any(call.may_lack for call in self._told))
 
     def _tell_stray(self) -> None:
         """Tell input that reached no call as a call that is not usable."""
@@ -419,8 +470,9 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
     if type(body.get("content_block")) is dict:
         return "content_block_start"
     delta = body.get("delta")
-    if kind != "message_delta" and type(delta) is dict and not _HELD.isdisjoint(delta):
-        return "content_block_delta"
+    if type(delta) is dict and not _HELD.isdisjoint(delta):
+        ending = kind == "message_delta" and "index" not in body and delta.get("type") not in (*_KINDS,)
+        return kind if ending else "content_block_delta"
     return kind
 
 
@@ -434,7 +486,7 @@ def _kind_of_delta(delta: dict[str, Any], kind: str, block: _BlockReader | None)
 
 def _read_input(text: str, first: Any) -> tuple[dict[str, Any], str | None]:
     """Read the arguments of a call from the text of its deltas, or from its start."""
-    if not text.strip():
+    if not text:
         if type(first) is dict or first is None:
             return first or {}, None
         return parse_arguments(first) if type(first) is str else ({}, f"an object was expected, not {kind_of(first)}")

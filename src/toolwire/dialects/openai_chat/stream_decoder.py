@@ -30,7 +30,7 @@ from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
-from toolwire.streams.calls import LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
+from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.types import (
     CallDelta,
@@ -268,6 +268,8 @@ class Decoder(WireDecoder):
             self._go_to(call, answer)
         if type(text) is str:
             del inner[field]
+        elif text is None and call.given is not None:
+            inner.pop(field, None)
         elif text is not None:
             call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
@@ -285,14 +287,16 @@ class Decoder(WireDecoder):
         self._begin_calls(answer)
         answer.waiting.append(call)
         before = answer.calls.calls[-2:][0]
-        doubt = before.guessed or any(not one.name and not one.is_empty for one in answer.waiting)
+        doubt = (
+            before.guessed or before.twin is not None or any(bool(one.name) is one.is_empty for one in answer.waiting)
+        )
         if not before.closed and before is not call and before.is_whole() and not doubt:
             self._close_call(before, answer)
 
     def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:
         """Add to the text of a call; a call that was told as whole was not, if more of its text comes."""
         if call.closed:
-            if fragment.strip() and not self.over:
+            if (fragment.strip() or call.may_lack) and not self.over:
                 self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
             return
         if call.given:
@@ -354,6 +358,8 @@ class Decoder(WireDecoder):
         if type(made) is not ToolCall or not made.name:
             made = ToolCall(call.id, call.name, {}, call.index, raw=call.text, error="it has no name")
             call.problem = made.error
+        if type(made.raw) is str and made.raw.isspace() and not made.custom:
+            call.problem = call.problem or BLANK_TEXT
         if call.problem is not None:
             made = cut_off(replace(made, error=call.problem))
         elif reason in CUT and not made.custom and is_half(made, last=call is answer.calls.calls[-1]):
@@ -365,12 +371,20 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        strays = [answer.calls.strays() for answer in self._answers.values()]
+        strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
         answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
         for call in answer.calls.calls:
             if not call.closed and (last or not (call.is_empty or call.guessed)):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
+
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
+        answers = self._answers.values()
+        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in answers]
+        return any(answer.calls.lost(cut=short) for answer, short in zip(answers, ended, strict=True)) and any(
+            call.closed and call.may_lack for answer in answers for call in answer.calls.calls
+        )
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that nothing ended is incomplete.

@@ -244,7 +244,8 @@ class PartSoFar:
     """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
 
     `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations. `problem` makes
-    a call unusable, `doubt` only if its last body does not repeat its text, which then stands `alone`.
+    a call unusable, `doubt` only if its last body does not repeat its text, which then stands `alone`. `loose` says
+    that text came that did not say whose it is; `last` is the last body of a call that may be used.
     """
 
     __slots__ = (
@@ -252,6 +253,8 @@ class PartSoFar:
         "block",
         "doubt",
         "key",
+        "last",
+        "loose",
         "notes",
         "part",
         "problem",
@@ -274,7 +277,8 @@ class PartSoFar:
         self.notes: list[Any] = []
         self.problem: str | None = None
         self.doubt: str | None = None
-        self.alone = False
+        self.alone = self.loose = False
+        self.last: dict[str, Any] | None = None
 
     def add(self, words: str) -> None:
         """Add words; too much text of a call is an error."""

@@ -21,7 +21,7 @@ from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
-from toolwire.streams.calls import AMBIGUOUS, LATE_TEXT, STRAY_TEXT, index_of
+from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.types import (
     CallEnd,
@@ -40,6 +40,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.names import made_id, number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
@@ -64,7 +65,9 @@ class Decoder(WireDecoder):
         self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
         self._empty: list[tuple[int, ToolCall]] = []
-        self._called = self._refused = self._stray = self._lacks = False
+        self._called = self._refused = self._stray = self._lacks = self._lost = self._may_lack = False
+        self._contradicted = False
+        self._filled: set[str | None] = set()
         self.steps: NumberedSteps = NumberedSteps()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -76,20 +79,35 @@ class Decoder(WireDecoder):
         if reader is None:
             self._read_odd_body(body, kind)
         elif not reader[0](self, body, *reader[1:]):
-            self._note_stray(kind, body)
-            self._keep(body, known=True)
+            self._read_unfit(body, kind)
 
-    def _note_stray(self, kind: str, body: dict[str, Any]) -> None:
-        """Note that arguments came that reached no call."""
+    def _read_unfit(self, body: dict[str, Any], kind: str) -> None:
+        """Read an event that nothing took, or whose type does not fit what it holds."""
         words = body.get("delta", body.get("arguments"))
-        if not kind.startswith("response.function_call_arguments.") or not words:
+        if kind.endswith(".delta") and self._add_item(body):
             return
-        self._stray = True
+        if kind.startswith("response.function_call_arguments.") and words:
+            self._note_stray(body, words)
+        elif type(words) is str:
+            self._note_lost(body, words)
+        self._keep(body, known=True)
+
+    def _note_lost(self, body: dict[str, Any], words: Any) -> None:
+        """Note that words came that reached no part: they may be text, or arguments."""
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
-        if item is not None and item.ended and item.kind in CALLS and item.parts[0].alone:
-            repeated = words == item.parts[0].text or words in item.parts[0].pieces
-            if not repeated:
-                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+        said = item is not None and any(str(words) in part.text for part in item.parts.values())
+        if item is None or item.kind not in {"message", "reasoning"}:
+            self._note_stray(body, words)
+        self._lacks = self._lacks or not said
+
+    def _note_stray(self, body: dict[str, Any], words: Any) -> None:
+        """Note that arguments came that reached no call; a call that was told as whole was not, if they are its own."""
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        self._stray = True
+        self._lost = self._lost or item is None
+        late = item is not None and item.ended and item.kind in CALLS and item.parts[0].alone
+        if item is not None and late and words != item.parts[0].text:
+            self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
@@ -97,11 +115,19 @@ class Decoder(WireDecoder):
         elif kind == "error" or type(body.get("error")) is dict:
             body.pop("sequence_number", None)
             self.fail(decode_error(None, body))
-        elif not kind.startswith("response.") and type(body.get("delta")) is str:
-            self._stray = self._lacks = True
+        elif body.get("delta") and (not kind.startswith("response.") or self._speaks_of_known(body)):
+            self._note_lost(body, body["delta"])
+            self._keep(body)
+        elif not kind and type(body.get("item")) is dict:
+            self._stray = self._stray or bool(body["item"].get("arguments"))
             self._keep(body)
         elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
             self._keep(body)
+
+    def _speaks_of_known(self, body: dict[str, Any]) -> bool:
+        """Whether an event of an unknown type is about a call, or the content of a message."""
+        item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        return item is not None and (item.kind in CALLS or (item.kind == "message" and "content_index" in body))
 
     def _keep(self, body: dict[str, Any], *, known: bool = False) -> None:
         """Keep what nobody understands, with the part that it is about; of what is over all was said."""
@@ -119,6 +145,8 @@ class Decoder(WireDecoder):
     def _read_response(self, body: dict[str, Any], *, last: bool = False) -> bool:
         """Tell what is known of the answer; later, what is new of it, with its status until the last step."""
         news, before = body.get("response"), self._answer
+        if type(news) is not dict and type(body.get("delta")) is str:
+            return False
         if before is not None and not last and news == self._news:
             return True
         self._news, known = news, self._response.pop("status", None)
@@ -186,10 +214,27 @@ class Decoder(WireDecoder):
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
-        item = body.get("item")
-        if type(item) is dict and not self._items.knows(item.get("id"), item.get("type", "message")):
-            self._add(item, index_of(body.get("output_index")))
-        return type(item) is dict
+        item, place = body.get("item"), index_of(body.get("output_index"))
+        if type(item) is not dict:
+            return False
+        item = self._items.typed(item)
+        known = self._items.knows(item.get("id"), item.get("type", "message"))
+        begun = self._items.named(item.get("id")) if known else self._items.begun(item, place)
+        if begun is not None and begun.kind in CALLS and not begun.ended:
+            begun.parts[0].problem = self._contradicts(begun.body, item) or begun.parts[0].problem
+            self._items.complete(begun, item)
+        elif begun is not None and begun.kind in CALLS:
+            self._compare(begun, item)
+        elif not known:
+            self._add(item, place)
+        return True
+
+    def _contradicts(self, first: dict[str, Any], body: dict[str, Any]) -> str | None:
+        """Say which of the words that tell a call from others differ between two bodies of it."""
+        for key, word in (("name", "named"), ("call_id", "called")):
+            if is_text(first.get(key)) and is_text(body.get(key)) and first[key] != body[key]:
+                return f"it was {word} both {first[key]!r} and {body[key]!r}"
+        return None
 
     def _add_block(self, body: dict[str, Any]) -> bool:
         block, place = body.get("part"), index_of(body.get("content_index"))
@@ -208,6 +253,7 @@ class Decoder(WireDecoder):
             return None
         if kind in CALLS and not item.is_said(body.get("item_id"), index_of(body.get("output_index"))):
             self._doubt_open(kind)
+            item.parts[0].loose = True
         if kind != "message":
             self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
             item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
@@ -251,10 +297,18 @@ class Decoder(WireDecoder):
         item_body, place = body.get("item"), index_of(body.get("output_index"))
         if type(item_body) is not dict:
             return False
+        item_body = self._items.typed(item_body)
         kind, item_id = item_body.get("type", "message"), item_body.get("id")
         item = self._items.find(kind, item_id, place)
-        if item is None and not self._items.knows(item_id, kind):
+        if item is not None and not item.is_said(item_id, place) and self._contradicts(item.body, item_body):
+            item = None
+        if item is None and self._items.knows(item_id, kind) and kind in CALLS:
+            self._compare(self._items.named(item_id), item_body)
+        elif item is None and not self._items.knows(item_id, kind):
+            before = self._items.named(None, place)
             item = self._add(item_body, place)
+            if kind in CALLS and _may_be_again(before, item_body, place):
+                item.parts[0].doubt = STRAY_TEXT
         if item is not None:
             self._close(item, item_body)
         return item is not None
@@ -270,6 +324,18 @@ class Decoder(WireDecoder):
             self._close_message(item, decode_item(body, "message", item.led_by))
         else:
             self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
+
+    def _compare(self, item: Any, body: dict[str, Any]) -> None:
+        """Compare a call that has ended with what is said of it again: nobody knows then which of the two it is."""
+        last, field = item.parts[0].last, GROWS[item.kind].field
+        if last is None:
+            return
+        text, other = last.get(field), body.get(field)
+        differs = is_text(other) and text != other and not (item.kind == "function_call" and _means(text, other))
+        if differs and text in (None, "", {}):
+            self._filled.add(last.get("call_id"))
+        elif differs or (is_text(body.get("name")) and body["name"] != last.get("name")):
+            self._contradicted = True
 
     def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
         places = sorted(item.parts)
@@ -311,10 +377,15 @@ class Decoder(WireDecoder):
         problem = NOT_UTF8 if self.damaged else so_far.problem
         if type(body.get(field)) is dict and self.repeats_a_key():
             problem = TWICE
-        for key, word in (("name", "named"), ("call_id", "called")):
-            if (first := known.get(key)) and first != body[key]:
-                problem = f"it was {word} both {first!r} and {body[key]!r}"
+        problem = self._contradicts(known, body) or problem
+        problem = problem or (BLANK_TEXT if so_far.alone and so_far.text.isspace() and not call.custom else None)
         call = so_far.settle(call, problem, whole=whole)
+        self._filled |= {call.id} if so_far.text else set()
+        so_far.last = body if call.runs else None
+        if so_far.doubt and not so_far.text:
+            call = cut_off(replace(call, error=so_far.doubt))
+        self._may_lack = self._may_lack or (call.runs and so_far.alone and in_pieces(so_far.pieces))
+        self._lost = self._lost or (so_far.loose and so_far.alone and call.error is not None)
         if call.complete and not call.custom and is_half(call, last=True):
             self._held.append((so_far.key, call))
         else:
@@ -342,12 +413,14 @@ class Decoder(WireDecoder):
                 self._tell_call(key, self._doubt(call))
 
     def _doubt(self, call: ToolCall) -> ToolCall:
-        stray = self._stray and call.error is None
+        stray = call.error is None and (self._stray or call.id in self._filled)
         return cut_off(replace(call, error=STRAY_TEXT)) if stray else call
 
     def _read_ending(self, body: dict[str, Any]) -> bool:
         """Read the end of the answer, and what of it was never told."""
         response: Any = body["response"] if type(body.get("response")) is dict else {}
+        if not response and type(body.get("delta")) is str:
+            return False
         if self._answer is None:
             self._read_response(body, last=True)
         self._read_output(response.get("output"))
@@ -369,7 +442,9 @@ class Decoder(WireDecoder):
 
     def _read_output(self, output: Any) -> None:
         leader = None
-        for item_body, arrived in self._items.match(output if type(output) is list else []):
+        bodies = output if type(output) is list else []
+        bodies = [self._items.typed(body) if type(body) is dict else body for body in bodies]
+        for item_body, arrived in self._items.match(bodies):
             if type(item_body) is not dict:
                 self._tell(Opaque(DIALECT, item_body))
                 continue
@@ -377,11 +452,27 @@ class Decoder(WireDecoder):
             item = arrived or self._add(item_body, None)
             if not item.ended:
                 self._close(item, item_body)
+            elif item.kind in CALLS:
+                self._compare(item, item_body)
             leader = item if item.kind == "reasoning" else leader
 
     def end(self, *, complete: bool) -> None:
         """End the stream; an answer is complete if its own last event says so."""
         super().end(complete=complete and self.done)
+
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a call that was told as whole was said otherwise again, or a piece of arguments may be its own."""
+        return self._contradicted or (self._may_lack and self._loses(cut=cut))
+
+    def _loses(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments reached no call, or broke the one that took it; what was cut off breaks too."""
+        calls = [item for item in self._items.items if item.kind in CALLS and not item.ended and item.parts[0].text]
+        return self._lost or any(
+            item.parts[0].loose and not cut and parse_arguments(item.parts[0].text)[1] is not None
+            if is_text(item.body.get("name"))
+            else not self._items.is_placed(item)
+            for item in calls
+        )
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
@@ -392,6 +483,7 @@ class Decoder(WireDecoder):
         choice = self._answer.choices[0]
         ended = choice.raw_finish_reason, "said" in form_of(choice.opaque, DIALECT)
         finish = reason or read_finish(*ended, called=False, refused=False)
+        self._stray = self._stray or self._loses(cut=finish in CUT)
         for item in self._items.items:
             if not item.ended and item.parts:
                 self._close(item, draft(item), whole=False if finish in CUT else None)
@@ -419,6 +511,19 @@ class Decoder(WireDecoder):
         READERS[f"response.{_spec.words}.delta"] = (_read_delta, _kind)
         READERS[f"response.{_spec.words}.done"] = (_read_whole, _kind)
     del _kind, _spec
+
+
+def _may_be_again(before: ItemSoFar | None, body: dict[str, Any], place: int | None) -> bool:
+    """Whether the end of a call that never began may be that of another one: nothing names it, or it has its place."""
+    if before is not None and before.ended:
+        return bool(before.body.get("name") == body.get("name"))
+    return place is None and not is_text(body.get("id")) and not is_text(body.get("call_id"))
+
+
+def _means(text: Any, other: Any) -> bool:
+    """Whether two texts of arguments mean the same."""
+    known = text if type(text) is dict else parse_arguments(text)[0] if type(text) is str else None
+    return parse_arguments(other) == (known, None)
 
 
 def decode_stream() -> StreamDecoder:
