@@ -95,6 +95,8 @@ class Decoder(WireDecoder):
     def _note_lost(self, body: dict[str, Any], words: Any) -> None:
         """Note that words came that reached no part: they may be text, or arguments."""
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
+        if item is not None and item.kind in CALLS and not is_call(item.body, item.kind):
+            return  # the server ran it itself, and its item is kept whole
         said = item is not None and any(str(words) in part.text for part in item.parts.values())
         if item is None or item.kind not in {"message", "reasoning"}:
             self._note_stray(body, words)
