@@ -10,6 +10,7 @@ from toolwire import accumulate
 from toolwire.dialects import dialect
 from toolwire.testing import Cut, Fail, Raw, Scenario
 from toolwire.types import Context, Error, ErrorEnd, Message, MessageEnd, Request, Text, ToolCall
+from toolwire.wire.transport import Bounds
 
 ERRORS = [
     Fail(Error("invalid_request", "bad field", 400)),
@@ -114,6 +115,21 @@ def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_mo
                     assert _ends_badly(source, answered), (target, stream, answered)
                 else:
                     assert answered.status in (502, 500), answered
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("source", WIRES)
+def test_an_answer_without_an_end_is_given_up(source: str, target: str, lenient_model: Playing) -> None:
+    turn = [Text("word " * 4000)]
+    with lenient_model(Scenario([turn, turn])) as stood:
+        bounds, stood.gateway.tools.bounds = stood.gateway.tools.bounds, Bounds(bytes=9000)
+        try:
+            answered = asked(stood.url, source, target, stream=True)
+            assert _ends_badly(source, answered)
+            assert len(answered.data) < 500_000
+            assert asked(stood.url, source, target, stream=False).status == 502
+        finally:
+            stood.gateway.tools.bounds = bounds
 
 
 @pytest.mark.parametrize("wire", WIRES)

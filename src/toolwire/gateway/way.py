@@ -372,8 +372,11 @@ class _Attempt:
         pulse = _Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
         error: Error | None = None
         read, feed, send = answer.aread, stream.feed, client.send
+        size, most = 0, self.tools.bounds.bytes
         try:
             while piece := await read():
+                size += len(piece)
+                _check_size(size, most)
                 if said := feed(piece):
                     pulse.beat()
                     await send(said, True)
