@@ -5,6 +5,8 @@ Rules of this file:
   order. Two pieces that were swapped, or a piece that was lost, may leave JSON: no reader can tell that.
 - A choice keeps its index, and a whole block of text its type: else nobody can tell what it was.
 - What comes after the wire's own end is not read, so it says nothing. An index is never changed to another call's.
+- What says of no call that it is its own belongs to the call that is open. What begins twice, with another id and
+  another index, is two calls. `[DONE]` before anything else ends nothing.
 - An answer that ends with an error is none: no client runs its calls.
 - A text is lost if the answer looks complete and lacks a piece that came before the end.
 """

@@ -132,7 +132,11 @@ class ItemsSoFar:
     def typed(self, body: dict[str, Any]) -> dict[str, Any]:
         """Give an item with the type that it had under its id, where it is still like that, and says another."""
         kind = body.get("type", "message")
-        if type(body.get("type")) is not str and "call_id" in body and "arguments" in body:
+        if (
+            type(body.get("type")) is not str
+            and type(body.get("id")) is str
+            and {"call_id", "arguments"} <= body.keys()
+        ):
             return {**body, "type": "function_call"}
         known = self._by_id.get(body["id"]) if type(body.get("id")) is str else None
         if known is None or known.kind == kind or type(known.kind) is not str or _LIKE.get(known.kind) not in body:
