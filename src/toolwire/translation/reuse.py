@@ -56,11 +56,15 @@ _LAST = {
 
 
 class _Seam(NamedTuple):
-    """A conversation up to a seam: the source's bytes around what is new, and what they are at the target."""
+    """A conversation up to a seam: the source's bytes around what is new, and what they are at the target.
 
-    begins: bytes
+    What grows with every turn, `begins` and `written`, is in pieces, so that a turn copies little of it.
+    """
+
+    begins: tuple[bytes, ...]
+    length: int
     ends: bytes
-    written: bytes
+    written: tuple[bytes, ...]
     closing: bytes
     place: int
     made: int
@@ -74,7 +78,26 @@ class _Seam(NamedTuple):
     def size(self) -> int:
         """About how many bytes it holds."""
         strings = 80 * len(self.ids) + 200 * (len(self.losses) + len(self.last))
-        return len(self.begins) + len(self.ends) + len(self.written) + len(self.closing) + strings
+        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings
+
+    def fits(self, data: bytes) -> bool:
+        """Whether a body is this conversation, with more messages."""
+        if len(data) <= self.length + len(self.ends) or not data.endswith(self.ends):
+            return False
+        at = 0
+        for piece in self.begins:
+            if not data.startswith(piece, at):
+                return False
+            at += len(piece)
+        return True
+
+
+def _grown(pieces: tuple[bytes, ...], more: bytes) -> tuple[bytes, ...]:
+    """Add a piece; small ones are joined, so that there are few."""
+    *kept, last = *pieces, more
+    while kept and len(kept[-1]) < 2 * len(last):
+        last = kept.pop() + last
+    return *kept, last
 
 
 class Scope:
@@ -97,20 +120,20 @@ class Scope:
             self._kept.put(head, (), _HEAD)
             return False, None
         seam = self._kept.get((head, _windows(data, offsets)))
-        fits = seam is not None and data.startswith(seam.begins) and data.endswith(seam.ends)
-        return True, seam if fits and len(data) > len(seam.begins) + len(seam.ends) else None
+        return True, seam if seam is not None and seam.fits(data) else None
 
     def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
         """Keep a conversation, beside others that begin alike."""
         head = how, data[:_HEAD]
         offsets = self._kept.get(head) or ()
         other = self._kept.get((head, _windows(data, offsets)))
-        if other is not None and len(offsets) < _MOST_WINDOWS and not data.startswith(other.begins):
-            apart = _alike(data, other.begins)
-            if apart + _WINDOW <= min(len(other.begins), len(seam.begins)) and apart not in offsets:
+        if other is not None and len(offsets) < _MOST_WINDOWS and not data.startswith(other.begins[0]):
+            begins = b"".join(other.begins)
+            apart = _alike(data, begins)
+            if apart + _WINDOW <= min(other.length, seam.length) and apart not in offsets:
                 offsets = (*offsets, apart)
                 self._kept.put(head, offsets, _HEAD)
-                self._kept.put((head, _windows(other.begins, offsets)), other, other.size)
+                self._kept.put((head, _windows(begins, offsets)), other, other.size)
         self._kept.put((head, _windows(data, offsets)), seam, seam.size)
 
 
@@ -168,7 +191,7 @@ def _alike(one: bytes, other: bytes) -> int:
 
 def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, _Seam] | None:
     """Translate what is new of a conversation; None where the whole has to be."""
-    middle = data[len(seam.begins) : len(data) - len(seam.ends)]
+    middle = data[seam.length : len(data) - len(seam.ends)]
     separator = next((one for one in _SEPARATORS if middle.startswith(one + b"{")), None)
     if separator is None:
         return None
@@ -185,14 +208,14 @@ def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, 
             return None
         halves.append(half)
     losses = (*seam.losses, *(loss for half in halves for loss in half.losses), *seam.last)
-    written = [seam.written, *(half.written for half in halves if half.written)]
-    encoded = Written.of(seam.path, b",".join(written) + seam.closing, losses)
-    if cut and len(written) == len(halves) + 1 and (raws := _cut_apart(listed, separator)) is not None:
-        rest = len(separator) + len(separator.join(raws[cut:])) + len(seam.ends)
-        first, second = halves
+    encoded = Written.of(seam.path, b"".join([*seam.written, *(half.written for half in halves), seam.closing]), losses)
+    if cut and (raws := _cut_apart(listed, separator)) is not None:
+        first = halves[0]
+        length = seam.length + len(separator) + len(separator.join(raws[:cut]))
         seam = seam._replace(
-            begins=data[: len(data) - rest],
-            written=b",".join(written[:-1]),
+            begins=_grown(seam.begins, data[seam.length : length]),
+            length=length,
+            written=_grown(seam.written, first.written),
             place=first.place,
             made=first.made,
             ids=first.ids,
@@ -224,7 +247,8 @@ def _half(bodies: list[Any], seam: Any, source: Any, target: Any, model: str | N
     ids |= ledger.ids.taken
     if not ids.isdisjoint(seam.ids):
         return None
-    return _Half(seam.place + len(messages), made, seam.ids | ids, _write(encoded)[1:-1], ledger.losses)
+    written = b",%b" % _write(encoded)[1:-1] if encoded else b""
+    return _Half(seam.place + len(messages), made, seam.ids | ids, written, ledger.losses)
 
 
 def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> tuple[set[str], int] | None:
@@ -345,12 +369,12 @@ def _seam(
     keys = list(encoded.body)
     after = {name: encoded.body[name] for name in keys[keys.index(key) + 1 :]}
     closing = b"]" + (b"," + _write(after)[1:] if after else b"}")
-    out, ending = encoded.json, b"," + half.written + closing
+    out, ending = encoded.json, half.written + closing
     parted = _part_losses(encoded.losses, half.losses, target.DIALECT)
     if not half.written or not out.endswith(ending) or parted is None:
         return None
     begins = data[: first + 1 + sum(map(len, raws[:cut])) + separator * (cut - 1)]
-    around = begins, data[last - 1 :], out[: -len(ending)], closing
+    around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
     return _Seam(*around, *start, encoded.path, model, *parted)
 
 
