@@ -76,7 +76,12 @@ def requests() -> list[Recorded]:
     ]
     return found or [
         Recorded(wire, "", msgspec.json.decode(translate.request(body, "openai-chat", wire).json))
-        for body in (gateway.question("m", 0), gateway.question("m", 9), bodies.four_kilobytes(), bodies.sixty_kilobytes())
+        for body in (
+            gateway.question("m", 0),
+            gateway.question("m", 9),
+            bodies.four_kilobytes(),
+            bodies.sixty_kilobytes(),
+        )
         for wire in NAMES
     ]
 
@@ -189,7 +194,11 @@ def conversation(turns: int) -> list[bytes]:
             arguments = msgspec.json.encode({"field_0": bodies.prose(turn, 60), "field_1": turn}).decode()
             function = {"name": tools[turn % 20]["function"]["name"], "arguments": arguments}
             messages += [
-                {"role": "assistant", "content": None, "tool_calls": [{"id": call_id, "type": "function", "function": function}]},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+                },
                 {"role": "tool", "tool_call_id": call_id, "content": bodies.prose(turn, 1300)},
             ]
         else:
@@ -235,7 +244,10 @@ def report_growth(*, short: bool) -> None:
 
 def report_question() -> None:
     """Print what the request of a coding agent costs the first time, and in a later turn."""
-    first = [gateway.question(f"gpt-{next(_numbers)}", 0).replace(b"What is it", b"What %d" % next(_numbers)) for _ in range(40)]
+    first = [
+        gateway.question(f"gpt-{next(_numbers)}", 0).replace(b"What is it", b"What %d" % next(_numbers))
+        for _ in range(40)
+    ]
     tools = [data.replace(b" of it", b" of %d" % next(_numbers)) for data in first]
     least = best(floor, first)
     for name, samples in (("first time", tools), ("later turn", first)):
@@ -254,11 +266,15 @@ def stream_ratios() -> Iterator[tuple[str, str, float]]:
         reader = JsonLines() if wire == "ollama" else EventStream()
         try:
             lines = [data for frame in frames for _, data in reader.feed(frame) if data != b"[DONE]"]
-            least = min(best(lambda _: [floor(line) for line in lines], [b""] * ROUNDS) for _ in range(2))
+            least = min(best(_floors(lines), [b""] * ROUNDS) for _ in range(2))
         except msgspec.DecodeError:
             continue
         for target in NAMES:
             yield wire, target, best(_streamed(wire, target, frames), [b""] * ROUNDS) / max(least, 0.001)
+
+
+def _floors(lines: list[bytes]) -> Work:
+    return lambda _: [floor(line) for line in lines]
 
 
 def _streamed(wire: str, target: str, frames: list[bytes]) -> Work:
@@ -276,7 +292,7 @@ def report(*, short: bool = False) -> None:
     report_bodies("requests", list(ratios(requests()[::step], request)), TARGETS)
     report_bodies("responses", list(ratios(responses()[::step], response)), dict.fromkeys(CLASSES, ANSWER_TARGET))
     report_question()
-    rows = list(stream_ratios())[:: step]
+    rows = list(stream_ratios())[::step]
     if rows:
         print(f"  streams: {told([ratio for *_, ratio in rows])}  target {STREAM_TARGET}")
     report_growth(short=short)

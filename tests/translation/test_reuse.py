@@ -27,7 +27,10 @@ SCHEMA = {"type": "object", "properties": {"place": {"type": "string", "maxLengt
 
 def chat(rng: random.Random, turns: int) -> dict[str, Any]:
     """Make a request of Chat Completions that nothing is odd in."""
-    messages: list[Any] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": f"Go {rng.random()}"}]
+    messages: list[Any] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": f"Go {rng.random()}"},
+    ]
     for turn in range(turns):
         messages += chat_turn(rng, turn)
     tools = [
@@ -58,7 +61,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(value[key])
 
 
-def edit(rng: random.Random, body: dict[str, Any], history: str) -> None:
+def edit(rng: random.Random, body: dict[str, Any], history: str) -> None:  # noqa: C901 - one case for each kind
     """Change a body somewhere."""
     messages = body[history]
     match rng.randrange(9):
@@ -67,7 +70,9 @@ def edit(rng: random.Random, body: dict[str, Any], history: str) -> None:
             holder[key] = rng.choice([*TEXTS, None, 1, True, [], {}])
         case 1:
             holder, key = rng.choice([one for one in places(body) if type(one[0][one[1]]) is str])
-            holder[key] = rng.choice([*TEXTS, *IDS, *NAMED, "user", "assistant", "system", "developer", "tool", "model"])
+            holder[key] = rng.choice(
+                [*TEXTS, *IDS, *NAMED, "user", "assistant", "system", "developer", "tool", "model"]
+            )
         case 2 if messages:
             del messages[rng.randrange(len(messages))]
         case 3 if messages:
@@ -84,8 +89,10 @@ def edit(rng: random.Random, body: dict[str, Any], history: str) -> None:
             if type(holder) is dict:
                 holder[rng.choice(["name", "extra", "id", "thinking", "cache_control", "refusal"])] = rng.choice(TEXTS)
         case 7:
-            body[rng.choice(["thinking", "tool_choice", "response_format", "stream", "functions", "seed", "metadata"])] = (
-                rng.choice(["auto", "none", {"type": "json_object"}, {"type": "enabled", "budget_tokens": 2000}, True, 5])
+            body[
+                rng.choice(["thinking", "tool_choice", "response_format", "stream", "functions", "seed", "metadata"])
+            ] = rng.choice(
+                ["auto", "none", {"type": "json_object"}, {"type": "enabled", "budget_tokens": 2000}, True, 5]
             )
         case 8 if messages:
             messages.append(copy.deepcopy(rng.choice(messages)))
@@ -141,10 +148,14 @@ def wander(seed: int, edits: int, source: str, target: str) -> None:
         body = {**whole, history: whole[history][: rng.randrange(3, 7)]}
         for _ in range(rng.randrange(4, 12)):
             edited = copy.deepcopy(body)
-            if rng.random() < 0.5:
+            if rng.random() < 0.35:
                 late = {history: edited[history][-3:]}
-                edit(rng, late if rng.random() < 0.7 else edited, history)
-                edited[history] = [*edited[history][:-3], *late[history]] if type(late.get(history)) is list else 0
+                edit(rng, late, history)
+                edited = {**edited, **late}
+                if type(late.get(history)) is list:
+                    edited[history] = [*body[history][:-3], *late[history]]
+            elif rng.random() < 0.25:
+                edit(rng, edited, history)
             data = written(rng, edited)
             assert outcome(data, source, target, scope) == outcome(data, source, target, OFF), data
             done += 1
@@ -162,7 +173,7 @@ def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_hundred_thousand_edits_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
     wander(2, 5000, source, target)
-    assert sum(hits) > 500
+    assert sum(hits) > 100
 
 
 def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
@@ -199,7 +210,7 @@ def test_what_one_owner_has_sent_no_other_finds(hits: list[bool]) -> None:
     assert not hits
 
 
-def test_a_thousand_conversations_stay_within_the_limit(hits: list[bool]) -> None:
+def test_a_thousand_conversations_stay_within_the_limit() -> None:
     scope = Scope(1 << 20)
     begun = [growing(3, run, "Be brief. " * 60) for run in range(1000)]
     for turn in itertools.zip_longest(*begun):

@@ -256,7 +256,7 @@ def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> t
     calls = [part for message in messages for part in _parts(message) if type(part) is ToolCall]
     ids = {call.id or "" for call in calls}
     grammar = target.WIRE.names
-    if len(ids) < len(calls) or (grammar and not all([escape(call.name, grammar) == call.name for call in calls])):
+    if len(ids) < len(calls) or (grammar and any(escape(call.name, grammar) != call.name for call in calls)):
         return None
     if source.DIALECT == "gemini":
         numbered = {one for one in ids if one.startswith(_GEMINI_ID)}
@@ -278,7 +278,7 @@ def _answers(message: Message) -> bool:
         return False
     if type(content) is str:
         return bool(content) and not content.isspace()
-    return any([_is_said(part) or (type(part) is ToolCall and part.runs) for part in _parts(message)])
+    return any(_is_said(part) or (type(part) is ToolCall and part.runs) for part in _parts(message))
 
 
 def _asks(message: Message) -> bool:

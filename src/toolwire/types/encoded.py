@@ -68,7 +68,7 @@ class Written(Encoded, frozen=True):
         return cls(path, _Bytes(data), losses)  # type: ignore[arg-type]
 
     @property
-    def body(self) -> dict[str, Any]:  # type: ignore[override]
+    def body(self) -> dict[str, Any]:  # type: ignore[misc]
         """The body as a value; who changes it changes what is sent."""
         held: Any = _held(self)
         if held.body is None:

@@ -176,7 +176,7 @@ def _take_legacy_call(rest: dict[str, Any], place: int, asked: CallsSoFar | None
 
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
-    """Write the messages of a request, the `first` of this number; media of results follow the last result of their group."""
+    """Write the messages of a request, the first at a place; media of results follow the last of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
     plain = WIRE.plain

@@ -83,7 +83,7 @@ WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
 def decode_messages(items: list[Any], declared: Declared, first: int = 0) -> list[Message]:
-    """Read the items of a request, the `first` message of this number; tools that they declare go where those of the request are."""
+    """Read the items of a request; tools that they declare go where those of the request are."""
     messages: list[Message] = []
     turn: list[Any] = []
     for item in items:
