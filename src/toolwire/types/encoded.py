@@ -67,8 +67,8 @@ class Written(Encoded, frozen=True):
         """Make it of bytes."""
         return cls(path, _Bytes(data), losses)  # type: ignore[arg-type]
 
-    @property
-    def body(self) -> dict[str, Any]:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def body(self) -> dict[str, Any]:
         """The body as a value; who changes it changes what is sent."""
         held: Any = _held(self)
         if held.body is None:
@@ -79,7 +79,7 @@ class Written(Encoded, frozen=True):
     def json(self) -> bytes:
         """The body as bytes to send."""
         held: Any = _held(self)
-        return held.data if held.body is None else write_json(held.body)  # type: ignore[no-any-return]
+        return held.data if held.body is None else write_json(held.body)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Encoded):
