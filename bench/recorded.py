@@ -243,16 +243,20 @@ def report_growth(*, short: bool) -> None:
 
 
 def report_question() -> None:
-    """Print what the request of a coding agent costs the first time, and in a later turn."""
-    first = [
-        gateway.question(f"gpt-{next(_numbers)}", 0).replace(b"What is it", b"What %d" % next(_numbers))
-        for _ in range(40)
-    ]
-    tools = [data.replace(b" of it", b" of %d" % next(_numbers)) for data in first]
-    least = best(floor, first)
-    for name, samples in (("first time", tools), ("later turn", first)):
-        took = best(lambda data: translate.request(data, "openai-chat", "anthropic").json, samples)
-        print(f"  the request of a coding agent, {len(first[0])} bytes, {name}: {took / least:.2f} x ({took:.0f} us)")
+    """Print what the request of a coding agent costs the first time, and in the third turn of its conversation."""
+
+    def work(data: bytes) -> bytes:
+        return translate.request(data, "openai-chat", "anthropic").json
+
+    first, later = [], []
+    for _ in range(10 * ROUNDS):
+        body = new(msgspec.json.decode(gateway.question(f"gpt-{next(_numbers)}", 0)), f"w{next(_numbers)}")
+        turns = [msgspec.json.encode({**body, "messages": body["messages"][:end]}) for end in (2, 4, 6)]
+        first.append(best(work, turns[:1]) and best(work, [turns[2].replace(b"gpt", b"gqt")]))
+        later.append(best(work, turns[1:2]) and best(work, turns[2:]))
+    least = best(floor, [turns[2]] * 50)
+    for name, took in (("first time", min(first)), ("third turn", min(later))):
+        print(f"  the request of a coding agent, {len(turns[2])} bytes, {name}: {took / least:.2f} x ({took:.0f} us)")
 
 
 # --- streams -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import msgspec
 
 from toolwire.encoding.repair import is_legal
 from toolwire.errors import InvalidBody
+from toolwire.schema.fitting import KNOWN
 from toolwire.types import Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
 from toolwire.types.encoded import Written
 from toolwire.wire.bodies import place_of, read_body
@@ -104,37 +105,37 @@ class Scope:
     """What one owner has had translated, within a number of bytes."""
 
     def __init__(self, limit: int | None = None) -> None:
-        self._kept = Kept(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
-        self.is_on: bool = self._kept.limit > 0
+        self.kept = Kept(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
+        self.is_on: bool = self.kept.limit > 0
 
     @property
     def size(self) -> int:
         """About how many bytes are held."""
-        return self._kept.size
+        return self.kept.size
 
     def find(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
         """Say whether the beginning of a body was seen before, and give the conversation that it goes on with."""
         head = how, data[:_HEAD]
-        offsets = self._kept.get(head)
+        offsets = self.kept.get(head)
         if offsets is None:
-            self._kept.put(head, (), _HEAD)
+            self.kept.put(head, (), _HEAD)
             return False, None
-        seam = self._kept.get((head, _windows(data, offsets)))
+        seam = self.kept.get((head, _windows(data, offsets)))
         return True, seam if seam is not None and seam.fits(data) else None
 
     def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
         """Keep a conversation, beside others that begin alike."""
         head = how, data[:_HEAD]
-        offsets = self._kept.get(head) or ()
-        other = self._kept.get((head, _windows(data, offsets)))
+        offsets = self.kept.get(head) or ()
+        other = self.kept.get((head, _windows(data, offsets)))
         if other is not None and len(offsets) < _MOST_WINDOWS and not data.startswith(other.begins[0]):
             begins = b"".join(other.begins)
             apart = _alike(data, begins)
             if apart + _WINDOW <= min(other.length, seam.length) and apart not in offsets:
                 offsets = (*offsets, apart)
-                self._kept.put(head, offsets, _HEAD)
-                self._kept.put((head, _windows(begins, offsets)), other, other.size)
-        self._kept.put((head, _windows(data, offsets)), seam, seam.size)
+                self.kept.put(head, offsets, _HEAD)
+                self.kept.put((head, _windows(begins, offsets)), other, other.size)
+        self.kept.put((head, _windows(data, offsets)), seam, seam.size)
 
 
 HERE = Scope()
@@ -158,6 +159,14 @@ class Again:
         if found[1] is not seam:
             self._scope.keep(self._how, self._data, found[1])
         return found[0]
+
+    def encode(self, request: Request) -> Encoded:
+        """Write a request whole, but for the schemas that were fitted before."""
+        token = KNOWN.set(self._scope.kept)
+        try:
+            return self._target.encode_request(request)  # type: ignore[no-any-return]
+        finally:
+            KNOWN.reset(token)
 
     def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
         """Keep what was translated, for turns that go on from it."""

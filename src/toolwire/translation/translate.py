@@ -45,7 +45,7 @@ def request(
         source_body = read_body(body)
         asked = here.decode_request(source_body, path)
         asked = asked if model is None else replace(asked, model=model)
-        encoded = there.encode_request(asked)
+        encoded = there.encode_request(asked) if known is None else known.encode(asked)
         if encoded.losses:
             losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
             encoded = Encoded(encoded.path, encoded.body, losses)
