@@ -120,6 +120,22 @@ def samples_of(body: Any, count: int = ROUNDS) -> list[bytes]:
     return [msgspec.json.encode(new(body, f"w{next(_numbers):07d}")) for _ in range(count)]
 
 
+def opened_alike(body: Any) -> list[bytes]:
+    """Write a body so many times, each time with other words of the user and the model, and the same before them."""
+    key = next((key for key in ("messages", "contents", "input") if type(body.get(key)) is list), None)
+    if key is None:
+        return samples_of(body)
+    bodies = []
+    for _ in range(2 * ROUNDS):
+        word = f"w{next(_numbers):07d}"
+        said = [
+            one if type(one) is dict and one.get("role") in ("system", "developer") else new(one, word)
+            for one in body[key]
+        ]
+        bodies.append(msgspec.json.encode({**body, key: said}))
+    return bodies
+
+
 def best(work: Work, samples: Sequence[bytes]) -> float:
     """Give the least CPU time that one of the samples took, in microseconds."""
     clock, least = time.process_time_ns, 1 << 62
@@ -130,7 +146,9 @@ def best(work: Work, samples: Sequence[bytes]) -> float:
     return least / 1000
 
 
-def ratios(found: list[Recorded], ours: Callable[[Recorded, str], Work]) -> Iterator[tuple[str, str, int, float]]:
+def ratios(
+    found: list[Recorded], ours: Callable[[Recorded, str], Work], fresh: Callable[[Any], list[bytes]] = samples_of
+) -> Iterator[tuple[str, str, int, float]]:
     """Give source, target, size and ratio for each body and each target."""
     for one in found:
         samples = samples_of(one.body)
@@ -141,7 +159,7 @@ def ratios(found: list[Recorded], ours: Callable[[Recorded, str], Work]) -> Iter
                 work(samples[0])
             except Exception:  # noqa: BLE001, S112 - what is refused costs nothing that anybody waits for
                 continue
-            yield one.wire, target, len(samples[0]), best(work, samples_of(one.body)) / least
+            yield one.wire, target, len(samples[0]), best(work, fresh(one.body)) / least
 
 
 def request(one: Recorded, target: str) -> Work:
@@ -294,6 +312,8 @@ def report(*, short: bool = False) -> None:
     print(f"\nrecorded bodies{'' if corpus() else ' (none here: bodies of this folder)'}, as ratios to the floor")
     step = 8 if short else 1
     report_bodies("requests", list(ratios(requests()[::step], request)), TARGETS)
+    alike = list(ratios(requests()[::step], request, opened_alike))
+    report_bodies("requests opened alike", alike, TARGETS)
     report_bodies("responses", list(ratios(responses()[::step], response)), dict.fromkeys(CLASSES, ANSWER_TARGET))
     report_question()
     rows = list(stream_ratios())[::step]

@@ -3,11 +3,13 @@
 Rules of this file:
 - It is a short cut and nothing else: without it, `translate` gives the same bytes and losses, only later.
 - A conversation is kept up to a seam: an answer of the model stands after it, all calls before it have their results,
-  and no name had to be respelled. No later message changes anything of what stands before a seam.
+  and no name had to be respelled. No later message changes anything of what stands before a seam. The first seam is
+  where the user begins to speak: what is said before him, with the tools and settings, opens other conversations too.
 - The bytes before the seam and after the messages are compared as they are. What stands between them is translated
   as always; where it is odd in any way, the whole body is.
 - Bytes are kept and nothing else, so that nobody who changes a body that was given changes what is given next.
-- A scope is one owner's: what one has sent, no other finds. A conversation is kept when its beginning is seen again.
+- A scope is one owner's: what one has sent, no other finds.
+- A conversation is kept when its beginning is seen again, and less and less often where that finds nothing.
 """
 
 import os
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolwire.encoding.repair import is_legal
+from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.errors import InvalidBody
 from toolwire.schema.fitting import KNOWN
 from toolwire.types import Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
@@ -34,6 +36,11 @@ _GEMINI_ID = "gemini_"
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 _LEAST = 2
+_SHORT = 32
+# What is smaller costs less than it takes to find it again.
+_SMALL = 1200
+_MARKS = 1021
+_MOST_OPENINGS = 8
 _MOST_TOOLS = 128
 # Where a wire keeps its messages.
 _HISTORIES = {
@@ -74,6 +81,7 @@ class _Seam(NamedTuple):
     model: str | None
     losses: tuple[Loss, ...]
     last: tuple[Loss, ...]
+    opens: bool
 
     @property
     def size(self) -> int:
@@ -107,6 +115,7 @@ class Scope:
     def __init__(self, limit: int | None = None) -> None:
         self.kept = Kept(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
         self.is_on: bool = self.kept.limit > 0
+        self._seen: list[tuple[int, int]] = [(0, 0)] * _MARKS
 
     @property
     def size(self) -> int:
@@ -114,14 +123,34 @@ class Scope:
         return self.kept.size
 
     def find(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
-        """Say whether the beginning of a body was seen before, and give the conversation that it goes on with."""
+        """Say whether to keep a conversation, and give the one that a body goes on with, if its beginning was seen."""
         head = how, data[:_HEAD]
-        offsets = self.kept.get(head)
-        if offsets is None:
-            self.kept.put(head, (), _HEAD)
-            return False, None
-        seam = self.kept.get((head, _windows(data, offsets)))
-        return True, seam if seam is not None and seam.fits(data) else None
+        seen = self._count(head)
+        seam = self.kept.get((head, _windows(data, self.kept.get(head) or ()))) if seen else None
+        return _is_due(seen), seam if seam is not None and seam.fits(data) else None
+
+    def opening(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
+        """Say whether to keep how a body opens, and give what opens alike."""
+        key = how, data[:_SHORT], data[-_SHORT:]
+        seen = self._count(key)
+        for seam in (self.kept.get(key) or ()) if seen > 1 else ():
+            if seam.fits(data):
+                return False, seam
+        return _is_due(seen), None
+
+    def _count(self, key: Any) -> int:
+        """Say how often something was seen, as far as that is remembered, and count it."""
+        mark = hash(key)
+        known, times = self._seen[mark % _MARKS]
+        times = times + 1 if known == mark else 0
+        self._seen[mark % _MARKS] = mark, times
+        return times
+
+    def open(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
+        """Keep how a conversation opens."""
+        key = how, data[:_SHORT], data[-_SHORT:]
+        seams = (seam, *(self.kept.get(key) or ())[: _MOST_OPENINGS - 1])
+        self.kept.put(key, seams, 2 * _SHORT + sum(seam.size for seam in seams))
 
     def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
         """Keep a conversation, beside others that begin alike."""
@@ -138,6 +167,11 @@ class Scope:
         self.kept.put((head, _windows(data, offsets)), seam, seam.size)
 
 
+def _is_due(seen: int) -> bool:
+    """Whether to keep what was seen so often: the second time, then less and less often where that finds nothing."""
+    return seen > 0 and seen & (seen + 1) == 0
+
+
 HERE = Scope()
 """The scope of a process that names no other."""
 
@@ -148,11 +182,13 @@ class Again:
     def __init__(self, scope: Scope, data: bytes, source: Any, target: Any, how: tuple[Any, ...]) -> None:
         self._scope, self._data, self._how = scope, data, (source.DIALECT, target.DIALECT, *how)
         self._source, self._target = source, target
-        self._begun = False
+        self._begun = self._opens = False
 
     def find(self) -> Encoded | None:
         """Give the translation, if the conversation is known and only goes on."""
         self._begun, seam = self._scope.find(self._how, self._data)
+        if seam is None:
+            self._opens, seam = self._scope.opening(self._how, self._data)
         found = None if seam is None else go_on(seam, self._data, self._source, self._target)
         if found is None:
             return None
@@ -170,16 +206,16 @@ class Again:
 
     def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
         """Keep what was translated, for turns that go on from it."""
-        if self._begun:
-            seam = begin(self._data, body, request, encoded, self._source, self._target)
+        for wanted, find, keep in ((self._begun, begin, self._scope.keep), (self._opens, opening, self._scope.open)):
+            seam = find(self._data, body, request, encoded, self._source, self._target) if wanted else None
             if seam is not None:
-                self._scope.keep(self._how, self._data, seam)
+                keep(self._how, self._data, seam)
 
 
 def again(scope: Scope | None, body: Any, source: Any, target: Any, *how: Any) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
     scope = HERE if scope is None else scope
-    if not scope.is_on or type(body) is not bytes or source is target:
+    if type(body) is not bytes or len(body) < _SMALL or not scope.is_on or source is target:
         return None
     able = hasattr(source, "decode_later") and hasattr(target, "encode_later")
     return Again(scope, body, source, target, how) if able else None
@@ -201,10 +237,11 @@ def _alike(one: bytes, other: bytes) -> int:
 def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, _Seam] | None:
     """Translate what is new of a conversation; None where the whole has to be."""
     middle = data[seam.length : len(data) - len(seam.ends)]
-    separator = next((one for one in _SEPARATORS if middle.startswith(one + b"{")), None)
-    if separator is None:
+    begins = (b"",) if seam.begins[-1].endswith(b"[") else _SEPARATORS
+    before = next((one for one in begins if middle.startswith(one + b"{")), None)
+    if before is None:
         return None
-    listed = b"[%b]" % middle[len(separator) :]
+    listed = b"[%b]" % middle[len(before) :]
     try:
         bodies = read_body(listed)
     except InvalidBody:
@@ -213,14 +250,16 @@ def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, 
     halves: list[_Half] = []
     for part in (bodies[:cut], bodies[cut:]) if cut else (bodies,):
         half = _half(part, halves[-1] if halves else seam, source, target, seam.model)
-        if half is None:
+        if half is None or (halves and not halves[0].asked):
             return None
         halves.append(half)
+    if seam.written[-1].endswith(b"["):
+        halves[0] = halves[0]._replace(written=halves[0].written[1:])
     losses = (*seam.losses, *(loss for half in halves for loss in half.losses), *seam.last)
     encoded = Written.of(seam.path, b"".join([*seam.written, *(half.written for half in halves), seam.closing]), losses)
-    if cut and (raws := _cut_apart(listed, separator)) is not None:
-        first = halves[0]
-        length = seam.length + len(separator) + len(separator.join(raws[:cut]))
+    if cut and (parted := _cut_apart(listed)) is not None:
+        first, (raws, separator) = halves[0], parted
+        length = seam.length + len(before) + len(separator.join(raws[:cut]))
         seam = seam._replace(
             begins=_grown(seam.begins, data[seam.length : length]),
             length=length,
@@ -229,24 +268,29 @@ def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, 
             made=first.made,
             ids=first.ids,
             losses=(*seam.losses, *first.losses),
+            opens=False,
         )
     return encoded, seam
 
 
 class _Half(NamedTuple):
-    """Some messages that begin with an answer, at the target, and the state after them."""
+    """Some messages at the target, and the state after them; whether they end with what may be answered."""
 
     place: int
     made: int
     ids: frozenset[str]
     written: bytes
     losses: Sequence[Loss]
+    asked: bool
+    opens: bool = False
 
 
 def _half(bodies: list[Any], seam: Any, source: Any, target: Any, model: str | None) -> _Half | None:
     """Translate messages that stand after a seam; None where they are not separable from what stands before."""
     messages = source.decode_later(bodies, seam.place, seam.made)
-    if not messages or not _answers(messages[0]) or not is_legal(messages):
+    if not messages or not is_legal(messages):
+        return None
+    if not (_opens(messages[0]) if seam.opens else _answers(messages[0])):
         return None
     encoded, ledger = target.encode_later(messages, seam.place, model)
     seen = _seen(messages, seam.made, source, target)
@@ -257,7 +301,7 @@ def _half(bodies: list[Any], seam: Any, source: Any, target: Any, model: str | N
     if not ids.isdisjoint(seam.ids):
         return None
     written = b",%b" % _write(encoded)[1:-1] if encoded else b""
-    return _Half(seam.place + len(messages), made, seam.ids | ids, written, ledger.losses)
+    return _Half(seam.place + len(messages), made, seam.ids | ids, written, ledger.losses, _asks(messages[-1]))
 
 
 def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> tuple[set[str], int] | None:
@@ -294,10 +338,15 @@ def _asks(message: Message) -> bool:
     """Whether a message is the user's or a tool's, and says something on every wire."""
     content = message.content
     if message.role == "tool":
-        return len(_parts(message)) == 1 and type(content[0]) is ToolResult  # type: ignore[index]
+        return any(type(part) is ToolResult for part in _parts(message))
     if message.role != "user":
         return False
     return (bool(content) and not content.isspace()) if type(content) is str else any(map(_is_said, _parts(message)))
+
+
+def _opens(message: Message) -> bool:
+    """Whether a message is the user's first, and no stand-in for one."""
+    return message.role == "user" and message.content != BEGINNING and _asks(message)
 
 
 def _is_said(part: Any) -> bool:
@@ -321,10 +370,10 @@ def _is_answer(body: Any, source: str) -> bool:
     return role == ("model" if source == "gemini" else "assistant")
 
 
-def _cut_apart(listed: bytes, separator: bytes) -> list[Any] | None:
-    """Cut a list into what it holds, if that is separated alike throughout."""
+def _cut_apart(listed: bytes) -> tuple[list[Any], bytes] | None:
+    """Cut a list into what it holds and what separates it, if that is the same throughout."""
     raws = _raws(listed)
-    return raws if b"[%b]" % separator.join(raws) == listed else None
+    return next(((raws, one) for one in _SEPARATORS if b"[%b]" % one.join(raws) == listed), None)
 
 
 def _is_plain(request: Request, target: str) -> bool:
@@ -342,6 +391,25 @@ class _Start(NamedTuple):
     place: int
     made: int
     ids: frozenset[str]
+    opens: bool
+
+
+def opening(
+    data: bytes, body: dict[str, Any], request: Request, encoded: Encoded, source: Any, target: Any
+) -> _Seam | None:
+    """Find where the user begins to speak; None where a body is odd in any way."""
+    bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
+    first = next(
+        (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
+    )
+    asks_json = request.output is not None and request.output.kind == "json"
+    if type(bodies) is not list or first == len(messages) or asks_json or not _is_plain(request, target.DIALECT):
+        return None
+    start = _Start(first, 0, frozenset(), opens=True)
+    half = _half(bodies[first:], start, source, target, request.model)
+    if half is None or half.place != len(messages):
+        return None
+    return _seam(data, first, start, half, encoded, request.model, source, target)
 
 
 def begin(
@@ -349,8 +417,10 @@ def begin(
 ) -> _Seam | None:
     """Find the last seam of a conversation that was translated; None where it has none, or is odd in any way."""
     bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
-    cut = _last_answer(bodies, source.DIALECT) if type(bodies) is list and _is_plain(request, target.DIALECT) else 0
-    later = source.decode_later(bodies[cut:], 0, 0) if cut else None  # type: ignore[index]
+    if type(bodies) is not list or len(messages) <= _LEAST:
+        return None
+    cut = _last_answer(bodies, source.DIALECT) if _is_plain(request, target.DIALECT) else 0
+    later = source.decode_later(bodies[cut:], 0, 0) if cut else None
     place = len(messages) - len(later or ())
     before = messages[:place]
     if not later or place < _LEAST or not _asks(before[-1]) or not is_legal(before):
@@ -360,8 +430,9 @@ def begin(
         return None
     grammar = target.WIRE.ids
     written = frozenset(seen[0] | ({escape(one, grammar) for one in seen[0]} if grammar else set()))
-    half = _half(bodies[cut:], _Start(place, seen[1], written), source, target, request.model)  # type: ignore[index]
-    return half and _seam(data, cut, _Start(place, seen[1], written), half, encoded, request.model, source, target)
+    start = _Start(place, seen[1], written, opens=False)
+    half = _half(bodies[cut:], start, source, target, request.model)
+    return half and _seam(data, cut, start, half, encoded, request.model, source, target)
 
 
 def _seam(
@@ -371,20 +442,23 @@ def _seam(
     key = _HISTORIES[target.DIALECT]
     first, last = place_of(data, _HISTORIES[source.DIALECT])
     listed = data[first:last]
-    raws = next((raws for one in _SEPARATORS if (raws := _cut_apart(listed, one)) is not None), None)
-    if raws is None or type(encoded.body.get(key)) is not list:
+    cut_apart = _cut_apart(listed)
+    if cut_apart is None or type(encoded.body.get(key)) is not list:
         return None
-    separator = (len(listed) - 2 - sum(map(len, raws))) // (len(raws) - 1)
+    raws, separator = cut_apart
     keys = list(encoded.body)
     after = {name: encoded.body[name] for name in keys[keys.index(key) + 1 :]}
     closing = b"]" + (b"," + _write(after)[1:] if after else b"}")
     out, ending = encoded.json, half.written + closing
+    if start.opens and out.endswith(b"[" + ending[1:]):
+        ending = ending[1:]
     parted = _part_losses(encoded.losses, half.losses, target.DIALECT)
     if not half.written or not out.endswith(ending) or parted is None:
         return None
-    begins = data[: first + 1 + sum(map(len, raws[:cut])) + separator * (cut - 1)]
+    begins = data[: first + 1 + len(separator.join(raws[:cut]))]
     around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
-    return _Seam(*around, *start, encoded.path, model, *parted)
+    place, made, ids, opens = start
+    return _Seam(*around, place, made, ids, encoded.path, model, *parted, opens)
 
 
 def _part_losses(
