@@ -34,7 +34,7 @@ def chat(rng: random.Random, turns: int) -> dict[str, Any]:
     for turn in range(turns):
         messages += chat_turn(rng, turn)
     tools = [
-        {"type": "function", "function": {"name": name, "description": name, "parameters": SCHEMA}}
+        {"type": "function", "function": {"name": name, "description": f"{name} " * 200, "parameters": SCHEMA}}
         for name in ("look", "say")
     ]
     return {"model": "gpt-4o", "messages": messages, "tools": tools, "temperature": 0.5, "n": 2}
@@ -165,7 +165,7 @@ def wander(seed: int, edits: int, source: str, target: str) -> None:
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
-    wander(1, 25, source, target)
+    wander(1, 60, source, target)
     assert any(hits)
 
 

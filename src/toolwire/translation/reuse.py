@@ -37,8 +37,10 @@ _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 _LEAST = 2
 _SHORT = 32
+# So much has to stand around the messages, that it is worth finding.
+_FRAME = 1500
 # What is smaller costs less than it takes to find it again.
-_SMALL = 1200
+_SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
 _MOST_TOOLS = 128
@@ -397,7 +399,7 @@ class _Start(NamedTuple):
 def opening(
     data: bytes, body: dict[str, Any], request: Request, encoded: Encoded, source: Any, target: Any
 ) -> _Seam | None:
-    """Find where the user begins to speak; None where a body is odd in any way."""
+    """Find where the user begins to speak; None where a body is odd in any way, or little stands before."""
     bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
     first = next(
         (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
@@ -409,7 +411,8 @@ def opening(
     half = _half(bodies[first:], start, source, target, request.model)
     if half is None or half.place != len(messages):
         return None
-    return _seam(data, first, start, half, encoded, request.model, source, target)
+    seam = _seam(data, first, start, half, encoded, request.model, source, target)
+    return seam if seam is not None and seam.length + len(seam.ends) >= _FRAME else None
 
 
 def begin(
