@@ -7,8 +7,9 @@ import pytest
 
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, at, post, standing
-from toolwire.gateway.passing import members_of, with_model
+from toolwire.gateway.passing import with_model
 from toolwire.testing import Raw, Scenario, simulate
+from toolwire.wire.bodies import members_of
 
 PATHS = {
     "openai-chat": "/v1/chat/completions",

@@ -29,10 +29,11 @@ _ANSWERERS = ("assistant", "model")
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
     """Give a history in which every call is followed by its result, and say in `losses` what it took."""
-    return messages if _is_legal(messages) else _Repair(messages, [] if losses is None else losses).run()
+    return messages if is_legal(messages) else _Repair(messages, [] if losses is None else losses).run()
 
 
-def _is_legal(messages: Sequence[Message]) -> bool:
+def is_legal(messages: Sequence[Message]) -> bool:
+    """Whether every call is followed by its result, in the order of the calls."""
     waiting: list[str | None] = []
     part: Any  # told apart by `kind`, which no checker follows
     for message in messages:

@@ -20,11 +20,10 @@ from msgspec import Struct
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.listing import list_models, show_model
-from toolwire.gateway.passing import members_of
 from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
-from toolwire.wire.bodies import read_body
+from toolwire.wire.bodies import members_of, read_body
 
 _log = logging.getLogger(__name__)
 _write = msgspec.json.Encoder().encode

@@ -8,37 +8,24 @@ Rules of this file:
 """
 
 import hashlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from toolwire.dialects import Dialect
-from toolwire.errors import InvalidBody
 from toolwire.streams.accumulation import Accumulator
 from toolwire.translation.exchange import ending
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
+from toolwire.wire.bodies import place_of
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_SPACE = re.compile(rb"[ \t\r\n]*")
-_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_read_text = msgspec.json.Decoder(str).decode
 # The keys under which the wires write what only its maker can read.
 _SIGNED = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"thought_signature"')
 
 
-def members_of(body: bytes) -> dict[str, Any]:
-    """Give the members of a body, each as it is written; a body that is no JSON object is refused."""
-    try:
-        return _members(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise InvalidBody(f"is not a JSON object: {problem}", path="body") from None
-
-
 def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     """Give a body with another model's name; every other byte stays."""
-    start, end = _place(body, members, "model")
+    start, end = place_of(body, "model", members)
     return body[:start] + msgspec.json.encode(model) + body[end:]
 
 
@@ -53,36 +40,6 @@ def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:
             if type(request) is dict and "model" in request:
                 request["model"] = model
     return msgspec.json.encode(read)
-
-
-def _place(body: bytes, members: dict[str, Any], wanted: str) -> tuple[int, int]:
-    """Say where the value of a member stands: members stand in order, and the length of each value is known."""
-    at, place = body.index(b"{"), (0, 0)
-    for name, value in members.items():
-        at = _skip(body, at + 1)
-        key = _KEY.match(body, at)
-        if key is None or _name(key[0]) != name:
-            raise InvalidBody("gives a key twice", path="body")
-        start = _skip(body, _skip(body, key.end()) + 1)
-        at = start + len(bytes(value))
-        if name == wanted:
-            place = start, at
-        at = _skip(body, at)
-    if body[at : at + 1] != b"}":
-        raise InvalidBody("gives a key twice", path="body")
-    return place
-
-
-def _name(key: bytes) -> str:
-    try:
-        return _read_text(key)
-    except (msgspec.DecodeError, UnicodeError):
-        raise InvalidBody("has a key that is no text", path="body") from None
-
-
-def _skip(body: bytes, at: int) -> int:
-    space = _SPACE.match(body, at)
-    return at if space is None else space.end()
 
 
 def may_be_signed(body: bytes) -> bool:

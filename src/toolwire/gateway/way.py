@@ -21,7 +21,7 @@ from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.endings import FORGOTTEN, Refused
 from toolwire.gateway.headers import coming_down, going_up
 from toolwire.gateway.memory import Memory
-from toolwire.gateway.passing import PassedStream, may_be_signed, members_of, signatures_of, with_model, with_models
+from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of, with_model, with_models
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import Goal, Routes
 from toolwire.providers.addressing import headers_of, key_of, url_of
@@ -29,7 +29,7 @@ from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import Asked, wants_stream
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Thinking, ToolCall, Usage
-from toolwire.wire.bodies import read_body
+from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Timeouts, Transport, TransportError
 
 JSON = "application/json"

@@ -22,6 +22,8 @@ MAX_SIZE = 100_000
 _MAX_BITS = 4096
 TEXT_UNIT = 64
 _ROOT = "#"
+_ONLY_TEXT = frozenset({str})
+_SMALL = (bool, float, type(None))
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -43,7 +45,7 @@ def too_deep(path: str) -> InvalidSchema:
 def _children(value: Any) -> tuple[list[Any], int]:
     """List the values inside a JSON value; also give the size of its own text."""
     if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
+        if not _ONLY_TEXT.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
             raise InvalidSchema("the schema is not JSON: every key must be a string")
         return list(value.values()), sum(map(len, value)) // TEXT_UNIT
     if isinstance(value, list):
@@ -64,7 +66,8 @@ def measure(value: Any, path: str = "") -> int:
         size += len(level)
         below: list[Any] = []
         for item in level:
-            if type(item) is str and len(item) < TEXT_UNIT:
+            kind = type(item)
+            if kind in _SMALL or (kind is str and len(item) < TEXT_UNIT):
                 continue
             children, text = _children(item)
             below += children
@@ -189,6 +192,8 @@ class RootSchema:
 
     def refuse_cycles(self, target: Target) -> None:
         """Refuse kept references that lead back to themselves in a way that the target does not follow."""
+        if not self._leads:
+            return
         try:
             TopologicalSorter(self._leads).prepare()
         except CycleError as problem:

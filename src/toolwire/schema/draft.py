@@ -15,6 +15,7 @@ from toolwire.schema.targets import COMBINERS, CONSTRAINTS, TYPES, Schema
 
 _NULL_IS_A_VALUE = frozenset({"const", "default", "example"})
 _SHOWN = 60
+_SAID = ("type", "description", "title")
 _NUMBERED_TYPES = ("", "string", "number", "integer", "boolean", "array", "object", "null")
 
 
@@ -106,6 +107,8 @@ def _check(node: Schema, path: str) -> Schema:
     """Refuse keywords of the wrong kind; leave out those that are null."""
     nulls = False
     for keyword, value in node.items():
+        if keyword in _SAID and type(value) is str:
+            continue
         if value is None and keyword not in _NULL_IS_A_VALUE:
             nulls = True
         elif (form := FORMS.get(keyword)) and not form[0](value):
@@ -134,6 +137,8 @@ def _type_name(value: Any, path: str) -> str:
 
 def _types(node: Schema, path: str) -> Schema:
     given = node["type"]
+    if type(given) is str and given in TYPES:
+        return node
     names = [_type_name(value, path) for value in as_list(given)]
     if given == []:
         raise InvalidSchema("must name at least one type", path=inside(path, "type"))
@@ -254,7 +259,8 @@ def present(node: Any, path: str) -> Schema:
     view = _check(node, path)
     if "type" in view:
         view = _types(view, path)
-    for keyword, rewrite in _REWRITES.items():
-        if keyword in view:
-            view = rewrite(view)
+    if not _REWRITES.keys().isdisjoint(view):
+        for keyword, rewrite in _REWRITES.items():
+            if keyword in view:
+                view = rewrite(view)
     return view

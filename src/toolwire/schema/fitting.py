@@ -18,7 +18,10 @@ Rules of this file:
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
+
+import msgspec
 
 from toolwire.errors import InvalidSchema
 from toolwire.schema.combining import any_of, conjoin, flatten, merge, unite
@@ -42,6 +45,11 @@ from toolwire.schema.targets import (
     may_go,
 )
 
+KNOWN: ContextVar[Any] = ContextVar("KNOWN", default=None)
+"""What was fitted before, for as long as bodies of JSON are read that may share it; None shares nothing."""
+
+_write_json = msgspec.json.Encoder().encode
+_read_json = msgspec.json.Decoder().decode
 _READ_OFF = ("object", "array", "string", "number")
 _FORMAT_OF: Mapping[str, str] = {"int32": "integer", "int64": "integer", "float": "number", "double": "number"}
 
@@ -53,6 +61,24 @@ def fit(schema: Schema, target: str) -> Fitted:
         raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
     if (fitted := fit_quickly(schema, rules)) is not None:
         return fitted
+    known = KNOWN.get()
+    return _fit(schema, rules) if known is None else _fit_again(schema, rules, known)
+
+
+def _fit_again(schema: Schema, rules: Target, known: Any) -> Fitted:
+    """Fit a schema that may have been fitted before: bytes are kept, so that what is given is nobody else's."""
+    key = rules.name, _write_json(schema)
+    found = known.get(key)
+    if found is not None:
+        written, notes = found
+        return Fitted(schema if written is None else _read_json(written), notes)
+    fitted = _fit(schema, rules)
+    written = None if fitted.schema is schema else _write_json(fitted.schema)
+    known.put(key, (written, fitted.notes), len(key[1]) + len(written or b"") + 200 * len(fitted.notes))
+    return fitted
+
+
+def _fit(schema: Any, rules: Target) -> Fitted:
     if not isinstance(schema, dict):
         raise InvalidSchema(f"the parameters of a tool are a JSON Schema object, not {type(schema).__name__}")
     document = RootSchema(schema)
@@ -157,8 +183,9 @@ def _sole_reference(view: Schema) -> str | None:
 
 
 def _respelled(view: Schema, site: Site) -> Schema:
-    for step in _STEPS:
-        view = step(view, site)
+    for step, keywords in _STEPS_OF[site.target.name]:
+        if not keywords or not keywords.isdisjoint(view):
+            view = step(view, site)
     return view
 
 
@@ -342,17 +369,22 @@ def _closed(view: Schema, extra: Any, site: Site) -> Schema:
     return {**view, "additionalProperties": False}
 
 
-_STEPS: tuple[Callable[[Schema, Site], Schema], ...] = (
-    unite,
-    _settle_const,
-    _infer_type,
-    _spell_null,
-    _split_types,
-    _settle_texts,
-    _settle_bounds,
-    _settle_items,
-    _settle_object,
+# Each step, the keywords without which it does nothing, and the targets that it does something for.
+_STEPS: tuple[tuple[Callable[[Schema, Site], Schema], frozenset[str], Callable[[Target], bool]], ...] = (
+    (unite, frozenset({"anyOf", "oneOf"}), lambda _target: True),
+    (_settle_const, frozenset({"const"}), lambda _target: True),
+    (_infer_type, frozenset(), lambda target: target.typed),
+    (_spell_null, frozenset({"type"}), lambda target: target.nullable),
+    (_split_types, frozenset({"type"}), lambda target: not target.type_lists),
+    (_settle_texts, frozenset({"enum"}), lambda target: target.text_literals),
+    (_settle_bounds, frozenset({"exclusiveMinimum", "exclusiveMaximum"}), lambda _target: True),
+    (_settle_items, frozenset({"type", "items", "prefixItems"}), lambda _target: True),
+    (_settle_object, frozenset(), lambda _target: True),
 )
+_STEPS_OF = {
+    name: tuple((step, keywords) for step, keywords, serves in _STEPS if serves(target))
+    for name, target in BY_NAME.items()
+}
 
 
 def _write(view: Schema, site: Site) -> Schema:
@@ -364,7 +396,11 @@ def _write(view: Schema, site: Site) -> Schema:
     for keyword, value in view.items():
         if keyword in keywords and (keyword not in target.limits or target.limits[keyword](value)):
             write = _WRITE.get(keyword)
-            out[keyword] = _shared(value, write(value, view, site)) if write else value
+            if write is None:
+                out[keyword] = value
+            else:
+                written = write(value, view, site)
+                out[keyword] = value if written is value else _shared(value, written)
         elif keyword not in IDENTIFIERS:
             left[keyword] = value
     if target.all_required and "required" not in view and _is_object(view):

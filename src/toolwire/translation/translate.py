@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
+from toolwire.translation.reuse import Scope, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -30,19 +31,28 @@ def request(
     *,
     model: str | None = None,
     strict: bool = False,
+    reuse: Scope | None = None,
 ) -> Encoded:
     """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming).
 
-    `model` is asked in the place of the one that the request names.
+    `model` is asked in the place of the one that the request names. What was translated before is taken from the
+    scope `reuse`, by default the one of this process.
     """
-    source_body, here = read_body(body), dialect(source)
-    asked = here.decode_request(source_body, path)
-    encoded = dialect(target).encode_request(asked if model is None else replace(asked, model=model))
-    if encoded.losses:
-        losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
-        encoded = Encoded(encoded.path, encoded.body, losses)
-        if strict:
-            refuse(encoded.losses)
+    here, there = dialect(source), dialect(target)
+    known = again(reuse, body, here, there, path, model)
+    encoded = None if known is None else known.find()
+    if encoded is None:
+        source_body = read_body(body)
+        asked = here.decode_request(source_body, path)
+        asked = asked if model is None else replace(asked, model=model)
+        encoded = there.encode_request(asked) if known is None else known.encode(asked)
+        if encoded.losses:
+            losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
+            encoded = Encoded(encoded.path, encoded.body, losses)
+        if known is not None:
+            known.keep(source_body, asked, encoded)
+    if strict and encoded.losses:
+        refuse(encoded.losses)
     return encoded
 
 

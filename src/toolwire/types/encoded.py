@@ -49,6 +49,52 @@ class Encoded(Struct, frozen=True):
         return write_json(self.body)
 
 
+class _Bytes:
+    """A body as bytes, and as a value once that was asked for."""
+
+    __slots__ = ("body", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.body: dict[str, Any] | None = None
+
+
+class Written(Encoded, frozen=True):
+    """A body that was written before it was asked for as a value: the bytes are there, the value is made of them."""
+
+    @classmethod
+    def of(cls, path: str, data: bytes, losses: tuple[Loss, ...]) -> "Written":
+        """Make it of bytes."""
+        return cls(path, _Bytes(data), losses)  # type: ignore[arg-type]
+
+    @property  # type: ignore[misc]
+    def body(self) -> dict[str, Any]:
+        """The body as a value; who changes it changes what is sent."""
+        held: Any = _held(self)
+        if held.body is None:
+            held.body = msgspec.json.decode(held.data)
+        return held.body  # type: ignore[no-any-return]
+
+    @property
+    def json(self) -> bytes:
+        """The body as bytes to send."""
+        held: Any = _held(self)
+        return held.data if held.body is None else write_json(held.body)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Encoded):
+            return NotImplemented
+        return (self.path, self.body, self.losses) == (other.path, other.body, other.losses)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Encoded(path={self.path!r}, body={self.body!r}, losses={self.losses!r})"
+
+
+_held = Encoded.__dict__["body"].__get__
+
+
 class ErrorReply(Struct, frozen=True):
     """An error as a dialect's server would answer it; `headers` are those that say something of it."""
 

@@ -1,11 +1,12 @@
 """Bodies as bytes or text: read to JSON values, or refused with the place and the reason.
 
 Rule: a key given twice is refused, because two readers would understand two things. That none is, is proved
-in the cheapest way that will do: the value written again is the same bytes; else the keys are counted; else
-they are read one by one.
+in the cheapest way that will do: the value written again is the same bytes, or the same but for space between them;
+else the keys are counted; else they are read one by one.
 """
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -25,10 +26,11 @@ def read_body(body: Any) -> Any:
     try:
         data: bytes = body.encode() if isinstance(body, str) else bytes(body)
         value = _decode(data)
-        compact = _encode(value) == data
+        written = _encode(value)
+        same = written == data or msgspec.json.format(data, indent=-1) == written
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidBody(f"is not JSON: {problem}", path="body") from problem
-    if not compact and not _has_each_key_once(value, data):
+    if not same and not _has_each_key_once(value, data):
         _refuse_twice(data)
     return value
 
@@ -69,3 +71,47 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise InvalidBody(f"gives the key {key!r} twice", path=f"body...{key}")
             seen.add(key)
     return made
+
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_read_text = msgspec.json.Decoder(str).decode
+
+
+def members_of(body: bytes) -> dict[str, Any]:
+    """Give the members of a body, each as it is written; a body that is no JSON object is refused."""
+    try:
+        return _members(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise InvalidBody(f"is not a JSON object: {problem}", path="body") from None
+
+
+def place_of(body: bytes, wanted: str, members: dict[str, Any] | None = None) -> tuple[int, int]:
+    """Say where the value of a member stands: members stand in order, and the length of each value is known."""
+    at, place = body.index(b"{"), (0, 0)
+    for name, value in (members or members_of(body)).items():
+        at = _skip(body, at + 1)
+        key = _KEY.match(body, at)
+        if key is None or _name(key[0]) != name:
+            raise InvalidBody("gives a key twice", path="body")
+        start = _skip(body, _skip(body, key.end()) + 1)
+        at = start + len(bytes(value))
+        if name == wanted:
+            place = start, at
+        at = _skip(body, at)
+    if body[at : at + 1] != b"}":
+        raise InvalidBody("gives a key twice", path="body")
+    return place
+
+
+def _name(key: bytes) -> str:
+    try:
+        return _read_text(key)
+    except (msgspec.DecodeError, UnicodeError):
+        raise InvalidBody("has a key that is no text", path="body") from None
+
+
+def _skip(body: bytes, at: int) -> int:
+    space = _SPACE.match(body, at)
+    return at if space is None else space.end()

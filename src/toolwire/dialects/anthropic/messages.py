@@ -47,9 +47,9 @@ _EMPTY = "(empty)"
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def decode_messages(bodies: list[Any]) -> list[Message]:
-    """Read the turns of a request."""
-    return [_decode_message(body, place) for place, body in enumerate(bodies)]
+def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
+    """Read the turns of a request, the `first` of this number."""
+    return [_decode_message(body, place) for place, body in enumerate(bodies, first)]
 
 
 def _decode_message(body: Any, place: int = 0) -> Message:
@@ -319,3 +319,14 @@ _NEWEST_TABLES: dict[str, dict[type, Callable[[Any, Ledger], Any]]] = {
     "answer": {**_OWN_TABLES["answer"], Document: _lose_part},
     "system": ENCODERS,
 }
+
+
+def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | None:
+    """Read messages that stand at a place of their conversation, and need nothing of what stands before."""
+    return decode_messages(bodies, place)
+
+
+def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+    ledger = Ledger(WIRE)
+    return encode_messages([None] * place + messages, ledger, place), ledger

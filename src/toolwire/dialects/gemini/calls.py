@@ -32,10 +32,10 @@ class Links:
 
     __slots__ = ("_body", "_contents", "_count", "_taken", "answering", "index", "waiting")
 
-    def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None) -> None:
+    def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None, made: int = 0) -> None:
         self._contents = contents
         self._body = body
-        self._count = 0
+        self._count = made
         self._taken: set[str] | None = None
         self.waiting: list[tuple[str, str, bool]] = []
         self.answering = False

@@ -34,7 +34,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.encoding.ledger import form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
@@ -61,9 +61,9 @@ _ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": 
 _COMMON = frozenset({"user", "model"})
 
 
-def decode_messages(bodies: list[Any]) -> list[Message]:
-    """Read the contents of a request."""
-    links = Links(bodies)
+def decode_messages(bodies: list[Any], made: int = 0) -> list[Message]:
+    """Read the contents of a request; so many ids were `made` before."""
+    links = Links(bodies, made=made)
     return [_decode_message(body, links) for body in bodies]
 
 
@@ -389,3 +389,14 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
             kind = str(type(part).__struct_config__.tag)
             ledger.lose("", kind, f"a content of the {role} in {DIALECT} cannot hold it")
     return None
+
+
+def decode_later(bodies: list[Any], _place: int, made: int) -> list[Message] | None:
+    """Read contents that stand after so many calls without an id, and need nothing else of what stands before."""
+    return decode_messages(bodies, made)
+
+
+def encode_later(messages: list[Message], place: int, model: str | None) -> tuple[list[Any], Ledger]:
+    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+    ledger = Conversation(model=model)
+    return encode_messages([None] * place + messages, ledger, place), ledger

@@ -25,12 +25,12 @@ _SPEAKERS = ("user", "assistant", "system", "developer")
 _SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
 
 
-def decode_messages(bodies: list[Any]) -> list[Message]:
-    """Read the messages of a request; a result is linked to a call of the last answer."""
+def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
+    """Read the messages of a request, the `first` of this number; a result is linked to a call of the last answer."""
     messages: list[Message] = []
     waiting: list[ToolCall] = []
     plain = WIRE.plain
-    for place, body in enumerate(bodies):
+    for place, body in enumerate(bodies, first):
         role: Any = body.get("role") if type(body) is dict else None
         if role == "tool":
             messages.append(decode_result(body, waiting))
@@ -106,12 +106,12 @@ def _decode_said(role: Any, rest: dict[str, Any], form: dict[str, Any], place: i
     return Message(role, content, None, None, WIRE.own(rest, form))
 
 
-def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
-    """Write the messages of a request."""
+def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
+    """Write the messages of a request, the `first` of this number."""
     bodies: list[dict[str, Any]] = []
     names: dict[str | None, str] = {}
     plain = WIRE.plain
-    for place, message in enumerate(messages):
+    for place, message in enumerate(messages, first):
         opaque = message.opaque
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
         if opaque is plain or opaque is _SILENT or not (own or (opaque is not None and opaque.value)):
@@ -236,3 +236,14 @@ def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: 
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
     ledger.lose_around_result(message)
+
+
+def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | None:
+    """Read messages that stand at a place of their conversation, and need nothing of what stands before."""
+    return decode_messages(bodies, place)
+
+
+def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+    ledger = Ledger(WIRE)
+    return encode_messages(messages, ledger, place), ledger

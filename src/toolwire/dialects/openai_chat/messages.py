@@ -38,11 +38,11 @@ _BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
 REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
-def decode_messages(bodies: list[Any]) -> list[Message]:
+def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
     asked = CallsSoFar()
     messages = asked.messages
-    for place, body in enumerate(bodies):
+    for place, body in enumerate(bodies, first):
         messages.append(_decode_message(body, asked, place))
     return messages
 
@@ -175,12 +175,12 @@ def _take_legacy_call(rest: dict[str, Any], place: int, asked: CallsSoFar | None
     return [call]
 
 
-def encode_messages(messages: Any, ledger: Ledger) -> list[dict[str, Any]]:
-    """Write the messages of a request; media of results follow the last result of their group."""
+def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
+    """Write the messages of a request, the first at a place; media of results follow the last of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
     plain = WIRE.plain
-    for place, message in enumerate(messages):
+    for place, message in enumerate(messages, first):
         opaque, content = message.opaque, message.content
         if (
             type(content) is str
@@ -353,3 +353,14 @@ def encode_audio_answer(part: Audio, body: dict[str, Any], ledger: Ledger, *, as
     else:
         ledger.lose_fields(part, "audio", "data", "transcript")
         ledger.lose_opaque(part.opaque)
+
+
+def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | None:
+    """Read messages that stand at a place of their conversation, and need nothing of what stands before."""
+    return decode_messages(bodies, place)
+
+
+def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+    ledger = Ledger(WIRE)
+    return encode_messages(messages, ledger, place), ledger

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.calls import (
+    CALLS,
     OWN_CALLS,
     OWN_RESULTS,
     RESULTS,
@@ -81,7 +82,7 @@ ASSISTANT = f"an assistant message of {DIALECT}"
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
-def decode_messages(items: list[Any], declared: Declared) -> list[Message]:
+def decode_messages(items: list[Any], declared: Declared, first: int = 0) -> list[Message]:
     """Read the items of a request; tools that they declare go where those of the request are."""
     messages: list[Message] = []
     turn: list[Any] = []
@@ -99,14 +100,14 @@ def decode_messages(items: list[Any], declared: Declared) -> list[Message]:
             turn.append(item)
             continue
         if turn:
-            messages.append(_decode_turn(turn, len(messages)))
+            messages.append(_decode_turn(turn, first + len(messages)))
             turn = []
         if result is not None:
             messages.append(Message("tool", [result], result.name, result.tool_call_id, WIRE.plain))
-        elif kind != "additional_tools" or not declared.hold(item, len(messages)):
+        elif kind != "additional_tools" or not declared.hold(item, first + len(messages)):
             messages.append(_decode_given(item, kind))
     if turn:
-        messages.append(_decode_turn(turn, len(messages)))
+        messages.append(_decode_turn(turn, first + len(messages)))
     return [_rename(message, declared.renamed) for message in messages] if declared.renamed else messages
 
 
@@ -429,3 +430,21 @@ WRITERS: Mapping[type, Callable[[Any, Items], None]] = {
     ToolResult: _write_result,
     Opaque: _write_opaque,
 }
+
+
+_LATER = frozenset({"message", "reasoning", *CALLS, *RESULTS})
+
+
+def decode_later(items: list[Any], place: int, _made: int) -> list[Message] | None:
+    """Read items that stand at a place of their conversation, and need nothing of what stands before."""
+    for item in items:
+        kind = item.get("type", "message") if type(item) is dict else None
+        if type(kind) is not str or kind not in _LATER:
+            return None
+    return decode_messages(items, Declared([]), place)
+
+
+def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+    """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
+    ledger = Ledger(WIRE)
+    return encode_messages([None] * place + messages, Items(ledger), place), ledger

@@ -1,0 +1,475 @@
+"""A turn costs what is new in it: what was translated before is found again by the bytes that it was made from.
+
+Rules of this file:
+- It is a short cut and nothing else: without it, `translate` gives the same bytes and losses, only later.
+- A conversation is kept up to a seam: an answer of the model stands after it, all calls before it have their results,
+  and no name had to be respelled. No later message changes anything of what stands before a seam. The first seam is
+  where the user begins to speak: what is said before him, with the tools and settings, opens other conversations too.
+- The bytes before the seam and after the messages are compared as they are. What stands between them is translated
+  as always; where it is odd in any way, the whole body is.
+- Bytes are kept and nothing else, so that nobody who changes a body that was given changes what is given next.
+- A scope is one owner's: what one has sent, no other finds.
+- A conversation is kept when its beginning is seen again, and less and less often where that finds nothing.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from toolwire.encoding.repair import BEGINNING, is_legal
+from toolwire.errors import InvalidBody
+from toolwire.schema.fitting import KNOWN
+from toolwire.types import Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
+from toolwire.types.encoded import Written
+from toolwire.wire.bodies import place_of, read_body
+from toolwire.wire.names import escape
+from toolwire.work.keeping import Kept
+
+_USUAL = 1 << 25
+_HEAD = 256
+_WINDOW = 64
+_MOST_WINDOWS = 8
+_SEPARATORS = (b",", b", ")
+_GEMINI_ID = "gemini_"
+_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_write = msgspec.json.Encoder().encode
+_LEAST = 2
+_SHORT = 32
+# So much has to stand around the messages, that it is worth finding.
+_FRAME = 1500
+# What is smaller costs less than it takes to find it again.
+_SMALL = 800
+_MARKS = 1021
+_MOST_OPENINGS = 8
+_MOST_TOOLS = 128
+# Where a wire keeps its messages.
+_HISTORIES = {
+    "openai-chat": "messages",
+    "openai-responses": "input",
+    "anthropic": "messages",
+    "gemini": "contents",
+    "ollama": "messages",
+}
+_ANSWERING = ("reasoning", "function_call", "custom_tool_call")
+# How a request may be spelled that needs all of its messages to be read or written.
+_ODD_FORMS = frozenset({"begun", "one", "no_contents", "no_messages", "no_input", "layout", "items"})
+# What is lost after the messages, at the end of an encode.
+_LAST = {
+    "openai-chat": frozenset({"opaque", "output_json"}),
+    "openai-responses": frozenset({"opaque", "output_json"}),
+    "anthropic": frozenset({"opaque", "first_turn"}),
+    "gemini": frozenset({"opaque", "first_turn"}),
+    "ollama": frozenset({"opaque", "output_with_tools"}),
+}
+
+
+class _Seam(NamedTuple):
+    """A conversation up to a seam: the source's bytes around what is new, and what they are at the target.
+
+    What grows with every turn, `begins` and `written`, is in pieces, so that a turn copies little of it.
+    """
+
+    begins: tuple[bytes, ...]
+    length: int
+    ends: bytes
+    written: tuple[bytes, ...]
+    closing: bytes
+    place: int
+    made: int
+    ids: frozenset[str]
+    path: str
+    model: str | None
+    losses: tuple[Loss, ...]
+    last: tuple[Loss, ...]
+    opens: bool
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds."""
+        strings = 80 * len(self.ids) + 200 * (len(self.losses) + len(self.last))
+        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings
+
+    def fits(self, data: bytes) -> bool:
+        """Whether a body is this conversation, with more messages."""
+        if len(data) <= self.length + len(self.ends) or not data.endswith(self.ends):
+            return False
+        at = 0
+        for piece in self.begins:
+            if not data.startswith(piece, at):
+                return False
+            at += len(piece)
+        return True
+
+
+def _grown(pieces: tuple[bytes, ...], more: bytes) -> tuple[bytes, ...]:
+    """Add a piece; small ones are joined, so that there are few."""
+    *kept, last = *pieces, more
+    while kept and len(kept[-1]) < 2 * len(last):
+        last = kept.pop() + last
+    return *kept, last
+
+
+class Scope:
+    """What one owner has had translated, within a number of bytes."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.kept = Kept(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
+        self.is_on: bool = self.kept.limit > 0
+        self._seen: list[tuple[int, int]] = [(0, 0)] * _MARKS
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are held."""
+        return self.kept.size
+
+    def find(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
+        """Say whether to keep a conversation, and give the one that a body goes on with, if its beginning was seen."""
+        head = how, data[:_HEAD]
+        seen = self._count(head)
+        seam = self.kept.get((head, _windows(data, self.kept.get(head) or ()))) if seen else None
+        return _is_due(seen), seam if seam is not None and seam.fits(data) else None
+
+    def opening(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
+        """Say whether to keep how a body opens, and give what opens alike."""
+        key = how, data[:_SHORT], data[-_SHORT:]
+        seen = self._count(key)
+        for seam in (self.kept.get(key) or ()) if seen > 1 else ():
+            if seam.fits(data):
+                return False, seam
+        return _is_due(seen), None
+
+    def _count(self, key: Any) -> int:
+        """Say how often something was seen, as far as that is remembered, and count it."""
+        mark = hash(key)
+        known, times = self._seen[mark % _MARKS]
+        times = times + 1 if known == mark else 0
+        self._seen[mark % _MARKS] = mark, times
+        return times
+
+    def open(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
+        """Keep how a conversation opens."""
+        key = how, data[:_SHORT], data[-_SHORT:]
+        seams = (seam, *(self.kept.get(key) or ())[: _MOST_OPENINGS - 1])
+        self.kept.put(key, seams, 2 * _SHORT + sum(seam.size for seam in seams))
+
+    def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
+        """Keep a conversation, beside others that begin alike."""
+        head = how, data[:_HEAD]
+        offsets = self.kept.get(head) or ()
+        other = self.kept.get((head, _windows(data, offsets)))
+        if other is not None and len(offsets) < _MOST_WINDOWS and not data.startswith(other.begins[0]):
+            begins = b"".join(other.begins)
+            apart = _alike(data, begins)
+            if apart + _WINDOW <= min(other.length, seam.length) and apart not in offsets:
+                offsets = (*offsets, apart)
+                self.kept.put(head, offsets, _HEAD)
+                self.kept.put((head, _windows(begins, offsets)), other, other.size)
+        self.kept.put((head, _windows(data, offsets)), seam, seam.size)
+
+
+def _is_due(seen: int) -> bool:
+    """Whether to keep what was seen so often: the second time, then less and less often where that finds nothing."""
+    return seen > 0 and seen & (seen + 1) == 0
+
+
+HERE = Scope()
+"""The scope of a process that names no other."""
+
+
+class Again:
+    """One translation of a body's bytes, which may go on with what a scope holds."""
+
+    def __init__(self, scope: Scope, data: bytes, source: Any, target: Any, how: tuple[Any, ...]) -> None:
+        self._scope, self._data, self._how = scope, data, (source.DIALECT, target.DIALECT, *how)
+        self._source, self._target = source, target
+        self._begun = self._opens = False
+
+    def find(self) -> Encoded | None:
+        """Give the translation, if the conversation is known and only goes on."""
+        self._begun, seam = self._scope.find(self._how, self._data)
+        if seam is None:
+            self._opens, seam = self._scope.opening(self._how, self._data)
+        found = None if seam is None else go_on(seam, self._data, self._source, self._target)
+        if found is None:
+            return None
+        if found[1] is not seam:
+            self._scope.keep(self._how, self._data, found[1])
+        return found[0]
+
+    def encode(self, request: Request) -> Encoded:
+        """Write a request whole, but for the schemas that were fitted before."""
+        token = KNOWN.set(self._scope.kept)
+        try:
+            return self._target.encode_request(request)  # type: ignore[no-any-return]
+        finally:
+            KNOWN.reset(token)
+
+    def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
+        """Keep what was translated, for turns that go on from it."""
+        for wanted, find, keep in ((self._begun, begin, self._scope.keep), (self._opens, opening, self._scope.open)):
+            seam = find(self._data, body, request, encoded, self._source, self._target) if wanted else None
+            if seam is not None:
+                keep(self._how, self._data, seam)
+
+
+def again(scope: Scope | None, body: Any, source: Any, target: Any, *how: Any) -> Again | None:
+    """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
+    scope = HERE if scope is None else scope
+    if type(body) is not bytes or len(body) < _SMALL or not scope.is_on or source is target:
+        return None
+    able = hasattr(source, "decode_later") and hasattr(target, "encode_later")
+    return Again(scope, body, source, target, how) if able else None
+
+
+def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:
+    return tuple([data[place : place + _WINDOW] for place in offsets])
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """Say how many bytes two texts have in common at their beginning."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+    return least
+
+
+def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, _Seam] | None:
+    """Translate what is new of a conversation; None where the whole has to be."""
+    middle = data[seam.length : len(data) - len(seam.ends)]
+    begins = (b"",) if seam.begins[-1].endswith(b"[") else _SEPARATORS
+    before = next((one for one in begins if middle.startswith(one + b"{")), None)
+    if before is None:
+        return None
+    listed = b"[%b]" % middle[len(before) :]
+    try:
+        bodies = read_body(listed)
+    except InvalidBody:
+        return None
+    cut = _last_answer(bodies, source.DIALECT)
+    halves: list[_Half] = []
+    for part in (bodies[:cut], bodies[cut:]) if cut else (bodies,):
+        half = _half(part, halves[-1] if halves else seam, source, target, seam.model)
+        if half is None or (halves and not halves[0].asked):
+            return None
+        halves.append(half)
+    if seam.written[-1].endswith(b"["):
+        halves[0] = halves[0]._replace(written=halves[0].written[1:])
+    losses = (*seam.losses, *(loss for half in halves for loss in half.losses), *seam.last)
+    encoded = Written.of(seam.path, b"".join([*seam.written, *(half.written for half in halves), seam.closing]), losses)
+    if cut and (parted := _cut_apart(listed)) is not None:
+        first, (raws, separator) = halves[0], parted
+        length = seam.length + len(before) + len(separator.join(raws[:cut]))
+        seam = seam._replace(
+            begins=_grown(seam.begins, data[seam.length : length]),
+            length=length,
+            written=_grown(seam.written, first.written),
+            place=first.place,
+            made=first.made,
+            ids=first.ids,
+            losses=(*seam.losses, *first.losses),
+            opens=False,
+        )
+    return encoded, seam
+
+
+class _Half(NamedTuple):
+    """Some messages at the target, and the state after them; whether they end with what may be answered."""
+
+    place: int
+    made: int
+    ids: frozenset[str]
+    written: bytes
+    losses: Sequence[Loss]
+    asked: bool
+    opens: bool = False
+
+
+def _half(bodies: list[Any], seam: Any, source: Any, target: Any, model: str | None) -> _Half | None:
+    """Translate messages that stand after a seam; None where they are not separable from what stands before."""
+    messages = source.decode_later(bodies, seam.place, seam.made)
+    if not messages or not is_legal(messages):
+        return None
+    if not (_opens(messages[0]) if seam.opens else _answers(messages[0])):
+        return None
+    encoded, ledger = target.encode_later(messages, seam.place, model)
+    seen = _seen(messages, seam.made, source, target)
+    if seen is None:
+        return None
+    ids, made = seen
+    ids |= ledger.ids.taken
+    if not ids.isdisjoint(seam.ids):
+        return None
+    written = b",%b" % _write(encoded)[1:-1] if encoded else b""
+    return _Half(seam.place + len(messages), made, seam.ids | ids, written, ledger.losses, _asks(messages[-1]))
+
+
+def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> tuple[set[str], int] | None:
+    """Give the ids of calls and how many were made so far; None where an id or a name is not what it seems."""
+    calls = [part for message in messages for part in _parts(message) if type(part) is ToolCall]
+    ids = {call.id or "" for call in calls}
+    grammar = target.WIRE.names
+    if len(ids) < len(calls) or (grammar and any(escape(call.name, grammar) != call.name for call in calls)):
+        return None
+    if source.DIALECT == "gemini":
+        numbered = {one for one in ids if one.startswith(_GEMINI_ID)}
+        if numbered != {f"{_GEMINI_ID}{made + number + 1}" for number in range(len(numbered))}:
+            return None
+        made += len(numbered)
+    return ids, made
+
+
+def _parts(message: Message) -> Sequence[Any]:
+    content = message.content
+    return content if type(content) is list else ()
+
+
+def _answers(message: Message) -> bool:
+    """Whether a message is the model's, and says something on every wire."""
+    content = message.content
+    if message.role != "assistant":
+        return False
+    if type(content) is str:
+        return bool(content) and not content.isspace()
+    return any(_is_said(part) or (type(part) is ToolCall and part.runs) for part in _parts(message))
+
+
+def _asks(message: Message) -> bool:
+    """Whether a message is the user's or a tool's, and says something on every wire."""
+    content = message.content
+    if message.role == "tool":
+        return any(type(part) is ToolResult for part in _parts(message))
+    if message.role != "user":
+        return False
+    return (bool(content) and not content.isspace()) if type(content) is str else any(map(_is_said, _parts(message)))
+
+
+def _opens(message: Message) -> bool:
+    """Whether a message is the user's first, and no stand-in for one."""
+    return message.role == "user" and message.content != BEGINNING and _asks(message)
+
+
+def _is_said(part: Any) -> bool:
+    return type(part) is Text and bool(part.text) and not part.text.isspace()
+
+
+def _last_answer(bodies: list[Any], source: str) -> int:
+    """Find the last of some bodies with which an answer begins; 0 where there is none but the first."""
+    for place in range(len(bodies) - 1, 0, -1):
+        if _is_answer(bodies[place], source) and not _is_answer(bodies[place - 1], source):
+            return place
+    return 0
+
+
+def _is_answer(body: Any, source: str) -> bool:
+    if type(body) is not dict:
+        return False
+    role = body.get("role")
+    if source == "openai-responses" and body.get("type", "message") != "message":
+        return body["type"] in _ANSWERING
+    return role == ("model" if source == "gemini" else "assistant")
+
+
+def _cut_apart(listed: bytes) -> tuple[list[Any], bytes] | None:
+    """Cut a list into what it holds and what separates it, if that is the same throughout."""
+    raws = _raws(listed)
+    return next(((raws, one) for one in _SEPARATORS if b"[%b]" % one.join(raws) == listed), None)
+
+
+def _is_plain(request: Request, target: str) -> bool:
+    """Whether nothing that a request says beside its messages depends on those that are to come."""
+    opaque, turned = request.opaque, request.thinking is not None or request.thinking_budget is not None
+    form = (opaque.form if opaque is not None else None) or {}
+    if len(request.tools) > _MOST_TOOLS or request.provider_state or not _ODD_FORMS.isdisjoint(form):
+        return False
+    return not (turned if target == "anthropic" else request.tool_choice is not None and target == "ollama")
+
+
+class _Start(NamedTuple):
+    """Where the last seam of a conversation is, and what was seen before it."""
+
+    place: int
+    made: int
+    ids: frozenset[str]
+    opens: bool
+
+
+def opening(
+    data: bytes, body: dict[str, Any], request: Request, encoded: Encoded, source: Any, target: Any
+) -> _Seam | None:
+    """Find where the user begins to speak; None where a body is odd in any way, or little stands before."""
+    bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
+    first = next(
+        (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
+    )
+    asks_json = request.output is not None and request.output.kind == "json"
+    if type(bodies) is not list or first == len(messages) or asks_json or not _is_plain(request, target.DIALECT):
+        return None
+    start = _Start(first, 0, frozenset(), opens=True)
+    half = _half(bodies[first:], start, source, target, request.model)
+    if half is None or half.place != len(messages):
+        return None
+    seam = _seam(data, first, start, half, encoded, request.model, source, target)
+    return seam if seam is not None and seam.length + len(seam.ends) >= _FRAME else None
+
+
+def begin(
+    data: bytes, body: dict[str, Any], request: Request, encoded: Encoded, source: Any, target: Any
+) -> _Seam | None:
+    """Find the last seam of a conversation that was translated; None where it has none, or is odd in any way."""
+    bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
+    if type(bodies) is not list or len(messages) <= _LEAST:
+        return None
+    cut = _last_answer(bodies, source.DIALECT) if _is_plain(request, target.DIALECT) else 0
+    later = source.decode_later(bodies[cut:], 0, 0) if cut else None
+    place = len(messages) - len(later or ())
+    before = messages[:place]
+    if not later or place < _LEAST or not _asks(before[-1]) or not is_legal(before):
+        return None
+    seen = _seen(before, 0, source, target)
+    if seen is None:
+        return None
+    grammar = target.WIRE.ids
+    written = frozenset(seen[0] | ({escape(one, grammar) for one in seen[0]} if grammar else set()))
+    start = _Start(place, seen[1], written, opens=False)
+    half = _half(bodies[cut:], start, source, target, request.model)
+    return half and _seam(data, cut, start, half, encoded, request.model, source, target)
+
+
+def _seam(
+    data: bytes, cut: int, start: _Start, half: _Half, encoded: Encoded, model: str | None, source: Any, target: Any
+) -> _Seam | None:
+    """Cut what was translated at a seam, and prove that its halves make the whole."""
+    key = _HISTORIES[target.DIALECT]
+    first, last = place_of(data, _HISTORIES[source.DIALECT])
+    listed = data[first:last]
+    cut_apart = _cut_apart(listed)
+    if cut_apart is None or type(encoded.body.get(key)) is not list:
+        return None
+    raws, separator = cut_apart
+    keys = list(encoded.body)
+    after = {name: encoded.body[name] for name in keys[keys.index(key) + 1 :]}
+    closing = b"]" + (b"," + _write(after)[1:] if after else b"}")
+    out, ending = encoded.json, half.written + closing
+    if start.opens and out.endswith(b"[" + ending[1:]):
+        ending = ending[1:]
+    parted = _part_losses(encoded.losses, half.losses, target.DIALECT)
+    if not half.written or not out.endswith(ending) or parted is None:
+        return None
+    begins = data[: first + 1 + len(separator.join(raws[:cut]))]
+    around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
+    place, made, ids, opens = start
+    return _Seam(*around, place, made, ids, encoded.path, model, *parted, opens)
+
+
+def _part_losses(
+    losses: tuple[Loss, ...], new: Sequence[Loss], target: str
+) -> tuple[tuple[Loss, ...], tuple[Loss, ...]] | None:
+    """Part what was lost around the losses of the new messages; None where these are not among them as they are."""
+    end = len(losses)
+    while end and losses[end - 1].concept in _LAST[target] and "[" not in losses[end - 1].path:
+        end -= 1
+    start = end - len(new)
+    return (losses[:start], losses[end:]) if start >= 0 and list(losses[start:end]) == list(new) else None

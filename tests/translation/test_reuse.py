@@ -1,0 +1,267 @@
+"""Reuse: a turn that goes on from what is known is the same bytes and losses as one that nothing is known of."""
+
+import copy
+import itertools
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolwire import translate
+from toolwire.dialects import NAMES
+from toolwire.errors import ToolwireError
+from toolwire.translation import reuse
+from toolwire.translation.reuse import Scope
+
+OFF = Scope(0)
+PAIRS = [(source, target) for source in NAMES for target in NAMES if source != target]
+KEYS = {"gemini": "contents", "openai-responses": "input"}
+TEXTS = ["Go on.", "", "  ", "{}", "é\u2028\U0001f600", "ERROR: no", "[error] no", '"messages":[', "JSON"]
+IDS = ["call_1", "call_2", "gemini_1", "toolwire_1_0", "a/b", "", "x" * 80, "a__tw1-2f", "call_3"]
+NAMED = ["look", "srv/look.up", "x" * 70, "look__tw3-2f", "say"]
+SCHEMA = {"type": "object", "properties": {"place": {"type": "string", "maxLength": 5}}, "required": ["place"]}
+
+
+def chat(rng: random.Random, turns: int) -> dict[str, Any]:
+    """Make a request of Chat Completions that nothing is odd in."""
+    messages: list[Any] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": f"Go {rng.random()}"},
+    ]
+    for turn in range(turns):
+        messages += chat_turn(rng, turn)
+    tools = [
+        {"type": "function", "function": {"name": name, "description": f"{name} " * 200, "parameters": SCHEMA}}
+        for name in ("look", "say")
+    ]
+    return {"model": "gpt-4o", "messages": messages, "tools": tools, "temperature": 0.5, "n": 2}
+
+
+def chat_turn(rng: random.Random, turn: int) -> list[Any]:
+    """Make a turn of calls and results, or of words."""
+    if rng.random() < 0.3:
+        return [{"role": "assistant", "content": f"Yes {turn}."}, {"role": "user", "content": f"More {turn}."}]
+    ids = [f"call_{turn}_{number}" for number in range(rng.randrange(1, 3))]
+    calls = [
+        {"id": one, "type": "function", "function": {"name": "look", "arguments": f'{{"place": "{turn}"}}'}}
+        for one in ids
+    ]
+    results = [{"role": "tool", "tool_call_id": one, "content": f"Seen {turn}."} for one in ids]
+    return [{"role": "assistant", "content": rng.choice([None, "I look."]), "tool_calls": calls}, *results]
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Give every place within a value: what holds it, and its key."""
+    for key in list(value) if type(value) is dict else range(len(value)):
+        yield value, key
+        if type(value[key]) in (dict, list):
+            yield from places(value[key])
+
+
+def edit(rng: random.Random, body: dict[str, Any], history: str) -> None:  # noqa: C901 - one case for each kind
+    """Change a body somewhere."""
+    messages = body[history]
+    match rng.randrange(9):
+        case 0:
+            holder, key = rng.choice(list(places(body)))
+            holder[key] = rng.choice([*TEXTS, None, 1, True, [], {}])
+        case 1:
+            holder, key = rng.choice([one for one in places(body) if type(one[0][one[1]]) is str])
+            holder[key] = rng.choice(
+                [*TEXTS, *IDS, *NAMED, "user", "assistant", "system", "developer", "tool", "model"]
+            )
+        case 2 if messages:
+            del messages[rng.randrange(len(messages))]
+        case 3 if messages:
+            messages.insert(rng.randrange(len(messages) + 1), copy.deepcopy(rng.choice(messages)))
+        case 4 if len(messages) > 1:
+            one, other = rng.sample(range(len(messages)), 2)
+            messages[one], messages[other] = messages[other], messages[one]
+        case 5:
+            holder, key = rng.choice(list(places(body)))
+            if type(holder) is dict:
+                del holder[key]
+        case 6:
+            holder, key = rng.choice([*places(messages), (body, "model")])
+            if type(holder) is dict:
+                holder[rng.choice(["name", "extra", "id", "thinking", "cache_control", "refusal"])] = rng.choice(TEXTS)
+        case 7:
+            body[
+                rng.choice(["thinking", "tool_choice", "response_format", "stream", "functions", "seed", "metadata"])
+            ] = rng.choice(
+                ["auto", "none", {"type": "json_object"}, {"type": "enabled", "budget_tokens": 2000}, True, 5]
+            )
+        case 8 if messages:
+            messages.append(copy.deepcopy(rng.choice(messages)))
+
+
+def written(rng: random.Random, body: Any) -> bytes:
+    """Write a body, in one of the ways that clients do."""
+    data = msgspec.json.encode(body)
+    match rng.randrange(30):
+        case 0:
+            return msgspec.json.format(data, indent=0)
+        case 1:
+            return msgspec.json.format(data, indent=2)
+        case 2:
+            return data.replace(b'"role"', b'"role":"user","role"', 1)
+        case 3:
+            return data[: rng.randrange(len(data))]
+    return data
+
+
+def outcome(data: bytes, source: str, target: str, scope: Scope) -> Any:
+    """Say what a translation comes to, whether it is one or an error."""
+    try:
+        encoded = translate.request(data, source, target, reuse=scope)
+    except ToolwireError as error:
+        return type(error), str(error)
+    return encoded.path, encoded.json, encoded.losses
+
+
+@pytest.fixture
+def hits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note how often a conversation was gone on with."""
+    found: list[bool] = []
+    plain = reuse.go_on
+
+    def noted(*given: Any) -> Any:
+        gone = plain(*given)
+        found.append(gone is not None)
+        return gone
+
+    monkeypatch.setattr(reuse, "go_on", noted)
+    return found
+
+
+def wander(seed: int, edits: int, source: str, target: str) -> None:
+    """Let conversations grow and be edited anywhere, and compare each body's translation with and without reuse."""
+    rng = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
+    scope = Scope(1 << 22)
+    history = KEYS.get(source, "messages")
+    done = 0
+    while done < edits:
+        whole = translate.request(msgspec.json.encode(chat(rng, 8)), "openai-chat", source, reuse=OFF).body
+        body = {**whole, history: whole[history][: rng.randrange(3, 7)]}
+        for _ in range(rng.randrange(4, 12)):
+            edited = copy.deepcopy(body)
+            if rng.random() < 0.35:
+                late = {history: edited[history][-3:]}
+                edit(rng, late, history)
+                edited = {**edited, **late}
+                if type(late.get(history)) is list:
+                    edited[history] = [*body[history][:-3], *late[history]]
+            elif rng.random() < 0.25:
+                edit(rng, edited, history)
+            data = written(rng, edited)
+            assert outcome(data, source, target, scope) == outcome(data, source, target, OFF), data
+            done += 1
+            body = edited if rng.random() < 0.2 and type(edited.get(history)) is list else body
+            body[history] = [*body[history], *whole[history][len(body[history]) :][: rng.randrange(4)]]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
+    wander(1, 60, source, target)
+    assert any(hits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_hundred_thousand_edits_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
+    wander(2, 5000, source, target)
+    assert sum(hits) > 100
+
+
+def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
+    """Give the bodies of a conversation, turn by turn."""
+    body = chat(random.Random(run), turns)  # noqa: S311 - likewise
+    body["messages"][0]["content"] = system
+    ends = [place for place, one in enumerate(body["messages"]) if one["role"] in ("user", "tool")]
+    return [msgspec.json.encode({**body, "messages": body["messages"][: end + 1]}) for end in ends]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hits: list[bool]) -> None:
+    scope = Scope(1 << 22)
+    for data in growing(8):
+        body = translate.request(data, "openai-chat", source, reuse=OFF).json
+        assert outcome(body, source, target, scope) == outcome(body, source, target, OFF)
+    assert sum(hits) > 3
+
+
+def test_whoever_changes_a_body_changes_no_other() -> None:
+    scope = Scope(1 << 22)
+    said = growing(6)
+    for data in said:
+        encoded = translate.request(data, "openai-chat", "anthropic", reuse=scope)
+        encoded.body["messages"][0]["content"] = "Something else."
+        encoded.body["tools"].clear()
+        assert msgspec.json.decode(encoded.json) == encoded.body
+    assert outcome(said[-1], "openai-chat", "anthropic", scope) == outcome(said[-1], "openai-chat", "anthropic", OFF)
+
+
+def test_what_one_owner_has_sent_no_other_finds(hits: list[bool]) -> None:
+    for data in growing(6):
+        translate.request(data, "openai-chat", "gemini", reuse=Scope(1 << 22))
+    assert not hits
+
+
+def test_a_thousand_conversations_stay_within_the_limit() -> None:
+    scope = Scope(1 << 20)
+    begun = [growing(3, run, "Be brief. " * 60) for run in range(1000)]
+    for turn in itertools.zip_longest(*begun):
+        for data in turn:
+            if data is not None:
+                translate.request(data, "openai-chat", "anthropic", reuse=scope)
+                assert scope.size <= 1 << 20
+
+
+def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None:
+    scope = Scope(1 << 24)
+    begun = [growing(4, run, "Be brief. " * 60) for run in range(50)]
+    for turn in itertools.zip_longest(*begun):
+        for data in turn:
+            if data is not None:
+                assert outcome(data, "openai-chat", "anthropic", scope) == outcome(
+                    data, "openai-chat", "anthropic", OFF
+                )
+    assert sum(hits) > 80
+
+
+def test_threads_may_go_on_with_one_conversation_at_once() -> None:
+    scope = Scope(1 << 22)
+    said = growing(12)
+    wanted = [outcome(data, "openai-chat", "anthropic", OFF) for data in said]
+    found: list[bool] = []
+
+    def ask() -> None:
+        found.extend(
+            outcome(data, "openai-chat", "anthropic", scope) == one for data, one in zip(said, wanted, strict=True)
+        )
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 8 * len(said)
+
+
+def test_a_body_of_bytes_may_be_compared_and_shown() -> None:
+    scope = Scope(1 << 22)
+    for data in growing(6):
+        one = translate.request(data, "openai-chat", "anthropic", reuse=scope)
+        other = translate.request(data, "openai-chat", "anthropic", reuse=OFF)
+        assert one == other
+        assert other == one
+        assert repr(one) == repr(other)
+
+
+@pytest.mark.parametrize(("given", "is_on"), [("0", False), ("1000000", True), ("", True)])
+def test_the_environment_says_how_much_is_held(given: str, is_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLWIRE_REUSE", given)
+    assert Scope().is_on is is_on
