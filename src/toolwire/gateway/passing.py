@@ -93,6 +93,7 @@ class PassedStream:
 
     def __init__(self, dialect: Dialect) -> None:
         self.usage: Usage | None = None
+        self.broken = False
         self._dialect = dialect
         self._decoder = dialect.decode_stream()
         self._heard = Accumulator()
@@ -127,6 +128,7 @@ class PassedStream:
         self._hear(self._decoder.close())
         response = self._heard.response
         broken = ending(response.finish_reason, complete=self._complete, failed=self._failed)
+        self.broken = self._failed or broken is not None
         if broken is None:
             return b""
         encoder = self._dialect.encode_stream()

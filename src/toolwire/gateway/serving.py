@@ -62,13 +62,15 @@ class Patient(HttpToolsProtocol):
 class _Server(uvicorn.Server):
     """A server that says when it is ready, and ends well when a signal says so."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], again: Callable[[], Any] | None) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._again = ready, again
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve, and say so."""
         await super().startup(sockets)
+        if self._again is not None and hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._again)
         self._ready()
 
     @contextlib.contextmanager
@@ -94,8 +96,15 @@ def listen(address: str) -> socket.socket:
     return opened
 
 
-def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal says stop."""
+def serve(
+    gateway: Gateway,
+    opened: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    again: Callable[[], Any] | None = None,
+    connections: int = 4096,
+) -> None:
+    """Serve until a signal says stop; `again` is called when one says that the settings are to be read anew."""
     config = uvicorn.Config(
         gateway,
         http=Patient,
@@ -107,6 +116,6 @@ def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = l
         backlog=2048,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         timeout_keep_alive=30,
+        limit_concurrency=connections,
     )
-
-    _Server(config, ready).run([opened])
+    _Server(config, ready, again).run([opened])
