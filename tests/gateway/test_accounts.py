@@ -85,7 +85,7 @@ def test_what_one_process_holds_unused_another_gets(url: str) -> None:
         got = []
         for _ in range(30):
             got += await tries(busy, key, 10, requests=1)
-            clock.now += 0.02
+            await asyncio.sleep(0.02)
         assert len(got) == 300
         got += await tries(other, key, 900, requests=1)
         assert len(got) == 1000
@@ -129,6 +129,8 @@ def test_what_a_dead_process_had_reserved_comes_back(url: str) -> None:
         clock.now += LEASE + 1
         assert len(await tries(living, key, 10, requests=1)) == 7
         dead._living.cancel()  # type: ignore[union-attr]
+        dead._thread.shutdown()
+        dead._ledger.close()
         await living.close()
 
     asyncio.run(lead())
@@ -198,6 +200,7 @@ def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
             await accounts.reserve(key, {"requests": 1})
         assert (refused.value.error.status, refused.value.error.retry_after) == (503, 5)
         accounts._thread.shutdown()
+        accounts._ledger.close()
 
     asyncio.run(lead())
 
@@ -212,7 +215,18 @@ def test_a_key_is_known_whole_and_until_it_is_revoked_or_over(url: str) -> None:
         accounts = Accounts(Ledger(url), clock)
         assert (await accounts.key(text)).id == key.id
         flipped = text[:-1] + ("a" if text[-1] != "a" else "b")
-        for wrong in (flipped, text[:-1], text + "a", other, text.upper(), "' OR '1'='1", "\0", "", text[:11], "é" * 99):
+        for wrong in (
+            flipped,
+            text[:-1],
+            text + "a",
+            other,
+            text.upper(),
+            "' OR '1'='1",
+            "\0",
+            "",
+            text[:11],
+            "é" * 99,
+        ):
             with pytest.raises(Refused) as refused:
                 await accounts.key(wrong)
             assert refused.value.error.status == 401

@@ -4,6 +4,7 @@ Rule: a key is printed once, alone on standard output, when it is made; afterwar
 """
 
 import argparse
+import contextlib
 import json
 import time
 from datetime import UTC, datetime
@@ -45,11 +46,12 @@ def add(commands: Any) -> None:
 
 
 def _ledger(options: argparse.Namespace) -> Any:
+    """Open the ledger while it is needed."""
     try:
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra(str(problem.name), "keep keys", "serve") from problem
-    return starting.ledger_of(starting.settings_from(options.config), options.config)
+    return contextlib.closing(starting.ledger_of(starting.settings_from(options.config), options.config))
 
 
 def _create(options: argparse.Namespace) -> int:
@@ -65,14 +67,17 @@ def _create(options: argparse.Namespace) -> int:
     limits = [limit_of(kind, text) for kind, text in said.items() if text is not None]
     models = [name.strip() for name in options.models.split(",") if name.strip()]
     text, key = mint(options.name, models, limits, now, expires)
-    _ledger(options).add(key)
+    with _ledger(options) as ledger:
+        ledger.add(key)
     print(text)
     return 0
 
 
 def _list(options: argparse.Namespace) -> int:
     now = time.time()
-    for key in _ledger(options).listed():
+    with _ledger(options) as ledger:
+        keys = ledger.listed()
+    for key in keys:
         limits = " ".join(f"{limit.kind}={limit}" for limit in key.limits) or "no limits"
         print(f"{key.id}  {key.state(now):<8} {key.name:<20} {','.join(key.models) or '*':<24} {limits}")
     return 0
@@ -93,9 +98,10 @@ def _find(ledger: Any, options: argparse.Namespace) -> Any:
 
 
 def _show(options: argparse.Namespace) -> int:
-    ledger, now = _ledger(options), time.time()
-    key = _find(ledger, options)
-    taken = ledger.taken(key, now)
+    now = time.time()
+    with _ledger(options) as ledger:
+        key = _find(ledger, options)
+        taken = ledger.taken(key, now)
     told = {
         "id": key.id,
         "name": key.name,
@@ -122,8 +128,8 @@ def _day(at: float | None) -> str | None:
 
 
 def _revoke(options: argparse.Namespace) -> int:
-    ledger = _ledger(options)
-    key = _find(ledger, options)
-    ledger.revoke(key.id, time.time())
+    with _ledger(options) as ledger:
+        key = _find(ledger, options)
+        ledger.revoke(key.id, time.time())
     print(f"{key.id} ({key.name}) is revoked")
     return 0

@@ -163,7 +163,7 @@ class Accounts:
         place = place_of(key, limit, self._now())
         account = self._open.get(place)
         if account is None:
-            account = self._open[place] = Account(limit, since=self._now())
+            account = self._open[place] = Account(limit, since=time.monotonic())
         self._touched.add(place)
         # Tokens are a matter of pace: what is larger than the limit goes alone. Money is never more than there is.
         return account, place, min(amount, limit.amount) if limit.kind == "tokens" and limit.amount else amount
@@ -233,7 +233,7 @@ class Accounts:
         moves = []
         for place in [*self._touched]:
             account = self._open[place]
-            account.pace(self._now())
+            account.pace(time.monotonic())
             wanted = needs.get(place, [])
             back = min(account.free, 0) if wanted else account.free - min(max(account.free, 0), account.wish)
             if wanted and account.free > 0:  # what is held is used for the first of those who wait

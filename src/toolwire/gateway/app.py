@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway.endings import Refused, reply_of, wire_near
-from toolwire.gateway.keys import Key, credential_in
+from toolwire.gateway.keys import NANO, Key, credential_in
 from toolwire.gateway.listing import list_models, show_model
 from toolwire.gateway.passing import members_of
 from toolwire.gateway.prices import Prices
@@ -147,20 +147,25 @@ class _Request:
         self._tell(time.monotonic() - start)
 
     def _tell(self, seconds: float) -> None:
-        served, usage = self.served, self.served.usage
-        if self.gateway.seen is None:
+        served, seen = self.served, self.gateway.seen
+        tokens = served.tokens
+        if seen is None:
             return
-        self.gateway.seen(
+        seen(
             {
                 "request": self.identity,
+                "key": self._owner,
                 "path": self.path[:200],
+                "wire": self.wire,
                 "status": served.status,
                 "model": served.model[:200],
                 "goal": served.goal,
                 "ending": served.ending,
                 "seconds": round(seconds, 6),
-                "input_tokens": usage.input_tokens if usage is not None else None,
-                "output_tokens": usage.output_tokens if usage is not None else None,
+                "input_tokens": tokens.input if tokens is not None else None,
+                "output_tokens": tokens.output if tokens is not None else None,
+                "guessed": tokens is not None and tokens.guessed,
+                "cost": served.cost / NANO,
             }
         )
 

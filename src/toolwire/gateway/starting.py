@@ -89,7 +89,7 @@ def url_of_database(url: str, path: str | None) -> str:
 def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
     """Open the ledger of keys."""
     if not settings.server.database:
-        raise InvalidField("database", "must be named: it is where keys are kept", path=f"{path or 'settings'}: server")
+        raise InvalidField("database", "must be named: it is where keys are kept", path="server")
     try:
         from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - an extra
 
