@@ -17,8 +17,8 @@ from toolwire.errors import UserError
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.keys import Key, limit_of, mint
 from toolwire.gateway.ledger import Ledger
-from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.passing import members_of
+from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.testing.server import SimulatedModel
@@ -87,7 +87,9 @@ def test_a_limit_is_a_number_in_a_window(kind: str, text: str, amount: int, wind
     assert limit_of(kind, str(limit)) == limit
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1/week", "1/", "/min", "1.5/min", "1e3", "١", "60 per min", "9" * 30])
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1/week", "1/", "/min", "1.5/min", "1e3", "\u0661", "60 per min", "9" * 30]
+)
 def test_what_is_no_limit_is_refused_and_the_form_is_told(text: str) -> None:
     with pytest.raises(UserError, match="60/min"):
         limit_of("requests", text)

@@ -36,6 +36,7 @@ _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _LOSSES = "/toolwire/requests/"
+_FIGURES = "text/plain; version=1.0.0; charset=utf-8"
 _OPEN = frozenset({"/health", "/ready"})
 VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
 
@@ -67,7 +68,8 @@ class Places(Struct, frozen=True):
 class Gateway:
     """Answers requests over ASGI.
 
-    `places` refuses what a browser's page or a name that leads here may send. `seen` is told of each request.
+    `places` refuses what a browser's page or a name that leads here may send. `seen` and `watchers` are told of each
+    request, `figures` gives what `/metrics` says.
     """
 
     def __init__(
@@ -80,6 +82,9 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.ready = True
+        self.running = 0
+        self.watchers: list[Callable[[dict[str, Any]], None]] = []
+        self.figures: Callable[[], bytes] | None = None
 
     def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
         """Take other routes, prices and ways up; what runs ends by the old ones."""
@@ -91,7 +96,11 @@ class Gateway:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await _Request(self, scope, receive, send).run()
+            self.running += 1
+            try:
+                await _Request(self, scope, receive, send).run()
+            finally:
+                self.running -= 1
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -147,27 +156,27 @@ class _Request:
         self._tell(time.monotonic() - start)
 
     def _tell(self, seconds: float) -> None:
-        served, seen = self.served, self.gateway.seen
-        tokens = served.tokens
-        if seen is None:
+        served, tokens = self.served, self.served.tokens
+        watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
+        if not watchers:
             return
-        seen(
-            {
-                "request": self.identity,
-                "key": self._owner,
-                "path": self.path[:200],
-                "wire": self.wire,
-                "status": served.status,
-                "model": served.model[:200],
-                "goal": served.goal,
-                "ending": served.ending,
-                "seconds": round(seconds, 6),
-                "input_tokens": tokens.input if tokens is not None else None,
-                "output_tokens": tokens.output if tokens is not None else None,
-                "guessed": tokens is not None and tokens.guessed,
-                "cost": served.cost / NANO,
-            }
-        )
+        record = {
+            "request": self.identity,
+            "key": self._owner,
+            "path": self.path[:200],
+            "wire": self.wire,
+            "status": served.status,
+            "model": served.model[:200],
+            "goal": served.goal,
+            "ending": served.ending,
+            "seconds": round(seconds, 6),
+            "input_tokens": tokens.input if tokens is not None else None,
+            "output_tokens": tokens.output if tokens is not None else None,
+            "guessed": tokens is not None and tokens.guessed,
+            "cost": served.cost / NANO,
+        }
+        for watch in watchers:
+            watch(record)
 
     async def _answer(self) -> None:
         self._check_place()
@@ -327,6 +336,9 @@ class _Request:
             if self.path == "/ready":
                 ready = self.gateway.ready
                 await self._reply(200 if ready else 503, b'{"status":"ready"}' if ready else b'{"status":"stopping"}')
+                return
+            if self.path == "/metrics" and self.gateway.figures is not None:
+                await self._reply(200, self.gateway.figures(), _FIGURES)
                 return
             if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
                 identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")

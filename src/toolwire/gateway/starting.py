@@ -106,6 +106,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     """Make a gateway."""
     try:
         from toolwire.gateway.accounts import Accounts  # noqa: PLC0415 - an extra
+        from toolwire.gateway.metrics import Metrics, spans  # noqa: PLC0415 - an extra
         from toolwire.gateway.upstream import Uplink  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra(str(problem.name), "serve the gateway", "serve") from problem
@@ -115,7 +116,10 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     places = Places(tuple(settings.server.hosts), tuple(settings.server.origins), host in _LOOPBACK)
-    return Gateway(tools, places=places, seen=_log)
+    gateway = Gateway(tools, places=places, seen=_log)
+    figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
+    gateway.figures, gateway.watchers = figures.told, [figures.watch, *filter(None, [spans()])]
+    return gateway
 
 
 def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Upward:
