@@ -52,7 +52,7 @@ _INSTEAD = {
 }
 
 
-class Imported(Struct, frozen=True):
+class _Imported(Struct, frozen=True):
     """Settings of ours as tables, and what could not be taken over, by place."""
 
     settings: dict[str, Any]
@@ -181,7 +181,7 @@ def _pairs(value: list[Any]) -> Iterator[tuple[str, list[str]]]:
             yield str(source), [str(other) for other in (others if type(others) is list else [others])]
 
 
-def read_litellm(tables: Any, addresses: Mapping[str, str]) -> Imported:
+def read_litellm(tables: Any, addresses: Mapping[str, str]) -> _Imported:
     """Read LiteLLM's settings, as its YAML gives them; `addresses` says where our providers are."""
     done = _Import(addresses)
     tables = tables if type(tables) is dict else {}
@@ -194,7 +194,7 @@ def read_litellm(tables: Any, addresses: Mapping[str, str]) -> Imported:
             done.left.append(f"{name}: has no setting here")
         done.section(name, said)
     made = {"providers": done.providers, "routes": dict(done.routes()), "prices": done.prices}
-    return Imported({name: table for name, table in made.items() if table}, done.left)
+    return _Imported({name: table for name, table in made.items() if table}, done.left)
 
 
 def toml_of(settings: Mapping[str, Any]) -> str:

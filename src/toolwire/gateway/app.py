@@ -220,7 +220,10 @@ class _Request:
     async def _read(self) -> bytes:
         """Read the body, up to its bounds."""
         most, pieces, size = self.gateway.limits.body, [], 0
-        if int(self.headers.get("content-length") or 0) > most:
+        length = self.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 20):
+            raise Refused("invalid_request", "content-length must be a number", 400)
+        if int(length) > most:
             raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
         if self.headers.get("content-encoding", "identity") != "identity":
             raise Refused("invalid_request", "a body must not be compressed", 415)
@@ -273,6 +276,8 @@ class _Request:
         self.begun, self.served.status = True, status
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
+        if "cache-control" not in headers:
+            said.append((b"cache-control", b"no-store"))
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:

@@ -18,14 +18,25 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from toolwire.gateway.app import Gateway
 
 _HEAD_SECONDS = 15.0
+_HEAD_BYTES = 65_536
 _DRAIN_SECONDS = 30
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
 class Patient(HttpToolsProtocol):
-    """A connection whose client has a time for the head of each request."""
+    """A connection whose client has a time and a size for the head of each request."""
 
     _timer: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, but for a head that never ends."""
+        self._head += len(data)
+        super().data_received(data)
+        if self._timer is None:
+            self._head = 0
+        elif self._head > _HEAD_BYTES and self.transport is not None and not self.transport.is_closing():
+            self.send_400_response("The head of this request is too long.")
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
@@ -50,6 +61,8 @@ class Patient(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._head > _HEAD_BYTES and sum(len(name) + len(value) for name, value in self.headers) > _HEAD_BYTES:
+            raise ValueError("the head of this request is too long")
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -113,6 +126,7 @@ def serve(
         access_log=False,
         log_level="critical",
         server_header=False,
+        proxy_headers=False,
         backlog=2048,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         timeout_keep_alive=30,

@@ -370,7 +370,10 @@ class _Attempt:
         told = _Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400:
             return told
-        if self.exchange is not None:
+        if answer.status < 400:
+            error = Error("server", f"{self.goal.provider.name} answered with {answer.status}, which is no answer", 502)
+            reply = self.wire.encode_error(error)
+        elif self.exchange is not None:
             reply = self.exchange.error(answer.status, body, answer.headers)
         else:
             reply = translate.error(status, body, self.wire, self.wire, answer.headers)
