@@ -179,7 +179,12 @@ def test_a_limit_is_that_of_a_key_whatever_a_client_says_of_itself(guarded: Guar
     statuses = []
     for number in range(4):
         told = {"x-api-key": key, "x-forwarded-for": f"10.0.0.{number}", "forwarded": f"for=10.0.0.{number}"}
-        more: dict[str, Any] = {"metadata": {"user_id": "admin"}, "user": "root", "tenant_id": "other", "is_admin": True}
+        more: dict[str, Any] = {
+            "metadata": {"user_id": "admin"},
+            "user": "root",
+            "tenant_id": "other",
+            "is_admin": True,
+        }
         statuses.append(post(url, "/v1/chat/completions", body_of(**more), told).status)
     assert statuses == [200, 200, 429, 429]
 
