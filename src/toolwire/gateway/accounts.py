@@ -28,8 +28,8 @@ from toolwire.gateway.ledger import LEASE, Ledger, Move, Moved, Place, place_of
 
 _log = logging.getLogger(__name__)
 FRESH = 1.0  # seconds after which a key is read anew: a key that was revoked is used no longer than that
-_MOMENT = 0.05
-_FLUSH = 0.1
+_MOMENT = 0.1
+_FLUSH = 0.2
 _ALIVE = LEASE / 5
 _MOST_KEYS = 10_000
 _TRIES = 6

@@ -61,6 +61,22 @@ _processes = sql.Table(
 )
 
 
+def _where(table: sql.Table, names: Iterable[str], beginning: str = "") -> Any:
+    return sql.and_(*(table.c[name] == sql.bindparam(beginning + name) for name in names))
+
+
+# Made once, for they are run often.
+_TAKEN = sql.select(_spent.c.taken).where(_where(_spent, _PLACE)).with_for_update()
+_TAKE = _spent.update().where(_where(_spent, _PLACE, "of_")).values(taken=sql.bindparam("taken"))
+_HELD = sql.select(_held.c.held).where(_where(_held, ("process", *_PLACE)))
+_HOLD = (
+    _held.update()
+    .where(_where(_held, ("process", *_PLACE), "of_"))
+    .values(held=sql.bindparam("held"), spare=sql.bindparam("spare"))
+)
+_LET_GO = _held.delete().where(_where(_held, ("process", *_PLACE), "of_"))
+
+
 class Place(Struct, frozen=True, order=True):
     """One window of one limit of one key."""
 
@@ -168,12 +184,13 @@ class Ledger:
         return moved
 
     def _move(self, connection: sql.Connection, process: str, move: Move) -> Moved:
-        mine = {"process": process, **msgspec.structs.asdict(move.place)}
-        new = {**msgspec.structs.asdict(move.place), "taken": 0}
-        _put(connection, _spent, _PLACE, new, ())
-        found = sql.select(_spent.c.taken).where(_at(_spent, move.place)).with_for_update()
-        taken = connection.execute(found).scalar_one()
-        row = connection.execute(sql.select(_held.c.held).where(_mine(process, move.place))).first()
+        place = {name: getattr(move.place, name) for name in _PLACE}
+        mine = {"process": process, **place}
+        found = connection.execute(_TAKEN, place).scalar()
+        if found is None:
+            _put(connection, _spent, _PLACE, {**place, "taken": 0}, ())
+            found = connection.execute(_TAKEN, place).scalar_one()
+        taken, row = int(found), connection.execute(_HELD, mine).first()
         settled = move.used + move.back
         if settled and row is None:  # the lease was over: what was held has come back, what was used is taken anew
             taken, held = taken + move.used, 0
@@ -182,13 +199,13 @@ class Ledger:
         rest = max(0, move.most - taken)
         needed = _fitting(rest, move.needs)
         granted = needed + min(move.want, (rest - needed) // 8)  # an eighth, so that the last ones go to who asks
-        values = {**mine, "held": held + granted, "spare": move.spare + granted - needed}
-        if values["held"]:
-            _put(connection, _held, ("process", *_PLACE), values, ("held", "spare"))
-        elif row is not None:
-            connection.execute(_held.delete().where(_mine(process, move.place)))
-        if granted or settled:
-            connection.execute(_spent.update().where(_at(_spent, move.place)).values(taken=taken + granted))
+        values = {"held": held + granted, "spare": move.spare + granted - needed}
+        if row is not None:
+            connection.execute(_HOLD if values["held"] else _LET_GO, {f"of_{key}": mine[key] for key in mine} | values)
+        elif values["held"]:
+            connection.execute(_held.insert(), mine | values)
+        if taken + granted != found:
+            connection.execute(_TAKE, {f"of_{key}": place[key] for key in place} | {"taken": taken + granted})
         return Moved(granted, needed < sum(move.needs) and self._others_spare(connection, process, move.place))
 
     def _others_spare(self, connection: sql.Connection, process: str, place: Place) -> bool:
@@ -230,10 +247,6 @@ def _place_in(row: Any) -> Place:
 
 def _at(table: sql.Table, place: Place) -> Any:
     return sql.and_(*(table.c[name] == getattr(place, name) for name in _PLACE))
-
-
-def _mine(process: str, place: Place) -> Any:
-    return sql.and_(_held.c.process == process, _at(_held, place))
 
 
 def _put(
