@@ -143,7 +143,7 @@ def test_a_private_authority_is_trusted_where_the_settings_name_it(tmp_path: Pat
             for _ in range(8):
                 with contextlib.suppress(OSError):
                     client, _ = server.accept()
-                    with context.wrap_socket(client, server_side=True) as safe:
+                    with client, context.wrap_socket(client, server_side=True) as safe:
                         safe.recv(65536)
                         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n"
                         safe.sendall(head + b"{}")
