@@ -185,11 +185,12 @@ def nginx(folder: Path, model: int, proxy: int) -> Path:
     return settings
 
 
-def measure(port: int, pid: int, body: bytes, folder: Path, seconds: int, clients: int) -> Measured:
+def measure(port: int, pid: int, body: bytes, folder: Path, seconds: int, clients: int, key: str = "") -> Measured:
     """Ask with wrk for some seconds."""
     script = folder / "wrk.lua"
+    shown = f'wrk.headers["x-api-key"]="{key}"\n' if key else ""
     script.write_text(
-        f'wrk.method="POST"\nwrk.headers["content-type"]="application/json"\nwrk.body=[==[{body.decode()}]==]\n'
+        f'wrk.method="POST"\nwrk.headers["content-type"]="application/json"\n{shown}wrk.body=[==[{body.decode()}]==]\n'
     )
     url = f"http://127.0.0.1:{port}/v1/chat/completions"
     first = [*_pinned(0), "wrk", "-t1", f"-c{clients}", "-s", str(script)]
@@ -215,7 +216,7 @@ def show(name: str, measured: Measured, target: float | None = None) -> None:
     said = "" if target is None else f"   (target {target:,.0f} us: {'met' if measured.cpu <= target else 'MISSED'})"
     bad = f"   {measured.bad} REFUSED" if measured.bad else ""
     print(
-        f"  {name:<34} {measured.cpu:8,.0f} us CPU a request   {measured.rate:8,.0f}/s   "
+        f"  {name:<52} {measured.cpu:8,.0f} us CPU a request   {measured.rate:8,.0f}/s   "
         f"median {measured.median:7.2f} ms{said}{bad}"
     )
 
@@ -235,33 +236,56 @@ def main() -> None:
         _measure_all(Path(made), options.seconds, options.clients)
 
 
-def _measure_all(folder: Path, seconds: int, clients: int) -> None:
-    model, proxy, port = free_port(), free_port(), free_port()
-    settings = folder / "toolwire.toml"
-    settings.write_text(
-        "".join(
-            f'[providers.{name}]\nbase_url = "http://127.0.0.1:{model}"\nkey = "$BENCH_KEY"\n'
-            for name in ("openai", "anthropic")
-        )
+LIMITS = ("--requests", "900000000/min", "--tokens", "900000000000/min", "--budget", "900000/day")
+
+
+def _settings(folder: Path, model: int, name: str, server: str = "") -> str:
+    """Write the settings of a gateway before nginx."""
+    prices = "".join(f'"{route}" = {{ input = 1.0, output = 4.0 }}\n' for route in ROUTES.values())
+    providers = "".join(
+        f'[providers.{name}]\nbase_url = "http://127.0.0.1:{model}"\nkey = "$BENCH_KEY"\n'
+        for name in ("openai", "anthropic")
     )
-    serve = [sys.executable, "-m", "toolwire", "serve", "--quiet", "--config", str(settings)]
+    file = folder / f"{name}.toml"
+    file.write_text(f"{server}{providers}[prices]\n{prices}")
+    return str(file)
+
+
+def _measure_all(folder: Path, seconds: int, clients: int) -> None:
+    model, proxy, port, guarded = free_port(), free_port(), free_port(), free_port()
+    program = [sys.executable, "-m", "toolwire"]
+    plain = _settings(folder, model, "plain")
+    keys = _settings(folder, model, "keys", '[server]\ndatabase = "sqlite:///keys.db"\n')
+    made = subprocess.run(
+        [*program, "keys", "create", "--config", keys, "--name", "bench", *LIMITS], check=True, capture_output=True
+    )
+    key = made.stdout.decode().strip()
+    serve = [*_pinned(1), *program, "serve", "--quiet", "--listen"]
     with (
         running(*_pinned(0), "nginx", "-c", str(nginx(folder, model, proxy)), "-p", str(folder)) as front,
-        running(*_pinned(1), *serve, "--listen", f"127.0.0.1:{port}", BENCH_KEY="x") as gateway,
+        running(*serve, f"127.0.0.1:{port}", "--config", plain, BENCH_KEY="x") as gateway,
     ):
-        ready = wait_for(port)
-        memory = int(Path(f"/proc/{gateway.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-        print(f"  ready after {ready:.2f} s, {memory:.0f} MB")
-        for size, rounds in (("1.4 KB", 0), ("255 KB", 195)):
-            for name, asked in ROUTES.items():
-                body = question(asked, rounds)
-                measured = measure(port, gateway.pid, body, folder, seconds, clients)
-                show(f"toolwire, {name}, {len(body) / 1000:.1f} KB", measured, TARGETS[size])
-            body = question("gpt-4.1", rounds)
-            show(
-                f"nginx proxy_pass, {len(body) / 1000:.1f} KB",
-                measure(proxy, front.pid, body, folder, seconds, clients),
-            )
+        print(f"  ready after {wait_for(port):.2f} s, {_megabytes(gateway.pid):.0f} MB")
+        with running(*serve, f"127.0.0.1:{guarded}", "--config", keys, BENCH_KEY="x") as team:
+            print(f"  with keys: ready after {wait_for(guarded):.2f} s, {_megabytes(team.pid):.0f} MB")
+            for size, rounds in (("1.4 KB", 0), ("255 KB", 195)):
+                for name, asked in ROUTES.items():
+                    body = question(asked, rounds)
+                    what = f"{name}, {len(body) / 1000:.1f} KB"
+                    show(f"toolwire, {what}", measure(port, gateway.pid, body, folder, seconds, clients), TARGETS[size])
+                    measured = measure(guarded, team.pid, body, folder, seconds, clients, key)
+                    show(f"  with keys and limits, {what}", measured, TARGETS[size])
+                body = question("gpt-4.1", rounds)
+                show(
+                    f"nginx proxy_pass, {len(body) / 1000:.1f} KB",
+                    measure(proxy, front.pid, body, folder, seconds, clients),
+                )
+            print(f"  with keys, after all of it: {_megabytes(team.pid):.0f} MB")
+
+
+def _megabytes(pid: int) -> float:
+    """Give the resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ KNOWN = {*rows_of("rows"), *rows_of("cases")}
 OPEN: dict[str, str] = lists()["less"] | lists()["none"]
 REFERENCES = {
     "rows": ("requirements.md", r"^\| ((?:R\d{3}|I)-\d+) \|"),
-    "cases": ("reliability.md", r"^\| ([A-LNT]\d+)\u2605? \|"),
+    "cases": ("reliability.md", r"^\| ([A-LNOT]\d+)\u2605? \|"),
 }
 
 

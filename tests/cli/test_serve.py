@@ -72,7 +72,7 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
     with simulate(Scenario(lambda _request, _turn: "ok", complete=False), api_key=KEY) as model:
         settings = tmp_path / "toolwire.toml"
         settings.write_text(
-            f'[server]\ndatabase = "sqlite:///kept.db"\n[providers.local]\ndialect = "anthropic"\n'
+            f'[server]\ndatabase = "sqlite:///kept.db"\nauth = "none"\n[providers.local]\ndialect = "anthropic"\n'
             f'base_url = "{model.url}/v1"\nkey_file = "secret"\nquirks = {{ api_version = "2023-06-01" }}\n'
             '[routes.sonnet]\nto = ["local/claude-sonnet-4-5"]\n'
         )

@@ -118,12 +118,14 @@ async def health(url: str) -> float:
     return time.monotonic() - start
 
 
+@pytest.mark.row("O13")
 @pytest.mark.parametrize("when", ["before the first byte", "in the middle", "by a reset"])
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
 def test_a_client_that_goes_away_ends_the_request_of_its_provider(wire: str, when: str) -> None:
     asyncio.run(_leave(wire, when, 20))
 
 
+@pytest.mark.row("O13")
 @pytest.mark.slow
 def test_two_hundred_clients_go_away_and_every_provider_is_let_go_of_within_a_second() -> None:
     for wire in WIRES:
@@ -153,6 +155,7 @@ async def _leave(wire: str, when: str, count: int) -> None:
             assert {one["ending"] for one in stood.seen} == {"client gone"}
 
 
+@pytest.mark.row("O15")
 @pytest.mark.slow
 def test_slow_readers_hold_up_their_provider_and_nobody_else() -> None:
     asyncio.run(_read_slowly())
@@ -183,6 +186,7 @@ async def _read_slowly() -> None:
             await until(lambda: model.open == 0, 20)
 
 
+@pytest.mark.row("O12")
 @pytest.mark.slow
 def test_slow_senders_are_given_up_and_others_are_served() -> None:
     asyncio.run(_send_slowly())
@@ -223,6 +227,7 @@ def test_a_model_that_thinks_long_is_waited_for_with_a_sign_of_life(wire: str) -
         assert "".join(event.text for event in events if hasattr(event, "text")) == "One two"
 
 
+@pytest.mark.row("O11")
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(lenient_model: Playing) -> None:
     with lenient_model(Scenario([], complete=False)) as stood:
         limits, stood.gateway.limits = stood.gateway.limits, BodyLimits(body=1000)
@@ -233,6 +238,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(lenient_model: Pl
             stood.gateway.limits = limits
 
 
+@pytest.mark.row("O25")
 def test_a_page_of_a_browser_is_refused(lenient_model: Playing) -> None:
     path, body = question("openai-chat", "openai/m", stream=False)
     with lenient_model(Scenario(["yes"], complete=False)) as stood:
@@ -241,6 +247,7 @@ def test_a_page_of_a_browser_is_refused(lenient_model: Playing) -> None:
         assert post(stood.url, path, body, {"origin": "http://localhost:3000"}).status == 200
 
 
+@pytest.mark.row("O8")
 def test_headers_go_by_a_table(lenient_model: Playing) -> None:
     sent = {
         "anthropic-beta": "x-2026",
@@ -263,6 +270,7 @@ def test_headers_go_by_a_table(lenient_model: Playing) -> None:
             assert KEY in str(dict(headers))
 
 
+@pytest.mark.row("O9")
 @pytest.mark.parametrize(
     "model",
     [
@@ -284,6 +292,7 @@ def test_a_name_that_is_no_models_becomes_no_part_of_an_address(model: str, leni
         assert stood.requests == []
 
 
+@pytest.mark.row("O3")
 @pytest.mark.slow
 @pytest.mark.parametrize("wire", WIRES)
 def test_no_request_of_chance_is_a_fault_of_ours(wire: str, lenient_model: Playing) -> None:

@@ -54,6 +54,7 @@ def test_an_error_comes_in_the_wire_of_the_client(
             assert stood.seen[-1]["ending"] == "error"
 
 
+@pytest.mark.row("O14")
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
 def test_a_stream_that_breaks_off_never_ends_well(source: str, target: str, lenient_model: Playing) -> None:
@@ -89,6 +90,7 @@ def _ends_badly(source: str, answered: Answered) -> bool:
     return (failed or answered.broken) and not whole and reason not in ("stop", "tool_calls")
 
 
+@pytest.mark.row("O14")
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
 def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str, lenient_model: Playing) -> None:

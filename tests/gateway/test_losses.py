@@ -35,6 +35,7 @@ def ask(url: str, body: Any, path: str = "/v1/chat/completions", **headers: str)
     return post(url, path, json.dumps(body).encode(), headers)
 
 
+@pytest.mark.row("O23")
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 def test_losses_are_counted_in_a_header_and_listed_by_the_id(stream: bool, lenient_model: Playing) -> None:
     with lenient_model(Scenario(["Yes."])) as stood:
@@ -65,6 +66,7 @@ def test_what_a_set_of_tools_loses_is_counted_once(lenient_model: Playing) -> No
         assert [loss["path"] for loss in report["losses"] if loss["severity"] == "semantic"] == ["tools[0]"]
 
 
+@pytest.mark.row("O23")
 def test_a_strict_request_is_refused_if_it_would_lose_meaning(lenient_model: Playing) -> None:
     with lenient_model(Scenario(["Yes."])) as stood:
         answered = ask(stood.url, LOSSY, **{"x-toolwire-strict": "1"})
@@ -146,6 +148,7 @@ def test_tokens_are_counted_by_the_provider_or_estimated_and_said_to_be(source: 
             assert ("x-toolwire-estimate" in answered.headers) is (target != source)
 
 
+@pytest.mark.row("O29")
 def test_a_path_of_nobody_is_a_404_of_the_wire_that_it_looks_like(lenient_model: Playing) -> None:
     paths = {
         "/v1/messages/batches": "anthropic",

@@ -43,6 +43,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Mem
     made.close()
 
 
+@pytest.mark.row("O31")
 def test_what_is_kept_is_found_by_its_owner_until_it_expires(memory: tuple[Memory, Clock]) -> None:
     async def lead() -> None:
         kept, clock = memory

@@ -99,6 +99,7 @@ def test_a_known_name_is_not_written_anew() -> None:
         assert model.requests[0].raw == body
 
 
+@pytest.mark.row("O11")
 @pytest.mark.parametrize(
     "body",
     [

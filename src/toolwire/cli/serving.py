@@ -5,6 +5,7 @@ Rule: what is wrong is said before anything listens; `--check` says it and goes.
 
 import argparse
 import contextlib
+import functools
 import sys
 from typing import Any
 
@@ -40,11 +41,13 @@ def run(options: argparse.Namespace) -> int:
         if options.check:
             print(f"{options.config or 'no file'}: {len(routes.providers)} providers, {len(settings.routes)} routes")
             return 0
-        gateway = starting.gateway_of(routes, settings, options.config, loopback=settings.server.auth != "keys")
+        gateway = starting.gateway_of(routes, settings, options.config, address)
         if options.quiet:
             gateway.seen = None
         opened = serving.listen(address)
-        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes))
+        again = None if options.simulate else functools.partial(starting.reload, gateway, options.config)
+        most = settings.server.connections
+        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes), again=again, connections=most)
     return 0
 
 

@@ -9,6 +9,7 @@ from toolwire.config.settings import (
     RouteSettings,
     ServerSettings,
     TargetSettings,
+    UpstreamSettings,
     read_settings,
     seconds_of,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "RouteSettings",
     "ServerSettings",
     "TargetSettings",
+    "UpstreamSettings",
     "read_settings",
     "seconds_of",
 ]

@@ -19,6 +19,7 @@ from toolwire.errors import UserError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_PROXY = re.compile(r"https?://[\w.:\[\]-]+/?", re.ASCII)
 _OTHERS = frozenset({"cli", "mcp"})
 MODEL_NAME = re.compile(r"[@A-Za-z0-9][\w.:@+-]*(?:/[@A-Za-z0-9][\w.:@+-]*)*", re.ASCII)
 
@@ -37,6 +38,22 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     listen: str = "127.0.0.1:8080"
     database: str = ""
     auth: Literal["", "none", "keys"] = ""
+    hosts: list[str] = []
+    origins: list[str] = []
+    connections: int = 4096
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether a client must have a key: as is said, else where there is a database to keep them in."""
+        return self.auth == "keys" or (not self.auth and bool(self.database))
+
+
+class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The way to providers: a proxy but for some hosts, and authorities beside those of the system."""
+
+    proxy: str = ""
+    direct: list[str] = []
+    ca_file: str = ""
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +106,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A file of settings."""
 
     server: ServerSettings = ServerSettings()
+    upstream: UpstreamSettings = UpstreamSettings()
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
     memory: MemorySettings = MemorySettings()
@@ -97,6 +115,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
 
 _KINDS: dict[str, Any] = {
     "server": ServerSettings,
+    "upstream": UpstreamSettings,
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
     "memory": MemorySettings,
@@ -152,8 +171,14 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
         yield f"server.listen must be HOST:PORT, not {settings.server.listen!r}"
     if settings.server.auth == "keys" and not settings.server.database:
         yield 'server.auth = "keys" needs server.database, where the keys are kept'
+    proxy = settings.upstream.proxy
+    if proxy and not (proxy.startswith("$") or _PROXY.fullmatch(proxy)):
+        yield 'upstream.proxy must be http://HOST:PORT, or name a variable ("$NAME") where it holds a password'
     for name, provider in settings.providers.items():
         yield from _problems_of_provider(f"providers.{name}", provider)
+    for name, price in settings.prices.items():
+        if any(one is not None and not 0 <= one < 1e9 for one in msgspec.structs.astuple(price)):
+            yield f"prices.{name} must be dollars for a million tokens, 0 or more"
     for name, route in settings.routes.items():
         yield from _problems_of_route(f"routes.{name}", route, settings.routes)
 
@@ -174,6 +199,8 @@ def _problems_of_route(place: str, route: RouteSettings, routes: Mapping[str, Ro
         model = target if isinstance(target, str) else target.model
         if "/" not in model or not MODEL_NAME.fullmatch(model):
             yield f"{place}.to[{at}] must be PROVIDER/MODEL, not {model!r}"
+        if not isinstance(target, str) and target.weight < 0:
+            yield f"{place}.to[{at}].weight must be 0 or more, not {target.weight:g}"
     if route.on_context and route.on_context not in routes:
         yield f"{place}.on_context names no route: {route.on_context!r}"
 

@@ -16,10 +16,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway.endings import Refused, reply_of, wire_near
+from toolwire.gateway.keys import NANO, Key, credential_in
 from toolwire.gateway.listing import list_models, show_model
+from toolwire.gateway.prices import Prices
+from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
@@ -33,6 +37,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _LOSSES = "/toolwire/requests/"
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
 _REQUEST_IDS = {"anthropic": b"request-id"}
+_FIGURES = "text/plain; version=1.0.0; charset=utf-8"
+_OPEN = frozenset({"/health", "/ready"})
 VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
 
 
@@ -43,10 +49,28 @@ class BodyLimits(Struct, frozen=True):
     seconds: float = 60.0
 
 
+class Places(Struct, frozen=True):
+    """By which names this gateway is called, and from which pages; on loopback by those of this machine alone."""
+
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    loopback: bool = True
+
+    def allow(self, host: str, origin: str) -> bool:
+        """Whether a request may come by this name, from this page."""
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        listed = not (self.loopback or self.hosts)
+        named = listed or name in self.hosts or (self.loopback and name in _LOOPBACK)
+        page = origin.partition("://")[2]
+        near = (page.rpartition(":")[0] or page) in _LOOPBACK if self.loopback else page == host
+        return named and (not origin or origin in self.origins or near)
+
+
 class Gateway:
     """Answers requests over ASGI.
 
-    `loopback` refuses what a browser's page or a name that leads here may send. `seen` is told of each request.
+    `places` refuses what a browser's page or a name that leads here may send. `seen` and `watchers` are told of each
+    request, `figures` gives what `/metrics` says.
     """
 
     def __init__(
@@ -54,18 +78,30 @@ class Gateway:
         tools: Tools,
         limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
         *,
-        loopback: bool = True,
+        places: Places = Places(),  # noqa: B008 - frozen
         seen: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        self.tools, self.limits, self.loopback, self.seen = tools, limits, loopback, seen
+        self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.ready = True
+        self.running = 0
+        self.watchers: list[Callable[[dict[str, Any]], None]] = []
+        self.figures: Callable[[], bytes] | None = None
+
+    def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
+        """Take other routes, prices and ways up; what runs ends by the old ones."""
+        self.tools = replace(self.tools, routes=routes, prices=prices)
+        self.tools.transport.upward = upward  # type: ignore[attr-defined]
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await _Request(self, scope, receive, send).run()
+            self.running += 1
+            try:
+                await _Request(self, scope, receive, send).run()
+            finally:
+                self.running -= 1
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -78,6 +114,8 @@ class Gateway:
                 if close is not None:
                     await close()
                 self.tools.memory.close()
+                if self.tools.accounts is not None:
+                    await self.tools.accounts.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})
@@ -100,6 +138,7 @@ class _Request:
         self.ended = False
         self.served = Served()
         self.wire = wire_near(self.path, self.headers)
+        self.key: Key | None = None
 
     async def run(self) -> None:
         """Answer, and say what became of it."""
@@ -118,30 +157,37 @@ class _Request:
         self._tell(time.monotonic() - start)
 
     def _tell(self, seconds: float) -> None:
-        served, usage = self.served, self.served.usage
-        if self.gateway.seen is None:
+        served, tokens = self.served, self.served.tokens
+        watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
+        if not watchers:
             return
-        self.gateway.seen(
-            {
-                "request": self.identity,
-                "path": self.path[:200],
-                "status": served.status,
-                "model": served.model[:200],
-                "goal": served.goal,
-                "ending": served.ending,
-                "seconds": round(seconds, 6),
-                "input_tokens": usage.input_tokens if usage is not None else None,
-                "output_tokens": usage.output_tokens if usage is not None else None,
-            }
-        )
+        record = {
+            "request": self.identity,
+            "key": self._owner,
+            "path": self.path[:200],
+            "wire": self.wire,
+            "status": served.status,
+            "model": served.model[:200],
+            "goal": served.goal,
+            "ending": served.ending,
+            "seconds": round(seconds, 6),
+            "input_tokens": tokens.input if tokens is not None else None,
+            "output_tokens": tokens.output if tokens is not None else None,
+            "guessed": tokens is not None and tokens.guessed,
+            "cost": served.cost / NANO,
+        }
+        for watch in watchers:
+            watch(record)
 
     async def _answer(self) -> None:
         self._check_place()
         asked = read_path(self.path, self.headers)
+        if asked is not None:
+            self.wire = asked.dialect
+        await self._check_key()
         if asked is None:
             await self._answer_ours()
             return
-        self.wire = asked.dialect
         if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
             raise Refused("not_found", "there is no WebSocket here")
         if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
@@ -162,19 +208,27 @@ class _Request:
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
-        if not self.gateway.loopback:
-            return
-        host = self.headers.get("host", "").rpartition(":")[0] or self.headers.get("host", "")
-        origin = self.headers.get("origin", "").partition("://")[2]
-        named = host.strip("[]") in _LOOPBACK or host in _LOOPBACK
-        from_here = not origin or (origin.rpartition(":")[0] or origin) in _LOOPBACK
-        if not (named and from_here):
-            raise Refused("permission", "this gateway answers programs of this machine only", 403)
+        if not self.gateway.places.allow(self.headers.get("host", ""), self.headers.get("origin", "")):
+            raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
+
+    async def _check_key(self) -> None:
+        """Find out who asks, where keys are kept; only two paths tell nothing that needs one."""
+        accounts = self.gateway.tools.accounts
+        if accounts is not None and self.path not in _OPEN:
+            query = self.scope.get("query_string", b"").decode("latin-1")
+            self.key = await accounts.key(credential_in(self.scope["headers"], query))
+
+    @property
+    def _owner(self) -> str:
+        return "" if self.key is None else self.key.id
 
     async def _read(self) -> bytes:
         """Read the body, up to its bounds."""
         most, pieces, size = self.gateway.limits.body, [], 0
-        if int(self.headers.get("content-length") or 0) > most:
+        length = self.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 20):
+            raise Refused("invalid_request", "content-length must be a number", 400)
+        if int(length) > most:
             raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
         if self.headers.get("content-encoding", "identity") != "identity":
             raise Refused("invalid_request", "a body must not be compressed", 415)
@@ -195,7 +249,7 @@ class _Request:
 
     async def _lead(self, asked: Asked, body: bytes) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")
-        incoming = Incoming(self.identity, asked, self.path, query, self.headers, body)
+        incoming = Incoming(self.identity, asked, self.path, query, self.headers, body, self.key)
         task = asyncio.current_task()
         watch = asyncio.ensure_future(self._watch(task))
         try:
@@ -212,7 +266,7 @@ class _Request:
         served = self.served
         losses = [msgspec.structs.asdict(loss) for loss in served.losses]
         report = {"request": self.identity, "model": served.model, "goal": served.goal, "losses": losses}
-        self.gateway.tools.reports.file(self.identity, "", report)
+        self.gateway.tools.reports.file(self.identity, self._owner, report)
 
     async def _watch(self, task: "asyncio.Task[Any] | None") -> bool:
         """Wait until the client leaves, and end what is done for it."""
@@ -228,6 +282,8 @@ class _Request:
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
         said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
+        if "cache-control" not in headers:
+            said.append((b"cache-control", b"no-store"))
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:
@@ -244,7 +300,7 @@ class _Request:
         if self.begun:
             return
         reply = reply_of(error, self.wire)
-        await self._reply(error.status or reply.status, reply.json)
+        await self._reply(error.status or reply.status, reply.json, **reply.headers)
 
     async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
         await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})
@@ -253,15 +309,20 @@ class _Request:
     async def _inform(self, asked: Asked, subject: str = "") -> None:
         """Answer what needs no provider: which models there are, and what they are."""
         names, name = self.gateway.tools.routes.names(), asked.subject or subject
+        if self.key is not None:
+            names = [one for one in names if self.key.may_ask(one)]
         if asked.action == "models":
             await self._reply(200, _write(list_models(asked.dialect, names)))
         elif asked.action == "version":
             await self._reply(200, _write({"version": VERSION}))
-        elif asked.action == "model" and self.gateway.tools.routes.find(name) is not None:
+        elif asked.action == "model" and self._knows(name):
             await self._reply(200, _write(show_model(asked.dialect, name)))
         else:
             code = "model_not_found" if asked.action == "model" else None
             raise Refused("not_found", f"{name[:80]!r} is not known here", code=code)
+
+    def _knows(self, name: str) -> bool:
+        return (self.key is None or self.key.may_ask(name)) and self.gateway.tools.routes.find(name) is not None
 
     async def _count(self, asked: Asked, body: bytes) -> None:
         """Count the tokens of a request: by its provider, or by an estimate that says so."""
@@ -288,9 +349,12 @@ class _Request:
                 ready = self.gateway.ready
                 await self._reply(200 if ready else 503, b'{"status":"ready"}' if ready else b'{"status":"stopping"}')
                 return
+            if self.path == "/metrics" and self.gateway.figures is not None:
+                await self._reply(200, self.gateway.figures(), _FIGURES)
+                return
             if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
                 identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
-                report = self.gateway.tools.reports.find(identity, "")
+                report = self.gateway.tools.reports.find(identity, self._owner)
                 if report is not None:
                     await self._reply(200, _write(report))
                     return

@@ -54,9 +54,16 @@ FORGOTTEN: dict[str, tuple[str, dict[str, Any]]] = {
 class Refused(Exception):
     """A request that ends here; `error` is told in the client's wire."""
 
-    def __init__(self, kind: ErrorKind, message: str, status: int | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
-        self.error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code)
+        self.error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code, retry_after=retry_after)
 
     @classmethod
     def forgotten(cls, wire: str) -> "Refused":

@@ -100,7 +100,10 @@ class StoredMemory:
             sqlalchemy.Column("at", sqlalchemy.Float, nullable=False, index=True),
         )
         self._table = sqlalchemy.Table("toolwire_memory", sqlalchemy.MetaData(), *kinds)
-        self._table.create(self._engine, checkfirst=True)
+        try:
+            self._table.create(self._engine, checkfirst=True)
+        except sqlalchemy.exc.DBAPIError:  # another process has made it meanwhile
+            self._table.create(self._engine, checkfirst=True)
         self._thread = ThreadPoolExecutor(1, "toolwire-memory")
 
     async def find(self, owner: str, keys: Iterable[str]) -> Mapping[str, bytes]:

@@ -64,6 +64,7 @@ class PassedStream:
 
     def __init__(self, dialect: Dialect, *, array: bool) -> None:
         self.usage: Usage | None = None
+        self.broken = False
         self._dialect, self._array = dialect, array
         self._decoder = dialect.decode_stream()
         self._heard = Accumulator()
@@ -100,6 +101,7 @@ class PassedStream:
         told = failed is self._failed  # else it is what was cut off that is wrong, and nobody said so
         reason = self._heard.response.finish_reason if told else None
         broken = ending(reason, complete=self._complete, failed=failed)
+        self.broken = self._failed or broken is not None
         if broken is None:
             return b""
         if self._array or not self._last.endswith((b"\n", b"\r")):

@@ -8,8 +8,10 @@ Rules of this file:
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings, TargetSettings
 from toolwire.errors import InvalidField
@@ -25,11 +27,20 @@ class Goal(Struct, frozen=True):
 
     provider: Provider
     model: str
+    weight: float = 0.0
 
     @property
     def name(self) -> str:
         """The goal as settings and answers name it."""
         return f"{self.provider.name}/{self.model}"
+
+
+class Upward(Struct, frozen=True):
+    """The way to providers: a proxy but for some hosts, and whom to trust beside the system's authorities."""
+
+    proxy: str = ""
+    direct: frozenset[str] = frozenset()
+    trusted: Any = None
 
 
 class Found(Struct, frozen=True):
@@ -52,12 +63,12 @@ class Routes:
 
     def _goals(self, targets: list[str | TargetSettings]) -> Iterator[Goal]:
         for target in targets:
-            name = target if isinstance(target, str) else target.model
+            name, weight = (target, 0.0) if isinstance(target, str) else (target.model, target.weight)
             goal = self._goal(name)
             if goal is None:
                 provider = name.partition("/")[0]
                 raise InvalidField("to", f"there is no provider {provider!r} with a key", path=f"route to {name}")
-            yield goal
+            yield replace(goal, weight=weight) if weight else goal
 
     def _goal(self, name: str) -> Goal | None:
         provider, slash, model = name.partition("/")

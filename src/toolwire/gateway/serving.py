@@ -18,14 +18,25 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from toolwire.gateway.app import Gateway
 
 _HEAD_SECONDS = 15.0
+_HEAD_BYTES = 65_536
 _DRAIN_SECONDS = 30
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
 class Patient(HttpToolsProtocol):
-    """A connection whose client has a time for the head of each request."""
+    """A connection whose client has a time and a size for the head of each request."""
 
     _timer: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, but for a head that never ends."""
+        self._head += len(data)
+        super().data_received(data)
+        if self._timer is None:
+            self._head = 0
+        elif self._head > _HEAD_BYTES and self.transport is not None and not self.transport.is_closing():
+            self.send_400_response("The head of this request is too long.")
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
@@ -50,6 +61,8 @@ class Patient(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._head > _HEAD_BYTES and sum(len(name) + len(value) for name, value in self.headers) > _HEAD_BYTES:
+            raise ValueError("the head of this request is too long")
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -62,13 +75,15 @@ class Patient(HttpToolsProtocol):
 class _Server(uvicorn.Server):
     """A server that says when it is ready, and ends well when a signal says so."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], again: Callable[[], Any] | None) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._again = ready, again
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve, and say so."""
         await super().startup(sockets)
+        if self._again is not None and hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._again)
         self._ready()
 
     @contextlib.contextmanager
@@ -94,8 +109,15 @@ def listen(address: str) -> socket.socket:
     return opened
 
 
-def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal says stop."""
+def serve(
+    gateway: Gateway,
+    opened: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    again: Callable[[], Any] | None = None,
+    connections: int = 4096,
+) -> None:
+    """Serve until a signal says stop; `again` is called when one says that the settings are to be read anew."""
     config = uvicorn.Config(
         gateway,
         http=Patient,
@@ -105,9 +127,10 @@ def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = l
         access_log=False,
         log_level="critical",
         server_header=False,
+        proxy_headers=False,
         backlog=2048,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         timeout_keep_alive=30,
+        limit_concurrency=connections,
     )
-
-    _Server(config, ready).run([opened])
+    _Server(config, ready, again).run([opened])

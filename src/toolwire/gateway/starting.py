@@ -4,21 +4,24 @@ Rule: what is wrong with the settings is said before anything listens.
 """
 
 import contextlib
-import json
 import os
+import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from toolwire.config import GatewaySettings, read_settings, seconds_of
 from toolwire.config.settings import InvalidSettings
 from toolwire.dialects import NAMES
-from toolwire.errors import InvalidField, MissingExtra
-from toolwire.gateway.app import Gateway
+from toolwire.errors import InvalidField, MissingExtra, ToolwireError
+from toolwire.gateway.app import Gateway, Places
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
+from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
-from toolwire.gateway.routes import Routes, providers_of
+from toolwire.gateway.routes import Routes, Upward, providers_of
 from toolwire.gateway.way import Tools
 from toolwire.providers import PROVIDERS, Provider
 
@@ -61,7 +64,7 @@ def routes_of(settings: GatewaySettings, path: str | None, environ: Mapping[str,
 def check_listening(settings: GatewaySettings, address: str) -> None:
     """Refuse to be open to a network without keys."""
     host = address.rpartition(":")[0].strip("[]")
-    if host not in _LOOPBACK and settings.server.auth != "keys":
+    if host not in _LOOPBACK and not settings.server.needs_keys:
         raise InvalidField(
             "listen", f'is {address}: without keys (auth = "keys") only 127.0.0.1 is listened on', path="server"
         )
@@ -83,18 +86,79 @@ def url_of_database(url: str, path: str | None) -> str:
     return f"postgresql+psycopg{mark}{rest}" if scheme in ("postgresql", "postgres") else url
 
 
-def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = None, *, loopback: bool = True) -> Gateway:
+def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
+    """Open the ledger of keys."""
+    if not settings.server.database:
+        raise InvalidField("database", "must be named: it is where keys are kept", path="server")
+    try:
+        from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - an extra
+
+        from toolwire.gateway.ledger import Ledger  # noqa: PLC0415 - likewise
+    except ImportError as problem:
+        raise MissingExtra("SQLAlchemy", "keep keys", "serve") from problem
+    try:
+        return Ledger(url_of_database(settings.server.database, path))
+    except SQLAlchemyError as problem:
+        raise InvalidField("database", f"cannot be opened: {type(problem).__name__}", path="server") from None
+
+
+def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = None, address: str = "") -> Gateway:
     """Make a gateway."""
     try:
+        from toolwire.gateway.accounts import Accounts  # noqa: PLC0415 - an extra
+        from toolwire.gateway.metrics import Metrics, spans  # noqa: PLC0415 - an extra
         from toolwire.gateway.upstream import Uplink  # noqa: PLC0415 - an extra
     except ImportError as problem:
-        raise MissingExtra("aiohttp", "serve the gateway", "serve") from problem
-    tools = Tools(routes, Uplink(), _memory_of(settings, path), Reports())
-    return Gateway(tools, loopback=loopback, seen=_log)
+        raise MissingExtra(str(problem.name), "serve the gateway", "serve") from problem
+    accounts = Accounts(ledger_of(settings, path)) if settings.server.needs_keys else None
+    prices = Prices(settings.prices)
+    uplink = Uplink(upstream_of(settings, path))
+    tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
+    host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
+    places = Places(tuple(settings.server.hosts), tuple(settings.server.origins), host in _LOOPBACK)
+    gateway = Gateway(tools, places=places, seen=_log)
+    figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
+    gateway.figures, gateway.watchers = figures.told, [figures.watch, *filter(None, [spans()])]
+    return gateway
+
+
+def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Upward:
+    """Read the way to providers: its proxy may stand in a variable, for it may hold a password."""
+    said = settings.upstream
+    proxy, variable = said.proxy, said.proxy.removeprefix("$")
+    if said.proxy.startswith("$"):
+        if not environ.get(variable):
+            raise InvalidField("proxy", f"the variable {variable} is not set", path="upstream")
+        proxy = environ[variable]
+    file = str((Path(path).parent if path is not None else Path()) / said.ca_file) if said.ca_file else ""
+    try:
+        trusted = ssl.create_default_context() if file else None
+        if trusted is not None:
+            trusted.load_verify_locations(file)
+    except (OSError, ssl.SSLError) as problem:
+        raise InvalidField("ca_file", f"{file} cannot be read as certificates: {problem}", path="upstream") from None
+    return Upward(proxy, frozenset(said.direct) | _LOOPBACK, trusted)
+
+
+def reload(gateway: Gateway, path: str | None) -> bool:
+    """Read the settings and the files of keys anew; what is wrong is told, and leaves all as it was.
+
+    What listens, who may ask and where things are kept stay as they were at the start.
+    """
+    try:
+        settings = settings_from(path)
+        routes = routes_of(settings, path)
+        upward = upstream_of(settings, path)
+    except (ToolwireError, OSError) as problem:
+        _log({"settings": "refused; the old ones are in force", "problem": str(problem)})
+        return False
+    gateway.renew(routes, Prices(settings.prices), upward)
+    _log({"settings": "read anew", "providers": len(routes.providers), "routes": len(settings.routes)})
+    return True
 
 
 def _log(record: dict[str, Any]) -> None:
-    sys.stderr.write(json.dumps(record) + "\n")
+    sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
     sys.stderr.flush()
 
 

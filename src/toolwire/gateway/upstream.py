@@ -1,7 +1,7 @@
 """The gateway's way up to providers: aiohttp behind the transport of the clients.
 
 Rules of this file:
-- No redirect is followed, no proxy or password of this machine is used, no cookie is kept.
+- No redirect is followed, no proxy or password of this machine is used but what the settings say, no cookie is kept.
 - What is cancelled closes its connection at once. What goes wrong is a TransportError, which holds no header.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from toolwire.gateway.routes import Upward
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
 
 _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
@@ -68,7 +69,8 @@ class _UpstreamAnswer:
 class Uplink:
     """Connections to providers, kept for the next request."""
 
-    def __init__(self) -> None:
+    def __init__(self, upward: Upward = Upward()) -> None:  # noqa: B008 - frozen
+        self.upward = upward
         self._session: aiohttp.ClientSession | None = None
 
     async def _open(self) -> aiohttp.ClientSession:
@@ -91,14 +93,19 @@ class Uplink:
             sock_connect=timeouts.connect,
             sock_read=max(timeouts.first or 0, timeouts.between or 0),
         )
+        url, way = URL(request.url, encoded=True), self.upward
+        more: dict[str, Any] = {} if way.trusted is None else {"ssl": way.trusted}
+        if way.proxy and url.host not in way.direct:
+            more["proxy"] = way.proxy
         try:
             answer = await session.request(
                 request.method,
-                URL(request.url, encoded=True),
+                url,
                 headers={**request.headers, "accept-encoding": "identity"},
                 data=request.body,
                 allow_redirects=False,
                 timeout=limits,
+                **more,
             )
             return _UpstreamAnswer(answer)
         except (*_FAILURES, ValueError) as problem:

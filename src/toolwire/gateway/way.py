@@ -9,26 +9,31 @@ Rules of this file:
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import LossyTranslation, ToolwireError
+from toolwire.gateway.accounts import Accounts, Reservation
+from toolwire.gateway.choosing import Choosing, conversation_of
 from toolwire.gateway.endings import FORGOTTEN, Refused
 from toolwire.gateway.headers import coming_down, going_up
+from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import Memory
 from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of, with_model, with_models
+from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.reports import Reports, header_of
-from toolwire.gateway.routes import Goal, Routes
+from toolwire.gateway.routes import Found, Goal, Routes
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import Asked, wants_stream
-from toolwire.types import Error, ErrorKind, Loss, Message, Part, Thinking, ToolCall, Usage
+from toolwire.translation.translate import read_error
+from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall, Usage
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Timeouts, Transport, TransportError
 
@@ -42,6 +47,9 @@ _KEEP_ALIVES = {
 }
 _OPENAI = {"openai-chat", "openai-responses"}
 _ERROR_BYTES = 1024 * 1024
+_PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
+_PATIENCE = 2.0  # seconds that a provider may ask to wait, to be asked again for one request
+_BRIEFLY = 0.2
 _FIRST_ELSE = 300
 _STATUSES = {"connect": 502, "timeout": 504, "reset": 502, "protocol": 502, "cancelled": 499, "too_long": 502}
 
@@ -53,6 +61,9 @@ class Tools(Struct):
     transport: Transport
     memory: Memory
     reports: Reports
+    prices: Prices = Prices({})
+    choosing: Choosing = field(default_factory=Choosing)
+    accounts: Accounts | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
     keep_alive: float = 15.0
@@ -68,7 +79,12 @@ class Incoming(Struct):
     query: str
     headers: Mapping[str, str]
     body: bytes
-    owner: str = ""
+    key: Key | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whose memory and reports are used: those of a key, or of nobody."""
+        return "" if self.key is None else self.key.id
 
 
 class Served(Struct):
@@ -80,6 +96,11 @@ class Served(Struct):
     usage: Usage | None = None
     ending: str = ""
     losses: tuple[Loss, ...] = ()
+    asked: bool = False  # a provider was sent something
+    answered: Goal | None = None  # it began to answer well
+    heard: int = 0  # characters of an answer whose tokens nobody has counted
+    tokens: Tokens | None = None
+    cost: int = 0
 
 
 class Answering(Struct):
@@ -90,35 +111,137 @@ class Answering(Struct):
 
 
 async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Served) -> None:
-    """Lead a request to its end."""
+    """Lead a request to its end: reserve what it may take, ask, answer, and settle what it took."""
     members = members_of(incoming.body)
     name = incoming.asked.subject or _text(members.get("model"))
     served.model = name
     if not name:
         raise Refused("invalid_request", "model must say which model is asked", code="missing_model")
+    way = _way(tools, incoming, name)
+    goals = _payable(tools, incoming, _speaking(incoming, way, name))
+    longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
+    reservation = await _reserve(tools, incoming, members, [*goals, *(longer.goals if longer is not None else ())])
+    try:
+        await _Asking(tools, incoming, members, client, served).ask(replace(way, goals=tuple(goals)))
+    finally:
+        _settle(tools, incoming, reservation, served)
+
+
+def _way(tools: Tools, incoming: Incoming, name: str) -> Found:
+    """Find where a name leads, for those who may go there."""
     way = tools.routes.find(name)
+    if incoming.key is not None and not incoming.key.may_ask(name):
+        message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(incoming.key.models)}"
+        raise Refused("permission", message, code="model_not_allowed")
     if way is None:
         message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
         raise Refused("not_found", message, code="model_not_found")
-    strict = way.settings.strict or incoming.headers.get("x-toolwire-strict") == "1"
-    last: _Failure | None = None
-    goals = way.goals
-    if incoming.asked.action != "answer":
-        goals = tuple(goal for goal in goals if _knows(goal.provider.dialect, incoming.asked))
-        if not goals:
-            raise Refused("not_found", f"{name[:80]!r} has no provider that knows {incoming.path[:200]}")
-    for goal in goals:
-        attempt = _Attempt(tools, incoming, goal, members, strict=strict)
-        served.goal = goal.name
-        outcome = await attempt.ask()
-        if not isinstance(outcome, _Failure):
-            await attempt.answer(outcome, client, served)
-            return
-        last = outcome
-        if not outcome.may_pass:
-            break
-    if last is not None:
-        await last.tell(client, served)
+    return way
+
+
+def _speaking(incoming: Incoming, way: Found, name: str) -> list[Goal]:
+    """Give the goals that know what is asked: what no other wire has goes to a provider of its own."""
+    if incoming.asked.action == "answer":
+        return list(way.goals)
+    goals = [goal for goal in way.goals if _knows(goal.provider.dialect, incoming.asked)]
+    if not goals:
+        raise Refused("not_found", f"{name[:80]!r} has no provider that knows {incoming.path[:200]}")
+    return goals
+
+
+def _payable(tools: Tools, incoming: Incoming, goals: list[Goal]) -> list[Goal]:
+    """Give the goals that a key can pay for: under a budget, those with a price."""
+    if incoming.key is None or not incoming.key.has_budget or incoming.asked.action == "count":
+        return goals
+    priced = [goal for goal in goals if tools.prices.of(goal) is not None]
+    if not priced:
+        message = f"{goals[0].name} has no price, and this key has a budget; [prices] of the settings can say it"
+        raise Refused("permission", message, code="model_without_price")
+    return priced
+
+
+async def _reserve(tools: Tools, incoming: Incoming, members: dict[str, Any], goals: list[Goal]) -> Reservation | None:
+    """Reserve what a request may take of its key's limits."""
+    if tools.accounts is None or incoming.key is None or not incoming.key.limits:
+        return None
+    if incoming.asked.action == "count":
+        return await tools.accounts.reserve(incoming.key, {"requests": 1})
+    tokens = [estimate(incoming.body, members, goal) for goal in goals]
+    cost = max(tools.prices.cost(goal, most) for goal, most in zip(goals, tokens, strict=True))
+    most = max(one.input + one.output for one in tokens)
+    return await tools.accounts.reserve(incoming.key, {"requests": 1, "tokens": most, "budget": cost})
+
+
+def _settle(tools: Tools, incoming: Incoming, reservation: Reservation | None, served: Served) -> None:
+    """Say what a request took: what was reported, or what was seen of it; nothing where no provider was asked."""
+    goal = served.answered
+    if goal is not None and incoming.asked.action != "count":
+        whole = served.ending == "answer"
+        tokens = used(served.usage, len(incoming.body), served.heard, whole=whole)
+        served.tokens, served.cost = tokens, tools.prices.cost(goal, tokens)
+    if reservation is not None:
+        taken = served.tokens or Tokens()
+        settled = {"requests": 1, "tokens": taken.input + taken.output, "budget": served.cost}
+        reservation.settle(settled if served.asked else None)
+
+
+class _Asking(Struct):
+    """One request, and the providers that are asked for its answer."""
+
+    tools: Tools
+    incoming: Incoming
+    members: dict[str, Any]
+    client: Answering
+    served: Served
+
+    async def ask(self, way: Found) -> None:
+        """Ask the goals of a route one after the other, until one answers or none is left."""
+        choosing, several = self.tools.choosing, len(way.goals) > 1
+        conversation = (
+            several and conversation_of(self.incoming.owner, self.members)
+        ) or self.incoming.identity.encode()
+        goals = choosing.order(way.goals, conversation) if several else list(way.goals)
+        failures = await self._ask_each(way, goals, conversation)
+        soon = [one for one in failures if one.wait is not None and one.wait <= _PATIENCE]
+        if soon and failures[-1].may_pass:
+            first = min(soon, key=lambda one: one.wait or 0.0)
+            await asyncio.sleep(first.wait or 0.0)
+            failures = await self._ask_each(way, [first.goal], conversation)
+        longer = self._longer(way, failures)
+        if longer is not None:
+            await self.ask(longer)
+        elif failures:
+            await failures[-1].tell(self.client, self.served)
+
+    async def _ask_each(self, way: Found, goals: list[Goal], conversation: bytes) -> "list[_Failure]":
+        """Ask until one answers; give what went wrong where none did."""
+        strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
+        failures: list[_Failure] = []
+        for goal in goals:
+            attempt = _Attempt(self.tools, self.incoming, goal, self.members, strict=strict)
+            self.served.goal = goal.name
+            answer = await attempt.ask(self.served)
+            failure = answer if isinstance(answer, _Failure) else await attempt.answer(answer, self.client, self.served)
+            if failure is None:
+                if len(way.goals) > 1:
+                    self.tools.choosing.answered(goal, conversation)
+                return []
+            failures.append(failure)
+            if not failure.may_pass:
+                break
+            if len(way.goals) > 1:
+                self.tools.choosing.failed(goal, failure.wait)
+        return failures
+
+    def _longer(self, way: Found, failures: "list[_Failure]") -> Found | None:
+        """Give the route for what is too long for this one."""
+        if not (failures and failures[-1].too_long and way.settings.on_context):
+            return None
+        longer = self.tools.routes.find(way.settings.on_context)
+        if longer is None:
+            return None
+        goals = tuple(_payable(self.tools, self.incoming, list(longer.goals)))
+        return Found(longer.name, goals, replace(longer.settings, on_context=""))
 
 
 def _knows(there: str, asked: Asked) -> bool:
@@ -129,10 +252,13 @@ def _knows(there: str, asked: Asked) -> bool:
 class _Failure(Struct):
     """An error of a provider, as the client is told it."""
 
+    goal: Goal
     status: int
     body: bytes
     headers: dict[str, str]
     may_pass: bool
+    wait: float | None = None  # seconds after which it may be asked again
+    too_long: bool = False
 
     async def tell(self, client: Answering, served: Served) -> None:
         """Answer with it."""
@@ -153,7 +279,7 @@ class _Attempt:
         self.request_losses: tuple[Loss, ...] = ()
         self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
 
-    async def ask(self) -> "HttpResponse | _Failure":
+    async def ask(self, served: Served) -> "HttpResponse | _Failure":
         """Send the request; give the answer's head, or what went wrong."""
         path, body = await self._passed() if self.passes else await self._exchanged()
         provider = self.goal.provider
@@ -161,11 +287,13 @@ class _Attempt:
         if self.passes:
             headers |= going_up(provider.dialect, self.incoming.headers)
         request = HttpRequest("POST", url_of(provider, path), headers, body)
+        served.asked = True
         try:
             answer = await self.tools.transport.asend(request, self.tools.timeouts)
         except TransportError as problem:
-            return self._broke(problem)
+            return self._broke(problem, before=True)
         if answer.status < _FIRST_ELSE:
+            served.answered = self.goal
             return answer
         try:
             return await self._failed(answer)
@@ -235,11 +363,12 @@ class _Attempt:
         field = FORGOTTEN[self.wire.DIALECT][0] if self.wire.DIALECT in FORGOTTEN else ""
         return field in self.members and bytes(self.members[field]) != b"null"
 
-    def _broke(self, problem: TransportError) -> _Failure:
+    def _broke(self, problem: TransportError, *, before: bool = False) -> _Failure:
         kind: ErrorKind = "timeout" if problem.kind == "timeout" else "server"
         error = Error(kind, f"{self.goal.provider.name} could not be reached: {problem.kind}", _STATUSES[problem.kind])
         reply = self.wire.encode_error(error)
-        return _Failure(reply.status, reply.json, {}, may_pass=True)
+        wait = _BRIEFLY if before and problem.kind in ("connect", "reset") else None
+        return _Failure(self.goal, reply.status, reply.json, {}, may_pass=True, wait=wait)
 
     async def _failed(self, answer: HttpResponse) -> _Failure:
         """Read a provider's error; its key is taken out of it."""
@@ -251,18 +380,23 @@ class _Attempt:
         if key:
             body = body.replace(key, b"[hidden]")
         status = answer.status if answer.status >= 400 else 502
-        may_pass = status in (408, 409, 429) or status >= 500
+        may_pass = status in _PASSING or status >= 500
         headers = coming_down(answer.headers)
+        said = self.goal.provider.speaks().decode_error(answer.status, read_error(body), answer.headers)
+        told = _Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400:
-            return _Failure(status, body, headers, may_pass)
-        if self.exchange is not None:
+            return told
+        if answer.status < 400:
+            error = Error("server", f"{self.goal.provider.name} answered with {answer.status}, which is no answer", 502)
+            reply = self.wire.encode_error(error)
+        elif self.exchange is not None:
             reply = self.exchange.error(answer.status, body, answer.headers)
         else:
             reply = translate.error(status, body, self.wire, self.wire, answer.headers)
-        return _Failure(reply.status, reply.json, reply.headers, may_pass)
+        return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
 
-    async def answer(self, answer: HttpResponse, client: Answering, served: Served) -> None:
-        """Give an answer to the client."""
+    async def answer(self, answer: HttpResponse, client: Answering, served: Served) -> "_Failure | None":
+        """Give an answer to the client; what failed before its first byte is given back."""
         streams = self.exchange.streams if self.exchange is not None else self._wants_stream()
         served.status = 200
         try:
@@ -270,12 +404,14 @@ class _Attempt:
                 await self._answer_other(answer, client, served)
             elif streams:
                 await self._answer_stream(answer, client, served)
-            else:
-                await self._answer_whole(answer, client, served)
+            elif (failure := await self._answer_whole(answer, client, served)) is not None:
+                await answer.aclose()
+                return failure
         except BaseException:
             await answer.aclose()
             raise
         await answer.afinish()
+        return None
 
     def _wants_stream(self) -> bool:
         """Whether what passes through comes as a stream."""
@@ -304,15 +440,14 @@ class _Attempt:
         served.ending = "answer"
         await client.send(b"", False)
 
-    async def _answer_whole(self, answer: HttpResponse, client: Answering, served: Served) -> None:
+    async def _answer_whole(self, answer: HttpResponse, client: Answering, served: Served) -> "_Failure | None":
         data = bytearray()
         try:
             while piece := await answer.aread():
                 data += piece
                 _check_size(len(data), self.tools.bounds.bytes)
         except TransportError as problem:
-            await self._broke(problem).tell(client, served)
-            return
+            return self._broke(problem)
         body = bytes(data)
         if self.exchange is None:
             await self._read_aside(body, served)
@@ -321,10 +456,12 @@ class _Attempt:
             body, kind = self._translated(body, served), JSON
         losses = self._told(served)
         served.ending = served.ending or "answer"
+        served.heard = len(body) if served.usage is None else 0
         head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
         await client.begin(served.status, head)
         await client.send(body, False)
         await self._keep()
+        return None
 
     def _translated(self, body: bytes, served: Served) -> bytes:
         """Translate a whole answer; one that cannot be read is the provider's error."""
@@ -371,6 +508,7 @@ class _Attempt:
         await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
         pulse = _Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
         error: Error | None = None
+        finished = False
         read, feed, send = answer.aread, stream.feed, client.send
         size, most = 0, self.tools.bounds.bytes
         try:
@@ -380,12 +518,18 @@ class _Attempt:
                 if said := feed(piece):
                     pulse.beat()
                     await send(said, True)
+            finished = True
         except TransportError as problem:
             error = Error("server", f"the provider's answer broke off: {problem.kind}", code="incomplete")
         finally:
             pulse.stop()
+            served.usage = stream.usage
+            if not finished or served.usage is None:
+                served.heard = _length(stream.parts)
         last = stream.close(error)
-        served.usage, served.ending = stream.usage, "broke off" if error is not None else "answer"
+        served.usage, served.ending = stream.usage, "broke off" if stream.broken else "answer"
+        if stream.broken:
+            served.heard = _length(stream.parts)
         served.losses = (*served.losses, *stream.losses)
         if last is None:
             raise Refused("server", "the provider's answer broke off where no word can follow")
@@ -433,6 +577,18 @@ def _pass_over(task: "asyncio.Future[None]") -> None:
     """Leave a failure to whoever sends next: it meets the same one."""
     if not task.cancelled():
         task.exception()
+
+
+def _length(parts: Iterable[Part]) -> int:
+    """Count the characters that a model has written."""
+    length = 0
+    for part in parts:
+        match part:
+            case ToolCall(raw=raw, arguments=arguments):
+                length += len(raw or str(arguments))
+            case Text(text=str(text)) | Thinking(text=str(text)):
+                length += len(text)
+    return length
 
 
 def _check_size(size: int, most: int) -> None:

@@ -202,6 +202,7 @@ class ExchangedStream:
 
     def __init__(self, exchange: Exchange, quirks: dict[str, Any]) -> None:
         self.usage: Usage | None = None
+        self.broken = False
         self.decoder = exchange.target.decode_stream()
         self._exchange = exchange
         self._encoder = exchange.source.encode_stream(**quirks)
@@ -254,9 +255,15 @@ class ExchangedStream:
                 if error is not None and not self._failed:
                     last.append(self.tell([ErrorEnd(error)]))
             last.append(self.tell([event]))
+        self.broken = self._failed
         if self._heard is not None:
             self._told = self._exchange._learn(self._heard.response.message.parts)  # noqa: SLF001 - likewise
         return b"".join(last) + self._encoder.close()
+
+    @property
+    def parts(self) -> list[Part]:
+        """What the answer is made of so far."""
+        return [] if self._heard is None else self._heard.response.message.parts
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -1,0 +1,74 @@
+"""`toolwire config`: a gateway's file of settings, shown, checked, or made of another gateway's.
+
+Rule: no key is shown: the settings name variables and files, and those names are all that is printed.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolwire.errors import InvalidBody, MissingExtra
+
+
+def add(commands: Any) -> None:
+    """Add the commands of this file."""
+    command = commands.add_parser("config", help="show or check a gateway's settings, or import LiteLLM's")
+    command.set_defaults(run=lambda options: options.parser.print_help() or 0)
+    actions = command.add_subparsers(metavar="ACTION")
+    for name, run, text in (
+        ("show", _show, "print the settings as they are understood, as JSON"),
+        ("check", _check, "say whether the settings are right"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("file", metavar="FILE", nargs="?", default=None, help="the file of settings")
+        action.add_argument("--config", metavar="FILE", default=None, help="the same")
+        action.set_defaults(run=run)
+    taken = actions.add_parser("import", help="print LiteLLM's settings as ours, and list what was not taken over")
+    taken.add_argument("file", metavar="litellm.yaml")
+    taken.set_defaults(run=_import)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from toolwire.config import read_settings  # noqa: PLC0415 - of this command alone
+
+    path = options.file or options.config
+    settings = read_settings(Path(path).read_text(encoding="utf-8") if path else "", path or "no file")
+    print(msgspec.json.format(msgspec.json.encode(settings), indent=2).decode())
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    try:
+        from toolwire.gateway import starting  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise MissingExtra(str(problem.name), "check the settings", "serve") from problem
+    path = options.file or options.config
+    settings = starting.settings_from(path)
+    starting.check_listening(settings, settings.server.listen)
+    starting.upstream_of(settings, path)
+    routes = starting.routes_of(settings, path)
+    print(f"{path or 'no file'}: {len(routes.providers)} providers, {len(settings.routes)} routes")
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    try:
+        import yaml  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise MissingExtra("PyYAML", "read YAML", "tools") from problem
+    from toolwire.config.litellm import read_litellm, toml_of  # noqa: PLC0415 - of this command alone
+    from toolwire.providers import PROVIDERS  # noqa: PLC0415 - likewise
+
+    try:
+        tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
+    imported = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
+    print(toml_of(imported.settings), end="")
+    for line in imported.left:
+        print(f"# not taken over: {line}")
+        print(f"not taken over: {line}", file=sys.stderr)
+    return 0

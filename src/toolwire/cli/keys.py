@@ -1,0 +1,135 @@
+"""`toolwire keys`: the keys of a gateway, made, listed, shown and revoked in the database of its settings.
+
+Rule: a key is printed once, alone on standard output, when it is made; afterwards nobody can read it.
+"""
+
+import argparse
+import contextlib
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from toolwire.errors import InvalidField, MissingExtra
+
+_LIMITS = {
+    "requests": ("60/min", "requests in a window: N/min, N/hour or N/day; a bare N is a minute"),
+    "tokens": ("100000/min", "tokens in a window"),
+    "budget": ("20/day", "US dollars in a window"),
+}
+
+
+def add(commands: Any) -> None:
+    """Add the commands of this file."""
+    command = commands.add_parser("keys", help="make, list, show and revoke the keys of a gateway")
+    command.set_defaults(run=lambda options: options.parser.print_help() or 0)
+    actions = command.add_subparsers(metavar="ACTION")
+    create = actions.add_parser("create", help="make a key, and print it once")
+    create.add_argument("--name", required=True, help="whose key it is")
+    create.add_argument("--models", metavar="A,B/*", default="", help="the models it may ask for (default: all)")
+    for kind, (example, text) in _LIMITS.items():
+        create.add_argument(f"--{kind}", metavar=example, default=None, help=text)
+    create.add_argument("--expires", metavar="30d", default=None, help="for how long it may be used")
+    create.set_defaults(run=_create)
+    shown = actions.add_parser("list", help="list the keys")
+    shown.set_defaults(run=_list)
+    for name, run, text in (
+        ("show", _show, "show a key, and what it has spent"),
+        ("revoke", _revoke, "let a key be used no longer"),
+    ):
+        one = actions.add_parser(name, help=text)
+        one.add_argument("key", metavar="KEY", nargs="?", default=None, help="its name, or its id")
+        one.add_argument("--name", default=None, help="the same")
+        one.set_defaults(run=run)
+    for action in actions.choices.values():
+        action.add_argument("--config", metavar="FILE", required=True, help="the gateway's file of settings")
+
+
+def _ledger(options: argparse.Namespace) -> Any:
+    """Open the ledger while it is needed."""
+    try:
+        from toolwire.gateway import starting  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise MissingExtra(str(problem.name), "keep keys", "serve") from problem
+    return contextlib.closing(starting.ledger_of(starting.settings_from(options.config), options.config))
+
+
+def _create(options: argparse.Namespace) -> int:
+    from toolwire.config import seconds_of  # noqa: PLC0415 - of this command alone
+    from toolwire.gateway.keys import limit_of, mint  # noqa: PLC0415 - likewise
+
+    now = time.time()
+    try:
+        expires = None if options.expires is None else now + seconds_of(options.expires)
+    except ValueError as problem:
+        raise InvalidField("expires", str(problem)) from None
+    said = {kind: getattr(options, kind) for kind in _LIMITS}
+    limits = [limit_of(kind, text) for kind, text in said.items() if text is not None]
+    models = [name.strip() for name in options.models.split(",") if name.strip()]
+    text, key = mint(options.name, models, limits, now, expires)
+    with _ledger(options) as ledger:
+        ledger.add(key)
+    print(text)
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    now = time.time()
+    with _ledger(options) as ledger:
+        keys = ledger.listed()
+    for key in keys:
+        limits = " ".join(f"{limit.kind}={limit}" for limit in key.limits) or "no limits"
+        print(f"{key.id}  {key.state(now):<8} {key.name:<20} {','.join(key.models) or '*':<24} {limits}")
+    return 0
+
+
+def _find(ledger: Any, options: argparse.Namespace) -> Any:
+    """Find a key by its id or name; where several have the name, those that may be used count."""
+    wanted = options.key or options.name
+    if not wanted:
+        raise InvalidField("key", "must be named: by its name, or its id")
+    keys = [key for key in ledger.listed() if wanted in (key.id, key.name)]
+    active = [key for key in keys if key.revoked is None] or keys[-1:]
+    if not active:
+        raise InvalidField("key", f"there is no key {wanted!r}")
+    if len(active) > 1:
+        raise InvalidField("key", f"{wanted!r} names several; use an id: {', '.join(key.id for key in active)}")
+    return active[0]
+
+
+def _show(options: argparse.Namespace) -> int:
+    now = time.time()
+    with _ledger(options) as ledger:
+        key = _find(ledger, options)
+        taken = ledger.taken(key, now)
+    told = {
+        "id": key.id,
+        "name": key.name,
+        "state": key.state(now),
+        "models": list(key.models) or ["*"],
+        "limits": {limit.kind: str(limit) for limit in key.limits},
+        "taken": {limit.kind: _amount(limit, taken[f"{limit.kind} {limit}"]) for limit in key.limits},
+        "created": _day(key.created),
+        "expires": _day(key.expires),
+        "revoked": _day(key.revoked),
+    }
+    print(json.dumps(told, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _amount(limit: Any, taken: int) -> float | int:
+    from toolwire.gateway.keys import NANO  # noqa: PLC0415 - of this command alone
+
+    return taken / NANO if limit.kind == "budget" else taken
+
+
+def _day(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _revoke(options: argparse.Namespace) -> int:
+    with _ledger(options) as ledger:
+        key = _find(ledger, options)
+        ledger.revoke(key.id, time.time())
+    print(f"{key.id} ({key.name}) is revoked")
+    return 0

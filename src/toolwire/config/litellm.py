@@ -1,0 +1,220 @@
+"""The settings of LiteLLM's proxy as ours: what means the same is taken over, and everything else is listed.
+
+Rules of this file:
+- Nothing is guessed: what is not in a table here stands in the list, under its place.
+- A key that stands in the file is not taken over. A variable is.
+
+Source: docs.litellm.ai/docs/proxy/configs, as of 2026-11-22.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolwire.config.settings import MODEL_NAME
+
+# Their name of a provider: ours, the variable that its key has here, and the wire it speaks where the address is said.
+_PROVIDERS = {
+    "openai": ("openai", "OPENAI_API_KEY", "openai-chat"),
+    "text-completion-openai": ("openai", "OPENAI_API_KEY", "openai-chat"),
+    "custom_openai": ("openai", "OPENAI_API_KEY", "openai-chat"),
+    "anthropic": ("anthropic", "ANTHROPIC_API_KEY", "anthropic"),
+    "gemini": ("gemini", "GEMINI_API_KEY", "gemini"),
+    "ollama": ("ollama", "", "ollama"),
+    "ollama_chat": ("ollama", "", "ollama"),
+    "groq": ("groq", "GROQ_API_KEY", "openai-chat"),
+    "mistral": ("mistral", "MISTRAL_API_KEY", "openai-chat"),
+    "deepseek": ("deepseek", "DEEPSEEK_API_KEY", "openai-chat"),
+    "openrouter": ("openrouter", "OPENROUTER_API_KEY", "openai-chat"),
+    "xai": ("xai", "XAI_API_KEY", "openai-chat"),
+    "together_ai": ("together", "TOGETHER_API_KEY", "openai-chat"),
+    "fireworks_ai": ("fireworks", "FIREWORKS_API_KEY", "openai-chat"),
+    "hosted_vllm": ("vllm", "VLLM_API_KEY", "openai-chat"),
+    "lm_studio": ("lmstudio", "", "openai-chat"),
+}
+_PRICES = {
+    "input_cost_per_token": "input",
+    "output_cost_per_token": "output",
+    "cache_read_input_token_cost": "cache_read",
+    "cache_creation_input_token_cost": "cache_write",
+}
+_READ = frozenset({"model", "api_key", "api_base", "base_url", "weight", "order", *_PRICES})
+_SECTIONS = ("litellm_settings", "router_settings")
+_INSTEAD = {
+    "general_settings.master_key": "make keys by `toolwire keys create`",
+    "general_settings.database_url": 'say [server] database = "postgresql://..." and auth = "keys"',
+    "router_settings.redis_host": "several processes share the database",
+    "litellm_settings.drop_params": "is always so: what is left out is counted in x-toolwire-losses",
+    "litellm_settings.num_retries": "the next provider is asked, and one that says so soon again",
+    "router_settings.num_retries": "the next provider is asked, and one that says so soon again",
+}
+
+
+class _Imported(Struct, frozen=True):
+    """Settings of ours as tables, and what could not be taken over, by place."""
+
+    settings: dict[str, Any]
+    left: list[str]
+
+
+class _Import:
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self.addresses = addresses
+        self.providers: dict[str, dict[str, str]] = {}
+        self.targets: dict[str, list[dict[str, Any]]] = {}
+        self.prices: dict[str, dict[str, float]] = {}
+        self.on_context: dict[str, str] = {}
+        self.left: list[str] = []
+
+    def model(self, place: str, entry: Any) -> None:
+        """Take over one deployment."""
+        said = entry.get("litellm_params") if type(entry) is dict else None
+        name, model = (entry.get("model_name"), said.get("model")) if type(said) is dict else (None, None)
+        if not (type(said) is dict and isinstance(name, str) and isinstance(model, str)):
+            self.left.append(f"{place}: is no deployment with model_name and litellm_params.model")
+            return
+        target = self._target(place, said, model)
+        if target is None:
+            return
+        self.left += [
+            f"{place}.litellm_params.{key}: has no setting here" for key in said if key not in _READ and said[key] != ""
+        ]
+        info = {**(entry.get("model_info") or {}), **said}
+        price = {ours: cost * 1e6 for key, ours in _PRICES.items() if (cost := _number(info.get(key))) is not None}
+        if {"input", "output"} <= price.keys():
+            self.prices[target] = {key: float(f"{value:.6g}") for key, value in price.items()}
+        if name != target or "order" in said or "weight" in said:
+            self.targets.setdefault(name, []).append(
+                {"model": target, "weight": said.get("weight", 1), "order": said.get("order", 0)}
+            )
+
+    def _target(self, place: str, said: Mapping[str, Any], model: str) -> str | None:
+        """Name a deployment as PROVIDER/MODEL of ours, with a provider of its own where that is needed."""
+        theirs, slash, rest = model.partition("/")
+        theirs, rest = (theirs, rest) if slash else ("openai", model)
+        known = _PROVIDERS.get(theirs)
+        if known is None:
+            self.left.append(f"{place}: the provider {theirs!r} is not known here")
+            return None
+        if "*" in rest or not MODEL_NAME.fullmatch(f"x/{rest}"):
+            self.left.append(f"{place}: {model!r} names no single model; {known[0]}/MODEL needs no route here")
+            return None
+        ours, variable, wire = known
+        key, base = said.get("api_key"), said.get("api_base") or said.get("base_url")
+        own: dict[str, str] = {}
+        if isinstance(key, str) and key.startswith("os.environ/"):
+            if key.removeprefix("os.environ/") != variable:
+                own["key"] = "$" + key.removeprefix("os.environ/")
+        elif key:
+            self.left.append(f"{place}.litellm_params.api_key: stands in the file; put it into a variable of its own")
+        if isinstance(base, str) and base.startswith("os.environ/"):
+            self.left.append(f"{place}.litellm_params.api_base: an address must be said here")
+            return None
+        if base:
+            own |= {"dialect": wire, "base_url": str(base)}
+        return f"{self._provider(ours, wire, own)}/{rest}"
+
+    def _provider(self, name: str, wire: str, own: dict[str, str]) -> str:
+        if not own:
+            return name
+        for known, said in self.providers.items():
+            if said.items() >= own.items() and known.partition("-")[0] == name:
+                return known
+        if "base_url" not in own and name not in self.providers:
+            self.providers[name] = own
+            return name
+        another = f"{name}-{len(self.providers) + 1}"
+        self.providers[another] = {"dialect": wire, "base_url": self.addresses.get(name, ""), **own}
+        return another
+
+    def section(self, name: str, said: Any) -> None:
+        """Take over what a section says of where a request goes next; list the rest."""
+        for key, value in (said if type(said) is dict else {}).items():
+            place = f"{name}.{key}"
+            if name in _SECTIONS and key in ("fallbacks", "context_window_fallbacks") and type(value) is list:
+                for source, others in _pairs(value):
+                    self._next(place, key, source, others)
+            else:
+                self.left.append(f"{place}: {_INSTEAD.get(place, 'has no setting here')}")
+
+    def _next(self, place: str, key: str, source: str, others: list[str]) -> None:
+        known = [other for other in others if other in self.targets]
+        if source not in self.targets or not known:
+            self.left.append(f"{place}: {source!r} to {others} names a route that was not taken over")
+        elif key == "fallbacks":
+            last = max(target["order"] for target in self.targets[source])
+            self.targets[source] += [
+                {**target, "order": last + place_ + 1}
+                for place_, other in enumerate(known)
+                for target in list(self.targets[other])
+            ]
+        else:
+            self.on_context[source] = known[0]
+
+    def routes(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Give the routes: those of one order share by weight."""
+        for name, targets in self.targets.items():
+            orders = [target["order"] for target in targets]
+            to = [
+                {"model": target["model"], "weight": target["weight"]}
+                if orders.count(target["order"]) > 1
+                else target["model"]
+                for target in sorted(targets, key=lambda target: target["order"])
+            ]
+            longer = {"on_context": self.on_context[name]} if name in self.on_context else {}
+            yield name, {"to": to, **longer}
+
+
+def _number(value: Any) -> float | None:
+    """Read a number; PyYAML takes `1e-06` for a text."""
+    try:
+        return None if value is None or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _pairs(value: list[Any]) -> Iterator[tuple[str, list[str]]]:
+    for entry in value:
+        for source, others in (entry if type(entry) is dict else {}).items():
+            yield str(source), [str(other) for other in (others if type(others) is list else [others])]
+
+
+def read_litellm(tables: Any, addresses: Mapping[str, str]) -> _Imported:
+    """Read LiteLLM's settings, as its YAML gives them; `addresses` says where our providers are."""
+    done = _Import(addresses)
+    tables = tables if type(tables) is dict else {}
+    for at, entry in enumerate(tables.get("model_list") or ()):
+        done.model(f"model_list[{at}]", entry)
+    for name, said in tables.items():
+        if name == "model_list":
+            continue
+        if type(said) is not dict:
+            done.left.append(f"{name}: has no setting here")
+        done.section(name, said)
+    made = {"providers": done.providers, "routes": dict(done.routes()), "prices": done.prices}
+    return _Imported({name: table for name, table in made.items() if table}, done.left)
+
+
+def toml_of(settings: Mapping[str, Any]) -> str:
+    """Write settings as TOML: tables of tables, whose values are written in one line each."""
+    lines = []
+    for section, tables in settings.items():
+        if section == "prices":
+            lines += [f"[{section}]", *(f"{_value(name)} = {_value(value)}" for name, value in tables.items()), ""]
+            continue
+        for name, table in tables.items():
+            lines.append(f"[{section}.{_value(name)}]")
+            lines += [f"{key} = {_value(value)}" for key, value in table.items()]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _value(value: Any) -> str:
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{key} = {_value(inner)}" for key, inner in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(map(_value, value)) + "]"
+    return msgspec.json.encode(value).decode()

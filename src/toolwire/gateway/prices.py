@@ -1,0 +1,119 @@
+"""What a request may cost before it is sent, and what it has cost: in tokens, and in billionths of a dollar.
+
+Rules of this file:
+- A price is that of the settings, or of the catalogue on this day. What has none has no price, and is not free.
+- Before a request, its tokens are estimated, and rather too many: a byte in three of what is asked, and as much as the
+  answer may be long. Afterwards what the provider reported counts; where it reported nothing, what was seen.
+- Money is rounded up.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolwire.config import PriceSettings
+from toolwire.gateway.routes import Goal
+from toolwire.providers import catalogue
+from toolwire.types import Usage
+from toolwire.types.answer import is_count
+
+_BYTES_OF_TOKEN = 3
+_UNSAID = 4096  # tokens of an answer whose length the request does not bound
+_SAID = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_NESTED = (("generationConfig", "maxOutputTokens"), ("options", "num_predict"))
+_NANO_OF_MILLION = 1000  # a dollar for a million tokens is so many billionths of a dollar for one
+_read = msgspec.json.Decoder().decode
+
+
+class Tokens(Struct, frozen=True):
+    """Tokens that were read and written; `guessed` where nobody has reported them."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    guessed: bool = False
+
+
+class Prices:
+    """The prices of models."""
+
+    def __init__(self, said: Mapping[str, PriceSettings]) -> None:
+        self._said = said
+        self._known: dict[tuple[str, date], Any] = {}
+
+    def of(self, goal: Goal) -> Any:
+        """Give the price of a model at a provider; None where nobody knows it."""
+        place = goal.name, date.today()  # noqa: DTZ011 - a day of a list of prices
+        if place not in self._known:
+            if len(self._known) > 10_000:
+                self._known.clear()
+            self._known[place] = self._said.get(goal.name) or _listed(*place, goal.model)
+        return self._known[place]
+
+    def cost(self, goal: Goal, tokens: Tokens) -> int:
+        """Say what tokens cost; what has no price costs nothing."""
+        price = self.of(goal)
+        if price is None:
+            return 0
+        read, write = (price.input if one is None else one for one in (price.cache_read, price.cache_write))
+        fresh = max(0, tokens.input - tokens.cache_read - tokens.cache_write)
+        dear: float = fresh * price.input + tokens.output * price.output
+        return math.ceil(_NANO_OF_MILLION * float(dear + tokens.cache_read * read + tokens.cache_write * write))
+
+
+def _listed(name: str, day: date, model: str) -> Any:
+    entry = catalogue.model(name) or catalogue.model(model)
+    return entry.price.on(day) if entry is not None and entry.price is not None else None
+
+
+def estimate(body: bytes, members: Mapping[str, Any], goal: Goal) -> Tokens:
+    """Say how many tokens a request may take."""
+    said = [_count(members.get(name)) for name in _SAID]
+    said += [_count(_inner(members.get(outer), inner)) for outer, inner in _NESTED]
+    output = max(said)
+    known = catalogue.model(goal.name) or catalogue.model(goal.model)
+    most = known.max_output if known is not None else None
+    output = min(output or _UNSAID, most or output or _UNSAID)
+    answers = max(1, _count(members.get("n")), _count(_inner(members.get("generationConfig"), "candidateCount")))
+    return Tokens(len(body) // _BYTES_OF_TOKEN + 1, output * min(answers, 128), guessed=True)
+
+
+def _inner(raw: Any, name: str) -> Any:
+    value = _value(raw)
+    return value.get(name) if type(value) is dict else None
+
+
+def _count(raw: Any) -> int:
+    value = _value(raw) if isinstance(raw, msgspec.Raw) else raw
+    return value if type(value) is int and 0 < value < 1 << 40 else 0
+
+
+def _value(raw: Any) -> Any:
+    try:
+        return None if raw is None else _read(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def used(usage: Usage | None, sent: int, heard: int, *, whole: bool) -> Tokens:
+    """Say how many tokens were used: as reported, or as guessed from the bytes asked and the characters heard."""
+    read = _reported(usage.input_tokens if usage is not None else None)
+    written = _reported(usage.output_tokens if usage is not None else None)
+    guessed = read is None or written is None or not whole
+    seen = math.ceil(heard / 4)
+    return Tokens(
+        math.ceil(sent / 4) if read is None else read,
+        max(written or 0, seen) if guessed else written or 0,
+        _reported(usage.cache_read_tokens if usage is not None else None) or 0,
+        _reported(usage.cache_write_tokens if usage is not None else None) or 0,
+        guessed,
+    )
+
+
+def _reported(count: Any) -> int | None:
+    return count if is_count(count) else None

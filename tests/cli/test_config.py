@@ -1,0 +1,201 @@
+"""`toolwire config`: settings shown and checked, and LiteLLM's taken over with a list of what was not."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli import main
+from toolwire.config import read_settings
+from toolwire.gateway.routes import Routes, providers_of
+from toolwire.providers import PROVIDERS
+
+
+def deployment(name: str, model: str, **params: Any) -> dict[str, Any]:
+    """Write one entry of LiteLLM's list."""
+    return {"model_name": name, "litellm_params": {"model": model, **params}}
+
+
+def env(name: str) -> str:
+    """Write a variable as LiteLLM does."""
+    return f"os.environ/{name}"
+
+
+# What is written there; what comes of it; what is listed.
+EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
+    (
+        "one model",
+        {"model_list": [deployment("sonnet", "anthropic/claude-sonnet-4-5", api_key=env("ANTHROPIC_API_KEY"))]},
+        {"routes": {"sonnet": {"to": ["anthropic/claude-sonnet-4-5"]}}},
+        [],
+    ),
+    (
+        "a model of OpenAI without its provider",
+        {"model_list": [deployment("small", "gpt-4.1-mini", api_key=env("OPENAI_API_KEY"))]},
+        {"routes": {"small": {"to": ["openai/gpt-4.1-mini"]}}},
+        [],
+    ),
+    (
+        "two deployments share a name",
+        {
+            "model_list": [
+                deployment("llama", "groq/llama-3.3-70b", weight=2),
+                deployment("llama", "together_ai/meta-llama/Llama-3.3-70B", weight=1),
+            ]
+        },
+        {
+            "routes": {
+                "llama": {
+                    "to": [
+                        {"model": "groq/llama-3.3-70b", "weight": 2},
+                        {"model": "together/meta-llama/Llama-3.3-70B", "weight": 1},
+                    ]
+                }
+            }
+        },
+        [],
+    ),
+    (
+        "a server of one's own",
+        {"model_list": [deployment("local", "hosted_vllm/qwen3", api_base="http://gpu:8000/v1", api_key=env("GPU"))]},
+        {
+            "providers": {"vllm-1": {"key": "$GPU", "dialect": "openai-chat", "base_url": "http://gpu:8000/v1"}},
+            "routes": {"local": {"to": ["vllm-1/qwen3"]}},
+        },
+        [],
+    ),
+    (
+        "fallbacks, also for what is too long",
+        {
+            "model_list": [
+                deployment("a", "openai/gpt-4.1"),
+                deployment("b", "anthropic/claude-sonnet-4-5"),
+                deployment("c", "gemini/gemini-2.5-pro"),
+            ],
+            "litellm_settings": {"fallbacks": [{"a": ["b"]}], "context_window_fallbacks": [{"a": ["c"]}]},
+        },
+        {
+            "routes": {
+                "a": {"to": ["openai/gpt-4.1", "anthropic/claude-sonnet-4-5"], "on_context": "c"},
+                "b": {"to": ["anthropic/claude-sonnet-4-5"]},
+                "c": {"to": ["gemini/gemini-2.5-pro"]},
+            }
+        },
+        [],
+    ),
+    (
+        "prices",
+        {"model_list": [deployment("m", "ollama_chat/q", input_cost_per_token=1e-06, output_cost_per_token=0.000004)]},
+        {"routes": {"m": {"to": ["ollama/q"]}}, "prices": {"ollama/q": {"input": 1.0, "output": 4.0}}},
+        [],
+    ),
+    (
+        "a key in the file, and limits of a deployment",
+        {"model_list": [deployment("m", "openai/gpt-4.1", api_key="sk-sentinel", rpm=60, temperature=0.2)]},
+        {"routes": {"m": {"to": ["openai/gpt-4.1"]}}},
+        ["litellm_params.api_key", "litellm_params.rpm", "litellm_params.temperature"],
+    ),
+    (
+        "providers that are not here, and names with a star",
+        {"model_list": [deployment("b", "bedrock/anthropic.claude"), deployment("openai/*", "openai/*")]},
+        {},
+        ["model_list[0]: the provider 'bedrock'", "model_list[1]: 'openai/*'"],
+    ),
+    (
+        "a proxy with a master key, a database, a cache and callbacks",
+        {
+            "model_list": [deployment("m", "mistral/mistral-large")],
+            "general_settings": {"master_key": env("MASTER"), "database_url": env("DATABASE_URL")},
+            "litellm_settings": {"drop_params": True, "cache": True, "callbacks": ["prometheus"]},
+            "router_settings": {"routing_strategy": "simple-shuffle", "redis_host": "redis"},
+            "environment_variables": {"X": "y"},
+        },
+        {"routes": {"m": {"to": ["mistral/mistral-large"]}}},
+        [
+            "general_settings.master_key: make keys by `toolwire keys create`",
+            "general_settings.database_url",
+            "litellm_settings.drop_params",
+            "litellm_settings.cache",
+            "litellm_settings.callbacks",
+            "router_settings.routing_strategy",
+            "router_settings.redis_host",
+            "environment_variables.X",
+        ],
+    ),
+    (
+        "two keys of one provider, in order",
+        {
+            "model_list": [
+                deployment("m", "openai/gpt-4.1", api_key=env("FIRST"), order=1),
+                deployment("m", "openai/gpt-4.1", api_key=env("SECOND"), order=2),
+            ]
+        },
+        {
+            "providers": {
+                "openai": {"key": "$FIRST"},
+                "openai-2": {"dialect": "openai-chat", "base_url": "https://api.openai.com", "key": "$SECOND"},
+            },
+            "routes": {"m": {"to": ["openai/gpt-4.1", "openai-2/gpt-4.1"]}},
+        },
+        [],
+    ),
+    ("nothing", {}, {}, []),
+    ("what is none", {"model_list": ["x", {"model_name": "y"}]}, {}, ["model_list[0]", "model_list[1]"]),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours", "left"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES])
+def test_litellms_settings_are_taken_over_and_the_rest_is_listed(
+    theirs: dict[str, Any], ours: Any, left: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "litellm.yaml"
+    file.write_text(json.dumps(theirs))  # JSON is YAML
+    assert main(["config", "import", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert tomllib.loads(printed.out) == ours
+    settings = read_settings(printed.out)
+    keys = {said.key.removeprefix("$"): "k" for said in settings.providers.values() if said.key}
+    known = {name: "k" for provider in PROVIDERS.values() for name in provider.env}
+    Routes(settings, providers_of(settings, known | keys, {}))
+    told = printed.err.splitlines()
+    assert len(told) == len(left)
+    assert all(some in line for some, line in zip(left, told, strict=True))
+    assert "sk-sentinel" not in printed.out + printed.err
+
+
+def test_settings_are_shown_and_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "toolwire.toml"
+    file.write_text('[providers.openai]\nkey = "$MINE"\n[routes.a]\nto = ["openai/m"]\ncontinue = true\n')
+    monkeypatch.setenv("MINE", "sk-sentinel")
+    assert main(["config", "show", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown)["routes"]["a"]["continue"] is True
+    assert "sk-sentinel" not in shown
+    assert main(["config", "check", "--config", str(file)]) == 0
+    assert "1 routes" in capsys.readouterr().out
+    file.write_text('[server]\nlisen = "x"\n[routes.a]\nto = []\n')
+    assert main(["config", "check", str(file)]) == 2
+    assert "did you mean listen?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[upstream]\nproxy = "http://me:secret@proxy:1"', "upstream.proxy"),
+        ('[upstream]\nproxi = "x"', "did you mean proxy?"),
+        ('[prices]\n"a/b" = { input = -1.0, output = 1.0 }', "prices.a/b"),
+        ('[routes.a]\nto = [{ model = "a/b", weight = -1 }]', "routes.a.to[0].weight"),
+    ],
+)
+def test_what_is_wrong_with_settings_is_said_with_its_place(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.toml").write_text(text)
+    assert main(["config", "check", str(tmp_path / "t.toml")]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "secret" not in told

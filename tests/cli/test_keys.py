@@ -1,0 +1,178 @@
+"""`toolwire keys`, `toolwire config` and a gateway that uses them, as programs."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sqlite3
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.cli.test_serve import first_line, program
+from tests.gateway.conftest import database, postgres
+from toolwire.cli import main
+from toolwire.gateway.ledger import LEASE
+from toolwire.testing import simulate
+
+__all__ = ["database", "postgres"]
+
+SETTINGS = """
+[server]
+database = "{database}"
+[providers.local]
+dialect = "openai-chat"
+base_url = "{url}"
+key = "$LOCAL_KEY"
+[prices]
+"local/m" = {{ input = 1.0, output = 4.0 }}
+"""
+QUESTION = {"model": "local/m", "max_tokens": 20, "messages": [{"role": "user", "content": "Hello"}]}
+
+
+def settings(folder: Path, url: str, database: str = "sqlite:///keys.db") -> str:
+    """Write the settings of a gateway before a server."""
+    file = folder / "toolwire.toml"
+    file.write_text(SETTINGS.format(database=database, url=url))
+    return str(file)
+
+
+def create(file: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """Make a key, as an operator does."""
+    capsys.readouterr()
+    assert main(["keys", "create", "--config", file, "--name", "ci", *options]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out.startswith("tw-")
+    assert printed.out.endswith("\n")
+    assert len(printed.out.split()) == 1
+    return printed.out.strip()
+
+
+async def storm(urls: list[str], key: str, count: int, patience: float = 60) -> Counter[int]:
+    """Ask so often at once, at each address in turn; count what was answered."""
+    connector = aiohttp.TCPConnector(limit=300)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(patience)) as session:
+
+        async def ask(number: int) -> int:
+            url = f"{urls[number % len(urls)]}/v1/chat/completions"
+            try:
+                async with session.post(url, json=QUESTION, headers={"x-api-key": key}) as answer:
+                    await answer.read()
+                    return answer.status
+            except (aiohttp.ClientError, TimeoutError):
+                return 0
+
+        return Counter(await asyncio.gather(*[ask(number) for number in range(count)]))
+
+
+def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = settings(tmp_path, "http://127.0.0.1:1")
+    options = ["--models", "sonnet,openai/*", "--requests", "60/min", "--tokens", "100000", "--budget", "20/day"]
+    key = create(file, capsys, *options, "--expires", "30d")
+    create(file, capsys)
+    assert main(["keys", "list", "--config", file]) == 0
+    listed = capsys.readouterr().out
+    assert key not in listed
+    assert "requests=60/min tokens=100000/min budget=20/day" in listed
+    assert main(["keys", "show", key[3:11], "--config", file]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["limits"] == {"requests": "60/min", "tokens": "100000/min", "budget": "20/day"}
+    assert shown["taken"] == {"requests": 0, "tokens": 0, "budget": 0.0}
+    assert shown["expires"] > shown["created"]
+    assert main(["keys", "revoke", "ci", "--config", file]) == 2
+    assert "names several" in capsys.readouterr().err
+    assert main(["keys", "revoke", key[3:11], "--config", file]) == 0
+    assert main(["keys", "list", "--config", file]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[1] for line in lines] == ["revoked", "active"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "keys.db")) as database:
+        assert key not in str(database.execute("SELECT * FROM toolwire_keys").fetchall())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["create", "--name", "ci", "--requests", "1/week"], "60/min"),
+        (["create", "--name", "ci", "--expires", "soon"], "30s, 15m, 24h or 7d"),
+        (["create", "--name", ""], "1 to 100"),
+        (["revoke", "nobody"], "there is no key 'nobody'"),
+        (["show"], "must be named"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keys", *arguments, "--config", settings(tmp_path, "http://127.0.0.1:1")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_a_database_there_are_no_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "toolwire.toml").write_text("")
+    assert main(["keys", "list", "--config", str(tmp_path / "toolwire.toml")]) == 2
+    assert "server: database must be named" in capsys.readouterr().err
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kept(request: pytest.FixtureRequest) -> str:
+    return "sqlite:///keys.db" if request.param == "sqlite" else request.getfixturevalue("database").url
+
+
+@pytest.mark.slow
+@pytest.mark.row("O17")
+@pytest.mark.parametrize(("limit", "served"), [(("--requests", "100/day"), 100), (("--budget", "0.01/day"), 0)])
+def test_two_processes_admit_what_the_limit_says_and_no_more(
+    limit: tuple[str, str], served: int, kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulate(lambda _request, _turn: "Hello.", strict=False) as model:
+        file = settings(tmp_path, model.url, kept)
+        key = create(file, capsys, *limit)
+        ran = [program("--quiet", "--config", file, "--listen", "127.0.0.1:0", LOCAL_KEY="k") for _ in range(2)]
+        try:
+            counted = asyncio.run(storm([first_line(one) for one in ran], key, 1000))
+        finally:
+            for one in ran:
+                one.send_signal(signal.SIGTERM)
+                one.communicate(timeout=40)
+        assert set(counted) == {200, 429}
+        assert len(model.requests) == counted[200]
+        assert main(["keys", "show", "ci", "--config", file]) == 0
+        [(kind, taken)] = json.loads(capsys.readouterr().out)["taken"].items()
+        if kind == "requests":
+            assert counted == {200: served, 429: 900}
+            assert taken == 100
+        else:
+            assert 0.008 < taken <= 0.01
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_had_reserved_comes_back(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = threading.Event()
+
+    def slow(_request: Any, _turn: Any) -> str:
+        waits.wait(5)
+        return "Hello."
+
+    with simulate(slow, strict=False) as model:
+        file = settings(tmp_path, model.url, kept)
+        key = create(file, capsys, "--requests", "10/day")
+        ran = [program("--quiet", "--config", file, "--listen", "127.0.0.1:0", LOCAL_KEY="k") for _ in range(2)]
+        try:
+            url, other = map(first_line, ran)
+            assert asyncio.run(storm([url], key, 10, patience=1.5)) == {0: 10}
+            ran[0].kill()
+            ran[0].communicate()
+            waits.set()
+            assert asyncio.run(storm([other], key, 5)) == {429: 5}
+            time.sleep(LEASE + 4)
+            assert asyncio.run(storm([other], key, 20)) == {200: 10, 429: 10}
+        finally:
+            ran[1].send_signal(signal.SIGTERM)
+            ran[1].communicate(timeout=40)

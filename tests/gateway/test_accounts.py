@@ -1,0 +1,255 @@
+"""What a key may take: reserved before a request, settled once, never more than there is, over both databases."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.gateway import accounts as accounts_module
+from toolwire.gateway.accounts import Accounts, Reservation
+from toolwire.gateway.endings import Refused
+from toolwire.gateway.keys import Key, Limit, limit_of, mint
+from toolwire.gateway.ledger import LEASE, Ledger
+from toolwire.gateway.starting import url_of_database
+
+NOW = 1_800_000_000.0
+
+
+class Clock:
+    """A time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'keys.db'}"
+    else:
+        yield url_of_database(request.getfixturevalue("database").url, None)
+
+
+def made(url: str, *limits: Limit, **more: Any) -> Key:
+    """Make a key, and keep it."""
+    ledger = Ledger(url)
+    _, key = mint("ci", more.get("models", ()), limits, NOW, None)
+    ledger.add(key)
+    ledger.close()
+    return key
+
+
+def taken(url: str, key: Key, now: float = NOW) -> list[int]:
+    """Say what the database says is taken of each limit."""
+    ledger = Ledger(url)
+    found = list(ledger.taken(key, now).values())
+    ledger.close()
+    return found
+
+
+async def tries(accounts: Accounts, key: Key, count: int, **needs: int) -> list[Reservation]:
+    """Ask for so many reservations at once; give those that were granted."""
+    got = await asyncio.gather(*[accounts.reserve(key, needs) for _ in range(count)], return_exceptions=True)
+    assert all(isinstance(one, Reservation | Refused) for one in got), got
+    return [one for one in got if isinstance(one, Reservation)]
+
+
+@pytest.mark.row("O17")
+def test_of_many_at_once_as_many_are_admitted_as_the_limit_says(url: str) -> None:
+    async def lead() -> None:
+        key = made(url, limit_of("requests", "100/day"))
+        first, second = Accounts(Ledger(url), Clock()), Accounts(Ledger(url), Clock())
+        got = await asyncio.gather(*[tries(one, key, 500, requests=1) for one in (first, second)])
+        assert sum(map(len, got)) == 100
+        for one in [*got[0], *got[1]]:
+            one.settle({"requests": 1})
+        assert await tries(first, key, 5, requests=1) == []
+        await first.close()
+        await second.close()
+        assert taken(url, key) == [100]
+
+    asyncio.run(lead())
+
+
+@pytest.mark.row("O17")
+def test_what_one_process_holds_unused_another_gets(url: str) -> None:
+    async def lead() -> None:
+        key = made(url, limit_of("requests", "1000/day"))
+        clock = Clock()
+        busy, other = Accounts(Ledger(url), clock), Accounts(Ledger(url), clock)
+        got = []
+        for _ in range(30):
+            got += await tries(busy, key, 10, requests=1)
+            await asyncio.sleep(0.02)
+        assert len(got) == 300
+        got += await tries(other, key, 900, requests=1)
+        assert len(got) == 1000
+        await busy.close()
+        await other.close()
+
+    asyncio.run(lead())
+
+
+def test_what_is_settled_is_what_counts_and_once(url: str) -> None:
+    async def lead() -> None:
+        key = made(url, limit_of("tokens", "1000/min"), limit_of("budget", "0.001/day"))
+        accounts = Accounts(Ledger(url), Clock())
+        [one] = await tries(accounts, key, 1, tokens=900, budget=900_000)
+        assert await tries(accounts, key, 1, tokens=10, budget=200_000) == []
+        one.settle({"tokens": 30, "budget": 100_000})
+        one.settle({"tokens": 30, "budget": 100_000})
+        one.settle(None)
+        [two] = await tries(accounts, key, 1, tokens=900, budget=900_000)
+        two.settle(None)
+        [three] = await tries(accounts, key, 1, tokens=10, budget=0)
+        three.settle({"tokens": 2000, "budget": 5})
+        assert await tries(accounts, key, 1, tokens=1, budget=0) == []
+        await accounts.close()
+        assert taken(url, key) == [2030, 100_005]
+
+    asyncio.run(lead())
+
+
+def test_what_a_dead_process_had_reserved_comes_back(url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("requests", "10/day")), Clock()
+        dead, living = Accounts(Ledger(url), clock), Accounts(Ledger(url), clock)
+        held = await tries(dead, key, 10, requests=1)
+        assert len(held) == 10
+        for one in held[:3]:
+            one.settle({"requests": 1})
+        dead._write()
+        await asyncio.sleep(0.2)
+        assert await tries(living, key, 1, requests=1) == []
+        clock.now += LEASE + 1
+        assert len(await tries(living, key, 10, requests=1)) == 7
+        dead._living.cancel()  # type: ignore[union-attr]
+        dead._thread.shutdown()
+        dead._ledger.close()
+        await living.close()
+
+    asyncio.run(lead())
+
+
+def test_a_process_that_slept_longer_than_its_lease_admits_nothing_twice(url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("requests", "100/day")), Clock()
+        slow, other = Accounts(Ledger(url), clock), Accounts(Ledger(url), clock)
+        held = await tries(slow, key, 40, requests=1)
+        clock.now += LEASE + 1
+        assert len(await tries(other, key, 200, requests=1)) == 100
+        assert await tries(slow, key, 50, requests=1) == []
+        for one in held:
+            one.settle({"requests": 1})
+        await slow.close()
+        assert taken(url, key) == [140]
+        await other.close()
+
+    asyncio.run(lead())
+
+
+def test_a_window_ends_and_what_is_refused_says_when(url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("requests", "1/min")), Clock()
+        accounts = Accounts(Ledger(url), clock)
+        assert len(await tries(accounts, key, 2, requests=1)) == 1
+        with pytest.raises(Refused) as refused:
+            await accounts.reserve(key, {"requests": 1})
+        wait = refused.value.error.retry_after
+        assert wait is not None
+        assert 1 <= wait <= 60
+        assert refused.value.error.status == 429
+        clock.now += wait
+        assert len(await tries(accounts, key, 2, requests=1)) == 1
+        await accounts.close()
+
+    asyncio.run(lead())
+
+
+def test_one_who_leaves_while_it_waits_holds_nothing(url: str) -> None:
+    async def lead() -> None:
+        key = made(url, limit_of("requests", "5/day"))
+        accounts = Accounts(Ledger(url), Clock())
+        for _ in range(20):
+            tasks = [asyncio.ensure_future(accounts.reserve(key, {"requests": 1})) for _ in range(3)]
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        got = await tries(accounts, key, 10, requests=1)
+        assert len(got) == 5
+        await accounts.close()
+
+    asyncio.run(lead())
+
+
+def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
+    async def lead() -> None:
+        url = f"sqlite:///{tmp_path / 'keys.db'}"
+        key = made(url, limit_of("requests", "5/day"))
+        accounts = Accounts(Ledger(url), Clock())
+        assert len(await tries(accounts, key, 1, requests=1)) == 1
+        with accounts._ledger._engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE toolwire_spent")
+        with pytest.raises(Refused) as refused:
+            await accounts.reserve(key, {"requests": 1})
+        assert (refused.value.error.status, refused.value.error.retry_after) == (503, 5)
+        accounts._thread.shutdown()
+        accounts._ledger.close()
+
+    asyncio.run(lead())
+
+
+@pytest.mark.row("O5")
+def test_a_key_is_known_whole_and_until_it_is_revoked_or_over(url: str) -> None:
+    async def lead() -> None:
+        ledger, clock = Ledger(url), Clock()
+        text, key = mint("ci", (), (), NOW, NOW + 100)
+        other, _ = mint("ci", (), (), NOW, None)
+        ledger.add(key)
+        accounts = Accounts(Ledger(url), clock)
+        assert (await accounts.key(text)).id == key.id
+        flipped = text[:-1] + ("a" if text[-1] != "a" else "b")
+        for wrong in (
+            flipped,
+            text[:-1],
+            text + "a",
+            other,
+            text.upper(),
+            "' OR '1'='1",
+            "\0",
+            "",
+            text[:11],
+            "é" * 99,
+        ):
+            with pytest.raises(Refused) as refused:
+                await accounts.key(wrong)
+            assert refused.value.error.status == 401
+        ledger.revoke(key.id, NOW)
+        clock.now += accounts_module.FRESH
+        with pytest.raises(Refused):
+            await accounts.key(text)
+        await accounts.close()
+        ledger.close()
+
+    asyncio.run(lead())
+
+
+def test_only_a_salted_hash_of_a_key_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "keys.db"
+    ledger = Ledger(f"sqlite:///{file}")
+    text, key = mint("ci", (), (), NOW, None)
+    ledger.add(key)
+    kept = ledger.listed()[0]
+    assert kept == key
+    assert kept.is_of(text)
+    ledger.close()
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert text.encode() not in written
+    assert text[11:].encode() not in written
+    assert key.hash in written, "the control: what is kept would be found"

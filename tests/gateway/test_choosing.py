@@ -1,0 +1,198 @@
+"""Which provider is asked: in order, by weight, where the cache is, and not while it fails; and what is asked again."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.gateway.standing import WIRES, Stood, at, post, standing
+from toolwire.dialects import dialect
+from toolwire.gateway.choosing import Choosing, conversation_of
+from toolwire.gateway.routes import Goal
+from toolwire.testing import Cut, Fail, Scenario, simulate
+from toolwire.types import Context, Error, Message, Request
+from toolwire.wire.bodies import members_of
+
+A, B, C = (Goal(at("http://127.0.0.1:1", "openai"), name) for name in "abc")
+
+
+class Clock:
+    """A time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def weighted(goal: Goal, weight: float) -> Goal:
+    """Give a goal its share."""
+    return Goal(goal.provider, goal.model, weight)
+
+
+def test_goals_are_asked_in_order_and_those_with_weights_share() -> None:
+    choosing = Choosing(Clock())
+    assert choosing.order([A, B, C], b"x") == [A, B, C]
+    goals = [weighted(A, 3), weighted(B, 1), C]
+    orders = [choosing.order(goals, str(number).encode()) for number in range(4000)]
+    assert all(order[2] is C for order in orders)
+    first = Counter(order[0].model for order in orders)
+    assert 2850 < first["a"] < 3150
+
+
+def test_one_that_fails_is_left_alone_for_a_while_and_longer_each_time() -> None:
+    clock = Clock()
+    choosing = Choosing(clock)
+    choosing.failed(A, None)
+    assert choosing.order([A, B], b"x") == [B, A]
+    clock.now += 1.1
+    assert choosing.order([A, B], b"x") == [A, B]
+    choosing.failed(A, None)
+    clock.now += 1.1
+    assert choosing.order([A, B], b"x") == [B, A]
+    clock.now += 1
+    assert choosing.order([A, B], b"x") == [A, B]
+    choosing.failed(A, 30)
+    clock.now += 29
+    assert choosing.is_paused(A)
+    choosing.answered(A, b"y")
+    assert not choosing.is_paused(A)
+    for goal in (A, B):
+        choosing.failed(goal, 10**9)
+    assert choosing.order([A, B], b"x") == [A, B], "where all have failed all are asked"
+    clock.now += 61
+    assert not choosing.is_paused(A)
+
+
+def test_a_conversation_stays_where_its_cache_is_until_that_is_old() -> None:
+    clock = Clock()
+    choosing = Choosing(clock)
+    choosing.answered(B, b"x")
+    assert choosing.order([A, B, C], b"x") == [B, A, C]
+    assert choosing.order([A, B, C], b"y") == [A, B, C]
+    choosing.failed(B, None)
+    assert choosing.order([A, B, C], b"x") == [A, C, B]
+    clock.now += 301
+    assert choosing.order([A, B, C], b"x") == [A, B, C]
+
+
+def test_what_is_known_is_bounded() -> None:
+    choosing = Choosing(Clock())
+    for number in range(12_000):
+        choosing.answered(A, str(number).encode())
+        choosing.failed(Goal(A.provider, str(number)), None)
+    assert len(choosing._answered) <= 10_000
+    assert len(choosing._paused) <= 10_001
+
+
+@pytest.mark.parametrize("source", WIRES)
+def test_a_conversation_is_known_by_its_first_words_in_each_wire(source: str) -> None:
+    def known(owner: str, *said: str) -> bytes:
+        messages = [Message("assistant" if number % 2 else "user", text) for number, text in enumerate(said)]
+        request = Request(context=Context(f"Billing {len(said)}", messages), model="m", stream=False)
+        body = json.dumps(dialect(source).encode_request(request).body).encode()
+        return conversation_of(owner, members_of(body))
+
+    assert known("me", "Hello") == known("me", "Hello", "Hi.", "And then?")
+    assert len({known("me", "Hello"), known("you", "Hello"), known("me", "Hello!")}) == 3
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"messages": 5}', b'{"messages": []}', b'{"messages": [5, {"role": "system"}]}']
+)
+def test_what_has_no_first_words_is_no_conversation(body: bytes) -> None:
+    assert conversation_of("me", members_of(body)) == b""
+
+
+ROUTES = """
+[routes.both]
+to = ["first/m", "second/m"]
+on_context = "long"
+[routes.long]
+to = ["third/m"]
+[routes.alone]
+to = ["first/m"]
+"""
+
+
+def _asked(stood: Stood, model: str, said: str = "Hello", **more: Any) -> Any:
+    body = {"model": model, "messages": [{"role": "user", "content": said}], **more}
+    return post(stood.url, "/v1/chat/completions", json.dumps(body).encode())
+
+
+def _three(first: Any, then: Callable[[Stood, list[Any]], None], wire: str = "openai") -> None:
+    """Serve three providers, of which the first plays what it is given."""
+    with simulate(first, strict=False) as one, simulate([], strict=False) as two, simulate([], strict=False) as three:
+        for other in (two, three):
+            other.play(lambda _request, _turn: "Hello.")
+        models = {"first": one, "second": two, "third": three}
+        providers = {name: at(model.url, wire).with_options(name=name) for name, model in models.items()}
+        with standing(one.url, ROUTES, providers) as stood:
+            then(stood, [one, two, three])
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 502, 503, 529])
+def test_another_provider_answers_for_one_that_fails_and_the_answer_says_who(status: int, wire: str) -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        for number in range(3):
+            answered = _asked(stood, "both", f"Question {number}")
+            assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "second/m")
+        assert len(models[0].requests) == 1, "it is left alone for a while"
+
+    _three(lambda _request, _turn: Fail(Error("server", "no", status)), then, wire)
+
+
+def test_a_route_with_one_provider_is_always_tried() -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        assert [_asked(stood, "alone").status for _ in range(3)] == [500] * 3
+        assert len(models[0].requests) == 3
+
+    _three(lambda _request, _turn: Fail(Error("server", "no", 500)), then)
+
+
+def test_one_that_says_when_is_asked_again_where_it_is_soon() -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        start = time.monotonic()
+        assert _asked(stood, "alone").status == 200
+        assert 0.9 < time.monotonic() - start < 5
+        later = _asked(stood, "alone", "Another")
+        assert (later.status, later.headers["retry-after"]) == (429, "30")
+        assert len(models[0].requests) == 3
+
+    slower = [Fail(Error("rate_limit", "slower", 429), retry_after=wait) for wait in (1, 30)]
+    _three(Scenario([slower[0], "Hello.", slower[1]]), then)
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
+def test_what_is_too_long_goes_to_the_route_for_it(wire: str) -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        answered = _asked(stood, "both")
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "third/m")
+        assert [len(model.requests) for model in models] == [1, 0, 1]
+
+    message = "prompt is too long: 300000 tokens > 200000 maximum"
+    if wire == "gemini":
+        message = "The input token count (300000) exceeds the maximum number of tokens allowed (200000)."
+    _three([Fail(Error("context_length", message, 400, code="context_length_exceeded"))], then, wire)
+
+
+def test_a_whole_answer_that_breaks_off_is_given_by_another() -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        answered = _asked(stood, "both")
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "second/m")
+        assert len(models[0].requests) == 1
+
+    _three([["Hello.", Cut(bytes=40, reset=True)]], then)
+
+
+def test_what_the_client_did_wrong_is_told_at_once() -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        assert _asked(stood, "both").status == 400
+        assert [len(model.requests) for model in models] == [1, 0, 0]
+
+    _three([Fail(Error("invalid_request", "bad", 400))], then)

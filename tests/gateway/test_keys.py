@@ -1,0 +1,331 @@
+"""Keys at the door: who may ask, for what, how much; in the words of each wire, and nothing without a key."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.gateway.standing import KEY, NAMES, WIRES, Answered, Stood, at, post, standing
+from toolwire.config import PriceSettings
+from toolwire.dialects import dialect
+from toolwire.errors import UserError
+from toolwire.gateway.accounts import Accounts
+from toolwire.gateway.keys import Key, limit_of, mint
+from toolwire.gateway.ledger import Ledger
+from toolwire.gateway.prices import Prices, Tokens, estimate, used
+from toolwire.gateway.routes import Goal
+from toolwire.testing import Cut, Fail, Scenario, simulate
+from toolwire.testing.server import SimulatedModel
+from toolwire.types import Context, Error, Message, Request, Usage
+from toolwire.wire.bodies import members_of
+
+Making = Callable[..., str]
+HEADERS: dict[str, Callable[[str], dict[str, str]]] = {
+    "authorization": lambda key: {"authorization": f"Bearer {key}"},
+    "x-api-key": lambda key: {"x-api-key": key},
+    "x-goog-api-key": lambda key: {"x-goog-api-key": key},
+}
+
+
+class Guarded(NamedTuple):
+    """A gateway that wants keys, and what makes one."""
+
+    stood: Stood
+    make: Making
+    ledger: Ledger
+    model: SimulatedModel
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
+    ledger = Ledger(f"sqlite:///{tmp_path / 'keys.db'}")
+    accounts = Accounts(Ledger(f"sqlite:///{tmp_path / 'keys.db'}"))
+
+    def make(*models: str, **limits: str) -> str:
+        text, key = mint("ci", models, [limit_of(*one) for one in limits.items()], time.time(), None)
+        ledger.add(key)
+        return text
+
+    prices = Prices({"openai/m": PriceSettings(1.0, 4.0)})
+    with simulate(lambda _request, _turn: "Hello.", strict=False) as model:
+        more = {"silent": at(model.url, "openai").with_options(name="silent")}
+        with standing(model.url, "", more, accounts=accounts, prices=prices) as stood:
+            yield Guarded(stood, make, ledger, model)
+    ledger.close()
+
+
+def body_of(model: str = "openai/m", **more: Any) -> bytes:
+    """Write a short question."""
+    return json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}], **more}).encode()
+
+
+def ask(url: str, key: str | None, model: str = "openai/m", **more: Any) -> Answered:
+    """Ask a short question with a key."""
+    return post(url, "/v1/chat/completions", body_of(model, **more), {} if key is None else {"x-api-key": key})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "amount", "window"),
+    [
+        ("requests", "60", 60, "min"),
+        ("requests", "60/min", 60, "min"),
+        ("requests", "0", 0, "min"),
+        ("tokens", "100000/hour", 100_000, "hour"),
+        ("budget", "20/day", 20_000_000_000, "day"),
+        ("budget", "0.5/hour", 500_000_000, "hour"),
+        ("budget", "0.000000001", 1, "min"),
+    ],
+)
+def test_a_limit_is_a_number_in_a_window(kind: str, text: str, amount: int, window: str) -> None:
+    limit = limit_of(kind, text)
+    assert (limit.amount, limit.window) == (amount, window)
+    assert limit_of(kind, str(limit)) == limit
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1/week", "1/", "/min", "1.5/min", "1e3", "\u0661", "60 per min", "9" * 30]
+)
+def test_what_is_no_limit_is_refused_and_the_form_is_told(text: str) -> None:
+    with pytest.raises(UserError, match="60/min"):
+        limit_of("requests", text)
+
+
+@pytest.mark.row("O1")
+@pytest.mark.parametrize("header", HEADERS)
+def test_each_header_of_a_key_is_taken(guarded: Guarded, header: str) -> None:
+    headers = HEADERS[header](guarded.make())
+    assert post(guarded.stood.url, "/v1/chat/completions", body_of(), headers).status == 200
+    assert guarded.model.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.row("O1")
+@pytest.mark.parametrize("source", WIRES)
+def test_without_a_key_that_is_known_nothing_is_asked(guarded: Guarded, source: str) -> None:
+    encoded = dialect(source).encode_request(
+        Request(context=Context(None, [Message("Hello")]), model=f"{NAMES[source]}/m", stream=False)
+    )
+    key = guarded.make()
+    shown: list[dict[str, str]] = [
+        {},
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": "bearer x"},
+        {"authorization": f"Basic {key}"},
+        {"authorization": key},
+        {"x-api-key": ""},
+        {"x-api-key": key[:-1]},
+        {"x-api-key": key + "a"},
+        {"x-api-key": key[:11] + "a" * 32},
+        {"x-api-key": "' OR '1'='1"},
+        {"x-goog-api-key": "\xe9" * 40},
+        {"x-api-key": "tw-" + "a" * 40},
+    ]
+    bodies = set()
+    for headers in shown:
+        answered = post(guarded.stood.url, encoded.path, json.dumps(encoded.body).encode(), headers)
+        assert answered.status == 401, headers
+        assert dialect(source).decode_error(401, json.loads(answered.data)).kind == "authentication"
+        bodies.add(answered.data)
+    assert len(bodies) == 2, "one that says that a key is missing, one that it is not known"
+    in_query = post(
+        guarded.stood.url, f"{encoded.path}?key={key}", json.dumps(encoded.body).encode(), {"x-api-key": key}
+    )
+    assert in_query.status == 401
+    assert guarded.model.requests == []
+
+
+@pytest.mark.row("O1")
+def test_two_keys_that_differ_are_refused_and_two_that_do_not_are_one(guarded: Guarded) -> None:
+    one, two = guarded.make(), guarded.make()
+    for second, status in ((two, 400), (one, 200), ("", 400)):
+        headers = {"authorization": f"Bearer {one}", "x-api-key": second}
+        assert post(guarded.stood.url, "/v1/chat/completions", body_of(), headers).status == status
+
+
+@pytest.mark.row("O5")
+def test_a_key_that_was_revoked_is_used_no_longer(guarded: Guarded) -> None:
+    key = guarded.make()
+    assert ask(guarded.stood.url, key).status == 200
+    guarded.ledger.revoke(guarded.ledger.listed()[0].id, time.time())
+    time.sleep(1.1)
+    assert ask(guarded.stood.url, key).status == 401
+
+
+def test_a_key_asks_for_its_models_and_sees_no_others(guarded: Guarded) -> None:
+    key = guarded.make("openai/*", "anthropic/claude-sonnet-5-5")
+    url = guarded.stood.url
+    for model, status in (("openai/m", 200), ("anthropic/claude-opus-5-5", 403), ("silent/m", 403), ("no/m", 403)):
+        assert ask(url, key, model).status == status
+    import urllib.request
+
+    listed = urllib.request.Request(f"{url}/v1/models", headers={"x-api-key": key})  # noqa: S310 - loopback
+    names = [one["id"] for one in json.load(urllib.request.urlopen(listed))["data"]]  # noqa: S310 - loopback
+    assert names
+    assert all(name.startswith("openai/") or name == "anthropic/claude-sonnet-5-5" for name in names)
+
+
+@pytest.mark.row("O17")
+@pytest.mark.parametrize("source", WIRES)
+def test_a_limit_that_is_reached_is_told_in_each_wire_with_the_time_to_wait(guarded: Guarded, source: str) -> None:
+    encoded = dialect(source).encode_request(
+        Request(context=Context(None, [Message("Hello")]), model=f"{NAMES[source]}/m", stream=True)
+    )
+    headers = {"x-api-key": guarded.make(requests="2/day")}
+    sent = [post(guarded.stood.url, encoded.path, json.dumps(encoded.body).encode(), headers) for _ in range(4)]
+    assert [one.status for one in sent] == [200, 200, 429, 429]
+    assert 1 <= int(sent[2].headers["retry-after"]) <= 86_400
+    error = dialect(source).decode_error(429, json.loads(sent[2].data), sent[2].headers)
+    assert error.kind == "rate_limit"
+    assert error.retry_after
+
+
+@pytest.mark.row("O17")
+def test_what_is_rejected_or_malformed_takes_nothing(guarded: Guarded) -> None:
+    key, url = guarded.make(requests="2/day"), guarded.stood.url
+    assert post(url, "/v1/chat/completions", b"{", {"x-api-key": key}).status == 400
+    assert ask(url, key, "nobody/m").status == 404
+    lossy, strict = body_of("anthropic/m", logit_bias={"5": 1}), {"x-api-key": key, "x-toolwire-strict": "1"}
+    assert post(url, "/v1/chat/completions", lossy, strict).status == 400
+    assert [ask(url, key).status for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_budget_needs_a_price(guarded: Guarded) -> None:
+    key, url = guarded.make(budget="1/day"), guarded.stood.url
+    refused = ask(url, key, "silent/m")
+    assert refused.status == 403
+    assert b"no price" in refused.data
+    assert ask(url, key, "openai/m").status == 200
+    assert ask(url, guarded.make(), "silent/m").status == 200
+
+
+@pytest.mark.row("O17")
+def test_a_budget_is_never_overdrawn(guarded: Guarded) -> None:
+    key, url = guarded.make(budget="0.001/day"), guarded.stood.url
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(lambda _: ask(url, key, max_tokens=20).status, range(200)))
+    assert set(statuses) == {200, 429}
+    [kept] = guarded.ledger.listed()
+    time.sleep(0.8)
+    spent = sum(record["cost"] for record in guarded.stood.seen if record["status"] == 200)
+    [taken] = guarded.ledger.taken(kept, time.time()).values()
+    assert 0 < taken <= 1_000_000
+    assert abs(taken - spent * 1e9) < 1
+    assert taken > 800_000, "what was not used is used by others"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "stream", "tokens"),
+    [
+        (["Hello."], True, "reported"),
+        ([[*["Hello. " * 40], Cut()]], True, "guessed"),
+        ([Fail(Error("server", "broken", 500))], True, "none"),
+        ([Fail(Error("server", "broken", 500))], False, "none"),
+    ],
+)
+def test_what_was_used_is_settled_however_it_ended(guarded: Guarded, scenario: Any, stream: bool, tokens: str) -> None:
+    key = guarded.make(tokens="100000/day")
+    guarded.model.play(Scenario(scenario))
+    ask(guarded.stood.url, key, stream=stream, stream_options={"include_usage": True})
+    time.sleep(0.8)
+    [kept] = guarded.ledger.listed()
+    [taken] = guarded.ledger.taken(kept, time.time()).values()
+    record = guarded.stood.seen[-1]
+    assert taken == (record["input_tokens"] or 0) + (record["output_tokens"] or 0)
+    assert record["guessed"] is (tokens == "guessed")
+    assert bool(taken) is (tokens != "none")
+
+
+@pytest.mark.row("O13")
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_is_settled_once(guarded: Guarded, stream: bool) -> None:
+    import socket
+    from urllib.parse import urlsplit
+
+    key = guarded.make(requests="100/day", tokens="100000/day")
+    left = threading.Event()
+
+    def slow(_request: Any, _turn: Any) -> Any:
+        left.wait(3)
+        return "Hello."
+
+    guarded.model.play(slow)
+    body = body_of(stream=stream)
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", urlsplit(guarded.stood.url).port or 0)) as opened:
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {key}\r\n"
+            opened.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.2)
+    time.sleep(1)
+    left.set()
+    [kept] = guarded.ledger.listed()
+    requests, tokens = guarded.ledger.taken(kept, time.time()).values()
+    assert requests == 3
+    assert tokens == 0, "nobody had begun to answer"
+    assert [record["ending"] for record in guarded.stood.seen] == ["client gone"] * 3
+
+
+def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
+    import urllib.error
+    import urllib.request
+
+    one, two = guarded.make(), guarded.make()
+    answered = ask(guarded.stood.url, one, "anthropic/m", logit_bias={"50256": -100})
+    path = f"{guarded.stood.url}/toolwire/requests/{answered.headers['x-toolwire-request']}/losses"
+    told = urllib.request.Request(path, headers={"x-api-key": one})  # noqa: S310 - loopback
+    assert json.load(urllib.request.urlopen(told))["losses"]  # noqa: S310 - loopback
+    for headers, status in (({"x-api-key": two}, 404), ({}, 401)):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(path, headers=headers))  # noqa: S310 - loopback
+        assert refused.value.code == status
+        refused.value.close()
+
+
+GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")
+
+
+@pytest.mark.parametrize(
+    ("more", "output"),
+    [
+        ({}, 4096),
+        ({"max_tokens": 10}, 10),
+        ({"max_completion_tokens": 11, "n": 3}, 33),
+        ({"max_output_tokens": 12}, 12),
+        ({"generationConfig": {"maxOutputTokens": 13, "candidateCount": 2}}, 26),
+        ({"options": {"num_predict": 14}}, 14),
+        ({"options": {"num_predict": -1}}, 4096),
+        ({"max_tokens": "x", "n": [], "options": 3}, 4096),
+        ({"max_tokens": -5}, 4096),
+        ({"max_tokens": 10**30}, 4096),
+        ({"max_tokens": 10**9}, 10**9),
+    ],
+)
+def test_what_an_answer_may_cost_is_read_from_each_wire(more: dict[str, Any], output: int) -> None:
+    body = body_of(**more)
+    assert estimate(body, members_of(body), GOAL) == Tokens(len(body) // 3 + 1, output, guessed=True)
+
+
+def test_money_is_whole_and_rounded_up() -> None:
+    prices = Prices({"openai/m": PriceSettings(1.0, 4.0, cache_read=0.1)})
+    assert prices.cost(GOAL, Tokens(100, 20)) == 180_000
+    assert prices.cost(GOAL, Tokens(100, 20, cache_read=50)) == 135_000
+    assert Prices({"openai/m": PriceSettings(0.0001, 0)}).cost(GOAL, Tokens(1, 0)) == 1
+    assert Prices({}).cost(GOAL, Tokens(1, 0)) == 0
+    assert Prices({}).of(GOAL) is None
+
+
+def test_what_nobody_counted_is_guessed_and_marked() -> None:
+    assert used(Usage(10, 5), 400, 0, whole=True) == Tokens(10, 5)
+    assert used(None, 400, 8, whole=True) == Tokens(100, 2, guessed=True)
+    assert used(Usage(10, 1), 400, 80, whole=False) == Tokens(10, 20, guessed=True)
+    assert used(Usage(10, -5), 400, 8, whole=True).guessed
+
+
+def test_a_key_says_nothing_of_itself() -> None:
+    text, key = mint("ci", (), (), 0.0, None)
+    assert text not in repr(key)
+    assert isinstance(key, Key)
