@@ -172,6 +172,8 @@ class Journal:
              for call, refusal in group]
             for group in planned(tools.calls, resolve, execute.keywords["limits"])
         ]  # fmt: skip
+        for job in [job for group in plan for job in group] if self._recording is not None else ():
+            self._recording.know(job.call, job.key, again=self._known > 0)
         verdicts = self._asked_people([job for group in plan for job in group if job.refusal is None], here)
         results: list[ToolResult] = []
         for group in plan:
@@ -246,7 +248,7 @@ class Journal:
         begun, row = self._register.begin(self.run, self.token, self._row_of(job), approved=verdict == "yes")
         self.heed(row)
         if self._recording is not None:
-            self._recording.begun(call, job.key)
+            self._recording.begun(call, begun)
         at("after-begin")
         match words.treatment(begun, job.effects):
             case "run":
