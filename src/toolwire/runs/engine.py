@@ -6,6 +6,7 @@ Rules of this file:
 - It takes nothing over by itself: a run is led again when the register says so.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,12 +65,14 @@ def _database(url: str) -> tuple[str, sa.Engine]:
     return url, db
 
 
+logging.getLogger("dbos").setLevel(logging.CRITICAL)  # it says aloud what is ours to say
 _LOCK = threading.Lock()
 _lead: Callable[[str], Any] | None = None
 
 
 @DBOS.workflow(name=_NAME, max_recovery_attempts=None)
-def _led(run: str) -> Any:
+def _led() -> Any:
+    run = str(DBOS.workflow_id)  # a fork has the arguments of the run that it comes from
     if _lead is None:
         raise Stopped(run)
     return _lead(run)
@@ -139,12 +142,12 @@ class Engine:
     def start(self, run: str) -> None:
         """Lead a run here and now."""
         with SetWorkflowID(run):
-            DBOS.start_workflow(_led, run)
+            DBOS.start_workflow(_led)
 
     def enqueue(self, connection: sa.Connection, run: str, queue: str) -> None:
         """Put a run into a queue, in a transaction of the caller's."""
         options: Any = {"workflow_name": _NAME, "queue_name": queue, "workflow_id": run, "app_version": _VERSION}
-        self.client.enqueue_in_transaction(connection, options, run)
+        self.client.enqueue_in_transaction(connection, options)
 
     def resume(self, run: str, queue: str) -> bool:
         """Have a run led again by who takes from this queue; whoever led it before records nothing more."""

@@ -134,22 +134,20 @@ class Run:
         """
         pause = _SHORTEST
         while True:
-            ended = self._core.engine.output(self.id)
+            ended = self._core.engine.output(self.id) is not None or self._row().state == "ended"
             found = self._core.engine.steps(self.id, after)
             texts = self._core.register.texts(self.id) if found else {}
             for after, said in found:  # noqa: B020, PLR1704 - it goes on from there
-                pause = _SHORTEST
                 yield after, value_of(unpacked(said, texts)["outcome"])
-            if ended is not None or self._row().state == "ended":
-                if len(found) < 1 or not self._core.engine.steps(self.id, after):
+            if ended:
+                if after <= len(self._core.engine.steps(self.id, output=False)):
                     with contextlib.suppress(ToolwireError):
                         yield after + 1, self._ended()
-                    return
-            elif not wait:
                 return
-            else:
-                time.sleep(pause)
-                pause = min(_LONGEST, pause * 1.5)
+            if not wait:
+                return
+            pause = _SHORTEST if found else min(_LONGEST, pause * 1.5)
+            time.sleep(pause)
 
     def cancel(self) -> None:
         """End the run: where it is led, at once; where nobody leads it, without leading it again."""
@@ -251,7 +249,7 @@ class Runs:
         if here:
             core.launch()
         with core.engine.db.begin() as connection:
-            if connection.execute(core.register.insert(RUNS, row)).rowcount < 1:
+            if connection.execute(core.register.insert(RUNS, row).returning(RUNS.c.id)).first() is None:
                 return False
             core.register.keep(name, texts, connection)
             if queue is not None:
