@@ -1,10 +1,9 @@
-"""A process that leads a run of many calls, and is killed in the middle: `victim.py URL ID FOLDER [worker QUEUE]`.
+"""A process that leads a run of many calls, and is killed in the middle: `victim.py URL ID FOLDER`.
 
 Each effect is a line in a file of its tool, written and synced before the call ends.
 """
 
 import os
-import random
 import sys
 import time
 from pathlib import Path
@@ -54,6 +53,7 @@ def note(what: str, key: CallKey) -> str:
 def pay(order: str) -> str:
     """Pay an order."""
     write("pay", order)
+    time.sleep(float(os.environ.get("VICTIM_PAUSE", "0")))
     at("in-call")
     return f"paid {order}"
 
@@ -109,7 +109,4 @@ def main(url: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    random.seed()
-    if os.environ.get("VICTIM_PAUSE"):
-        time.sleep(float(os.environ["VICTIM_PAUSE"]))
     main(sys.argv[1], sys.argv[2])

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.client.failures import ProviderError
 from toolwire.errors import ToolwireError
-from toolwire.runs.engine import Engine, Overtaken, Stopped
+from toolwire.runs.engine import LOST, Engine
 from toolwire.runs.failpoints import at
 from toolwire.runs.journal import Failed, Journal, Leaving, Left, Waiting
 from toolwire.runs.owners import new_owner
@@ -95,7 +95,7 @@ class Core:
         known = len(self.engine.steps(name, output=False))
         row = self.register.claim(name, self.owner, self.lease, known)
         if row is None:
-            raise Stopped(name)
+            raise Lost(name)
         at("after-claim")
         if row.tries > MOST:
             return self._park(name, row.token, f"it failed {MOST} times in a row without a new step")
@@ -132,7 +132,7 @@ class Core:
     def _left(self, name: str, token: int, problem: BaseException) -> Any:
         """Leave a run: for good where it is another's, until an answer, or for whoever takes it over."""
         match problem:
-            case Lost() | Overtaken() | Stopped():
+            case _ if isinstance(problem, (Lost, *LOST)):
                 pass
             case Waiting():
                 at("before-park")
@@ -148,12 +148,12 @@ class Core:
                 self._release(name, token, "parked", f"{type(problem).__name__}: {problem}")
             case _:
                 raise problem
-        raise Stopped(name)
+        raise Lost(name)
 
     def _park(self, name: str, token: int, reason: str) -> None:
         logger.warning("run %r is parked: %s", name, reason)
         self._release(name, token, "parked", reason)
-        raise Stopped(name)
+        raise Lost(name)
 
     def _release(self, name: str, token: int, state: str, reason: str, **more: Any) -> None:
         values = {"state": state, "reason": reason, "owner": None, "expires": None, **more}

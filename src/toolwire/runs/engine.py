@@ -15,9 +15,7 @@ import msgspec
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID, StepReservation
 from dbos import _dbos as _process
-from dbos._error import DBOSNonExistentWorkflowError
-from dbos._error import DBOSWorkflowCancelledError as Stopped
-from dbos._error import DBOSWorkflowConflictIDError as Overtaken
+from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 from sqlalchemy.engine import make_url
 
 from toolwire.errors import InvalidField, UserError
@@ -66,6 +64,8 @@ def _database(url: str) -> tuple[str, sa.Engine]:
 
 
 logging.getLogger("dbos").setLevel(logging.CRITICAL)  # it says aloud what is ours to say
+LOST = (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError)
+"""What says that a run is led elsewhere by now, or is to be left; nothing catches it as a failure."""
 _LOCK = threading.Lock()
 _lead: Callable[[str], Any] | None = None
 
@@ -74,7 +74,7 @@ _lead: Callable[[str], Any] | None = None
 def _led() -> Any:
     run = str(DBOS.workflow_id)  # a fork has the arguments of the run that it comes from
     if _lead is None:
-        raise Stopped(run)
+        raise DBOSWorkflowCancelledError(run)
     return _lead(run)
 
 

@@ -122,7 +122,7 @@ class Journal:
 
     def calling(self, tools: RunTools, resolve: Any, execute: Ask, ran: list[Ran]) -> Work[list[ToolResult]]:
         """Run the calls of a turn, each as a step."""
-        return (yield Ask(self._called, (tools, resolve, execute, ran)))
+        return (yield Ask(self._called, (tools, resolve, execute, ran)))  # type: ignore[no-any-return]
 
     # Questions
 

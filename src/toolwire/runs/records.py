@@ -118,7 +118,9 @@ class Secrets:
     def _message(self, message: Message) -> Message:
         if isinstance(message.content, str):
             return replace(message, content=self._text(message.content))
-        return replace(message, content=[self._part(part) for part in message.content])
+        if isinstance(message.content, list):
+            return replace(message, content=[self._part(part) for part in message.content])
+        return message
 
     def _part(self, part: Any) -> Any:
         match part:

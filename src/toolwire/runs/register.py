@@ -75,6 +75,8 @@ class Register:
 
     def create(self) -> None:
         """Make the tables, if they are not there; who comes second waits."""
+        if sa.inspect(self.db).has_table(CALLS.name):
+            return
         with self.db.begin() as connection:
             if self._sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")

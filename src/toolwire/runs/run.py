@@ -112,8 +112,8 @@ class Run:
             if isinstance(said, str):
                 raise ToolwireError(said, path=f"run {self.id}")
             raise exception_of(value_of(said), output["provider"])
-        done = self._core.done.get(self.id)
-        return done if done is not None else self._value(output)
+        done: Done | None = self._core.done.get(self.id)
+        return self._value(output) if done is None else done  # type: ignore[no-any-return]
 
     def _value(self, said: Any) -> Any:
         return value_of(unpacked(said, self._core.register.texts(self.id))["outcome"])
