@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.postgres import Database, Postgres, database, postgres
+from tests.traces.postgres import Database, database, postgres
+from toolwire import Runs
 
-__all__ = ["database", "postgres", "runs_url"]
+__all__ = ["database", "made_runs", "postgres", "runs_url"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -15,6 +16,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and "postgresql" in item.name:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def made_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a file that has the tables."""
+    path = tmp_path_factory.mktemp("made") / "runs.db"
+    Runs(f"sqlite:///{path}").close()
+    return path
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

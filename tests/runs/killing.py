@@ -16,7 +16,12 @@ ALL = sorted(str(number) for number in range(TURNS))
 
 def begun(url: str, name: str, folder: Path, point: str = "", pause: float = 0.0) -> "subprocess.Popen[str]":
     """Begin a process that leads the run."""
-    around = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", VARIABLE: point, "VICTIM_PAUSE": str(pause)}
+    around = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        VARIABLE: point,
+        "VICTIM_PAUSE": str(pause),
+    }
     command = [sys.executable, "-m", "tests.runs.victim", url, name, str(folder)]
     return subprocess.Popen(command, cwd=ROOT, env=around, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -38,7 +43,11 @@ def check(folder: Path, said: str) -> Counter[str]:
     told = Counter[str]()
     results = [line.split(" ", 1) for line in said.splitlines()[1:]]
     assert [name for name, _ in results] == ["look", "look", "note", "pay", "send", "careless"] * TURNS
-    unknown = {str(turn) for turn, (_, words) in enumerate([one for one in results if one[0] == "pay"]) if "Whether it happened is unknown" in words}
+    unknown = {
+        str(turn)
+        for turn, (_, words) in enumerate([one for one in results if one[0] == "pay"])
+        if "Whether it happened is unknown" in words
+    }
     assert max(Counter(effects["pay"]).values(), default=0) <= 1
     assert set(ALL) - set(effects["pay"]) <= unknown
     assert sorted(line.split()[1] for line in effects["note"]) == ALL

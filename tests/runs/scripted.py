@@ -86,4 +86,8 @@ def turns(*said: Sequence[tuple[str, dict[str, Any]]] | str) -> Say:
 
 def given(say: Say) -> dict[str, Any]:
     """Give what a run is started with, but for its prompt and its tools."""
-    return {"provider": "openai", "model": "m", "options": {"api_key": "sk-test-0123456789", "transport": Scripted(say)}}
+    return {
+        "provider": "openai",
+        "model": "m",
+        "options": {"api_key": "sk-test-0123456789", "transport": Scripted(say)},
+    }

@@ -1,5 +1,7 @@
 """A run: begun once by its id, told the same to everybody, cancelled, forked, and never more than it was given."""
 
+import asyncio
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -9,14 +11,15 @@ from typing import Any
 import pytest
 
 from tests.runs.scripted import calls, given, turns
-from toolwire import Done, ProviderError, Response, Runs, ToolResult, tool, traces
+from toolwire import Done, ProviderError, Response, Runs, ToolResult, aio, tool, traces
 from toolwire.errors import InvalidField, RunParked
-from toolwire.runs.effects import treatment
 from toolwire.resolvers.effects import NotYet, checkable
+from toolwire.runs.effects import treatment
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
+def runs(tmp_path: Path, made_runs: Path) -> Iterator[Runs]:
+    shutil.copy(made_runs, tmp_path / "runs.db")
     with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as made:
         yield made
 
@@ -94,9 +97,11 @@ def test_an_error_of_the_provider_is_raised_from_everywhere(runs: Runs, monkeypa
 
 
 def test_what_cannot_cross_is_refused_for_a_queue(runs: Runs) -> None:
-    for name, value in (("on_event", print), ("context", {"a": 1}), ("approve", lambda *_: True)):
+    local: dict[str, Any] = {"on_event": print, "context": {"a": 1}, "approve": lambda *_: True}
+    for name, value in local.items():
+        settings: dict[str, Any] = {name: value}
         with pytest.raises(InvalidField, match=f"{name} is the worker's own"):
-            runs.start("Hi.", "openai", "m", queue="q", **{name: value})
+            runs.start("Hi.", "openai", "m", queue="q", **settings)
     with pytest.raises(InvalidField, match="api_key is the worker's own"):
         runs.start("Hi.", "openai", "m", queue="q", options={"api_key": "sk-0123456789"})
 
@@ -121,7 +126,7 @@ def sign_in(user: str, password: str) -> str:
 
 
 def test_secrets_are_not_in_the_database(runs: Runs, tmp_path: Path) -> None:
-    secret = "hunter2-hunter2"
+    secret = "hunter2-hunter2"  # noqa: S105 - a sentinel
     say = turns([("sign_in", {"user": "me", "password": secret})], f"you are in with {secret}")
     done = runs.start("Sign in.", tools=[sign_in], **given(say)).result(10)
     assert secret in str(done.content)
@@ -218,8 +223,6 @@ def test_a_run_that_is_led_is_cancelled_at_once(runs: Runs) -> None:
     @tool(timeout=60)
     async def dawdle() -> str:
         """Take a minute."""
-        import asyncio
-
         await asyncio.sleep(60)
         return "late"
 
@@ -235,7 +238,7 @@ def test_a_deadline_ends_a_run(runs: Runs) -> None:
     @tool
     def sleep() -> str:
         """Sleep a little."""
-            time.sleep(0.3)
+        time.sleep(0.3)
         return "slept"
 
     say = turns(*[[("sleep", {})] for _ in range(20)], "no")
@@ -256,3 +259,20 @@ def test_a_run_that_cannot_be_led_is_parked_and_resumed(runs: Runs) -> None:
         run.result(0.8)
     run.resume()
     assert run.result(15).content == "2"
+
+
+def test_the_awaited_face_does_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
+            run = await runs.start("Add.", tools=[add], id="one", **given(TWO))
+            live = [pair async for pair in run.events()]
+            done = await run.result(10)
+            assert done.content == "3 and 7"
+            assert [offset for offset, _ in live] == [1, 2, 3, 4, 5, 6]
+            assert live[-1][1] == done
+            assert await run.state() == "done"
+            assert [pair async for pair in run.events(4)] == live[4:]
+            assert (await (await run.fork(3)).result(10)).content == "3 and 7"
+            assert [row.id for row in await runs.list()][-1:] == ["one"]
+
+    asyncio.run(main())

@@ -103,7 +103,12 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
     with contextmanager(serving)() as base_url, Runs(runs_url, lease=2.0) as runs:
         started = [
             runs.start(
-                f"Job {n}.", "openai", "m", id=f"job-{n}", queue="jobs", tools=TOOLS,
+                f"Job {n}.",
+                "openai",
+                "m",
+                id=f"job-{n}",
+                queue="jobs",
+                tools=TOOLS,
                 options={"base_url": base_url},
             )
             for n in range(number)

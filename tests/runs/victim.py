@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runs.scripted import given, turns
-from toolwire import CallKey, Happened, NotYet, Runs, checkable, tool
+from toolwire import CallKey, Happened, NotYet, Runs, ToolResult, checkable, tool
 from toolwire.runs.failpoints import at
 
 TURNS = 4
@@ -101,11 +101,11 @@ def main(url: str, name: str) -> None:
     """Lead the run to its end, and say what it gave."""
     with Runs(url, lease=2.0) as runs:
         done = runs.start("Do it all.", tools=TOOLS, id=name, **given(SAY)).result(60)
-        print(done.ending, done.content)
+        sys.stdout.write(f"{done.ending} {done.content}\n")
         for message in done.messages:
             for part in message.parts:
-                if hasattr(part, "tool_call_id"):
-                    print(part.name, part.content.replace("\n", " "))
+                if isinstance(part, ToolResult):
+                    sys.stdout.write(f"{part.name} {part.content}".replace("\n", " ") + "\n")
 
 
 if __name__ == "__main__":

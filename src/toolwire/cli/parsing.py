@@ -62,8 +62,7 @@ def _did_you_mean(word: str, known: Any) -> str:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments of a command, or end with what is wrong with them."""
-    from toolwire.cli import agents, auditing, conversations, runs, serving  # noqa: PLC0415
-    from toolwire.cli import simulating, tools, translation  # noqa: PLC0415
+    from toolwire.cli import agents, auditing, conversations, runs, serving, simulating, tools, translation  # noqa: PLC0415  # noqa: PLC0415
 
     promise = str(toolwire.__doc__).partition("\n")[0]
     parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from toolwire.cli.keeping import usual_runs
@@ -23,6 +24,7 @@ from toolwire.work.results import safe
 
 _STOPPING = 30.0
 _SHOWN = 200
+_SAID = ("id", "queue", "state", "reason", "owner", "expires", "tries", "created", "deadline")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -56,7 +58,7 @@ def _tools_of(name: str) -> Any:
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise UserError(f"must be MODULE:TOOLS, not {name!r}", path="worker")
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     try:
         tools = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as problem:
@@ -94,7 +96,7 @@ def _line(row: Any) -> str:
 def _list(options: argparse.Namespace) -> int:
     with _opened(options) as runs:
         for row in runs.list(options.state, options.limit):
-            print(json.dumps({**row._mapping, "spec": None}) if options.json else _line(row))
+            print(json.dumps({name: getattr(row, name) for name in _SAID}) if options.json else _line(row))
     return 0
 
 

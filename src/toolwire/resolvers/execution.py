@@ -161,9 +161,7 @@ def _groups_of(jobs: Sequence[_Job]) -> list[list[_Job]]:
     return groups
 
 
-def planned(
-    calls: Sequence[ToolCall], resolve: Any, limits: Limits
-) -> list[list[tuple[ToolCall, ToolResult | None]]]:
+def planned(calls: Sequence[ToolCall], resolve: Any, limits: Limits) -> list[list[tuple[ToolCall, ToolResult | None]]]:
     """Cut the calls of a turn into what runs at the same time, in order; one that is not run has its result."""
     groups = _groups_of(_jobs_of(list(calls), resolve, None, limits))
     width = max(1, limits.parallel)

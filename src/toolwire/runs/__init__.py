@@ -19,8 +19,15 @@ if not _typing.TYPE_CHECKING:  # a checker would take any name for known
     def __getattr__(name: str) -> _typing.Any:
         if name not in __all__:
             raise AttributeError(f"module 'toolwire.runs' has no attribute {name!r}")
+        return getattr(_loaded("run"), name)
+
+    def awaited() -> _typing.Any:
+        """Give the module of the awaited face."""
+        return _loaded("aio")
+
+    def _loaded(module: str) -> _typing.Any:
         try:
-            return getattr(_importlib.import_module("toolwire.runs.run"), name)
+            return _importlib.import_module(f"toolwire.runs.{module}")
         except ModuleNotFoundError as problem:
             if (problem.name or "").partition(".")[0] not in ("dbos", "sqlalchemy"):
                 raise

@@ -10,19 +10,17 @@ Rules of this file:
 import logging
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire.client.failures import ProviderError
-from toolwire.errors import ToolwireError
 from toolwire.runs.engine import LOST, Engine
 from toolwire.runs.failpoints import at
-from toolwire.runs.journal import Failed, Journal, Leaving, Left, Waiting
+from toolwire.runs.journal import Failed, Journal, Leaving, Waiting
 from toolwire.runs.owners import new_owner
 from toolwire.runs.records import plain
-from toolwire.runs.register import LIVE, RUNS, Lost, Register
+from toolwire.runs.register import RUNS, Lost, Register
 from toolwire.runs.specs import Given, prompt_of, read, resumed
 from toolwire.work.waiting import Raised, run
 
@@ -45,6 +43,7 @@ class Core:
         self.queue: str | None = None
         self.held: dict[str, Journal] = {}
         self.done: dict[str, Any] = {}
+        self.memory: dict[str, dict[int, Any]] = {}
         self._here = f"here-{self.owner.rpartition('|')[2]}"
         self._listens_here = False
         self._ending: set[str] = set()
@@ -114,6 +113,7 @@ class Core:
         own = resumed(self.given.get(name), crossed, self.tools)
         journal = Journal(self.engine, self.register, row, request, known)
         journal.people, journal.on_event = own.people, own.settings.get("on_event")
+        journal.memory = self.memory.setdefault(name, {})
         self.held[name] = journal
         try:
             with own.client() as client:
@@ -121,6 +121,7 @@ class Core:
             if journal.late and done.ending == "cancelled":
                 done = replace(done, reason="its deadline has passed")
             self.done[name] = done
+            del self.memory[name]
             output = journal.final(done)
         except ProviderError as problem:
             output = {"failed": plain(problem.error), "provider": problem.provider}
@@ -179,11 +180,11 @@ class Core:
         if not held:
             return
         rows = self.register.renew(self.owner, held, self.lease)
-        for name in held:
+        for name, token in held.items():
             journal = self.held.get(name)
             if journal is not None and name in rows:
                 journal.heed(rows[name])
-            elif journal is not None and journal.token == held[name]:
+            elif journal is not None and journal.token == token:
                 journal.cancel()
 
     def _close_ended(self) -> None:

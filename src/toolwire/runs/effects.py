@@ -10,8 +10,10 @@ from typing import Literal
 from toolwire.resolvers.effects import Checkable, Effects
 
 Treatment = Literal["run", "again", "probe", "unknown"]
-_AGAIN = {"none": "the call had begun before, and had not ended: it has no effects, and was run again",
-          "idempotent": "the call had begun before, and had not ended: it was run again with the same key"}
+_AGAIN = {
+    "none": "the call had begun before, and had not ended: it has no effects, and was run again",
+    "idempotent": "the call had begun before, and had not ended: it was run again with the same key",
+}
 UNKNOWN = (
     "interrupted: the call had begun, and the process ended before the call did. Whether it happened is unknown."
     " It was not run again: find out what happened before you call it once more"

@@ -26,6 +26,7 @@ _VERSION = "1"
 _POLLING = 0.2
 _ENDED = ("SUCCESS", "ERROR")
 
+
 class _Json(Serializer):
     """Writes what the engine records as JSON."""
 
@@ -98,7 +99,7 @@ class Engine:
         with _LOCK:
             if self.launched:
                 return
-            if _lead is not None or _process._dbos_global_instance is not None:
+            if _lead is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - nothing public says it
                 raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
             _lead = lead
             DBOS(
@@ -129,7 +130,7 @@ class Engine:
 
     def close(self) -> None:
         """End what the engine does here, and its connections."""
-        global _lead  # noqa: PLW0603 - the same
+        global _lead
         with _LOCK:
             if self.launched:
                 DBOS.destroy()

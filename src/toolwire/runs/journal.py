@@ -3,6 +3,7 @@
 Rules of this file:
 - Before anything is asked or called, the lease is looked at: who lost the run does no more for it.
 - What had been recorded is given as it was; cancelling, deadlines and leaving wait until that is over.
+- Answers are remembered for as long as the process lives, with what is secret in them; the record has them without.
 - A call is written down before it begins. What had begun and not ended is treated by what its tool declared.
 - A call that a person has to approve is asked about, and the run is left, without a process, until it is answered.
 """
@@ -83,6 +84,7 @@ class Journal:
         self.leaving = self.late = False
         self.people: Any = ()
         self.on_event: Any = None
+        self.memory: dict[int, Any] = {}
         self._engine, self._register = engine, register
         self._request = request
         self._known = known
@@ -140,10 +142,11 @@ class Journal:
         said = self._step("ask")(_unrecorded(ask))
         at("after-ask-record")
         if fresh:
+            self.memory[self._numbered] = fresh[0]
             return fresh[0]
         steps.close()
         record = self._unpacked(said)
-        outcome = value_of(record["outcome"])
+        outcome = self.memory.get(self._numbered) or value_of(record["outcome"])
         if isinstance(outcome, Error) and outcome.code == "transport_cancelled":
             self.cancel()
         sent.heard, sent.over = _Heard(value_of(record["partial"])), record["over"]  # type: ignore[assignment]
@@ -177,7 +180,7 @@ class Journal:
         verdicts = self._asked_people([job for group in plan for job in group if job.refusal is None], here)
         results: list[ToolResult] = []
         for group in plan:
-            works = [self._work(job, tools, verdicts.get(job.key), execute) for job in group]
+            works = [self._work(job, verdicts.get(job.key), execute) for job in group]
             for result, one in call_together(works) if len(works) > 1 else [work() for work in works]:
                 results.append(result)
                 ran.append(one)
@@ -202,7 +205,9 @@ class Journal:
 
     def _row_of(self, job: _Job) -> dict[str, Any]:
         """Say what is written down of a call; its arguments as they may be shown, and the hash of what they are."""
-        said = json.dumps(builtins(job.call.arguments), sort_keys=True) + (job.call.raw or "" if job.call.custom else "")
+        said = json.dumps(builtins(job.call.arguments), sort_keys=True) + (
+            job.call.raw or "" if job.call.custom else ""
+        )
         return {
             "key": job.key,
             "call": job.call.id,
@@ -211,7 +216,7 @@ class Journal:
             "digest": hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
         }
 
-    def _work(self, job: _Job, tools: RunTools, verdict: str | None, execute: Ask) -> Callable[[], _Ended]:
+    def _work(self, job: _Job, verdict: str | None, execute: Ask) -> Callable[[], _Ended]:
         """Give what runs a call, as the next step."""
         if job.refusal is not None:
             refused = job.refusal, Ran(job.call, job.refusal, "invalid", None, 0.0)
@@ -220,7 +225,7 @@ class Journal:
 
         def call() -> Any:
             at("before-begin")
-            fresh.append(self._done(job, tools, verdict, execute))
+            fresh.append(self._done(job, verdict, execute))
             at("after-call")
             result, ran = fresh[0]
             said = {name: value for name, value in asdict(ran).items() if name not in ("call", "result")}
@@ -237,7 +242,7 @@ class Journal:
 
         return work
 
-    def _done(self, job: _Job, tools: RunTools, verdict: str | None, execute: Ask) -> _Ended:
+    def _done(self, job: _Job, verdict: str | None, execute: Ask) -> _Ended:
         """Do what is to be done with a call that is not recorded."""
         call = job.call
         if verdict is not None and verdict != "yes":
@@ -252,14 +257,14 @@ class Journal:
         at("after-begin")
         match words.treatment(begun, job.effects):
             case "run":
-                return self._run(job, tools, execute)
+                return self._run(job, execute)
             case "again":
-                return _noted(self._run(job, tools, execute), words.note(job.effects))
+                return _noted(self._run(job, execute), words.note(job.effects))
             case "probe":
-                return self._probed(job, tools, execute)
+                return self._probed(job, execute)
         return _unrun(call, words.UNKNOWN, "interrupted")
 
-    def _probed(self, job: _Job, tools: RunTools, execute: Ask) -> _Ended:
+    def _probed(self, job: _Job, execute: Ask) -> _Ended:
         """Ask what became of a call, and do what follows."""
         try:
             found = run(_asking(job.effects.probe, CallKey(job.key)))  # type: ignore[union-attr]
@@ -271,16 +276,18 @@ class Journal:
                 result = result_of(value, job.call)
                 return _noted((result, Ran(job.call, result, "ok", None, 0.0)), words.HAPPENED)
             case NotYet():
-                return _noted(self._run(job, tools, execute), words.NOT_YET)
+                return _noted(self._run(job, execute), words.NOT_YET)
         return _unrun(job.call, words.UNKNOWN, "interrupted")
 
-    def _run(self, job: _Job, tools: RunTools, execute: Ask) -> _Ended:
+    def _run(self, job: _Job, execute: Ask) -> _Ended:
         """Run a call."""
         ran: list[Ran] = []
         asked, resolve = execute.arguments
         record = CallRecord(ran.append, self._secrets.known_now)
         with keyed(job.key):
-            [result] = execute.function(replace(asked, calls=[job.call]), resolve, **{**execute.keywords, "record": record})
+            [result] = execute.function(
+                replace(asked, calls=[job.call]), resolve, **{**execute.keywords, "record": record}
+            )
         return result, ran[0]
 
     # Steps

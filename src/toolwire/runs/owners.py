@@ -18,7 +18,7 @@ def _machine() -> str:
     """Name this machine since its start, and the space of its process numbers."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
+        return f"{boot}/{(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return socket.gethostname()
 

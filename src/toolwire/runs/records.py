@@ -130,7 +130,9 @@ class Secrets:
                 arguments = scrub(part.arguments, fields, self.known)
                 if arguments == part.arguments:
                     return part
-                return replace(part, arguments=arguments, raw=None if part.raw is None else scrub(part.raw, fields, self.known))
+                return replace(
+                    part, arguments=arguments, raw=None if part.raw is None else scrub(part.raw, fields, self.known)
+                )
             case ToolResult():
                 fields = fields_of(self._resolve, part.name or "")
                 self.known.learn(secrets_of(part.content, fields))

@@ -112,8 +112,10 @@ class Register:
         tries = sa.case((RUNS.c.steps < steps, 1), else_=RUNS.c.tries + 1)
         values = {"state": "running", "owner": owner, "steps": steps, "tries": tries, "reason": ""}
         with self.db.begin() as connection:
-            query = sa.update(RUNS).where(RUNS.c.id == run).values(
-                token=RUNS.c.token + 1, expires=self.now + lease, **values
+            query = (
+                sa.update(RUNS)
+                .where(RUNS.c.id == run)
+                .values(token=RUNS.c.token + 1, expires=self.now + lease, **values)
             )
             return connection.execute(query.returning(RUNS)).first()
 
@@ -150,8 +152,15 @@ class Register:
     def expired(self, queues: Collection[str], runs: Collection[str]) -> list[Row]:
         """List the runs that nobody leads any more: of these queues, and these ones."""
         mine = sa.or_(RUNS.c.queue.in_(queues), RUNS.c.id.in_(runs))
-        query = sa.select(RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state,
-                          (RUNS.c.expires <= self.now).label("over"))
+        query = sa.select(
+            RUNS.c.id,
+            RUNS.c.queue,
+            RUNS.c.owner,
+            RUNS.c.token,
+            RUNS.c.cancel,
+            RUNS.c.state,
+            (RUNS.c.expires <= self.now).label("over"),
+        )
         query = query.where(RUNS.c.state.in_(LIVE), RUNS.c.expires.is_not(None), mine)
         with self.db.connect() as connection:
             rows = connection.execute(query).all()
@@ -200,7 +209,9 @@ class Register:
         """Answer a call that was asked about, once; the run goes on when all are answered."""
         waits = (CALLS.c.run == run, CALLS.c.verdict == "")
         with self.db.begin() as connection:
-            query = sa.update(CALLS).where(*waits, sa.or_(CALLS.c.call == call, CALLS.c.key == call), CALLS.c.begun == 0)
+            query = sa.update(CALLS).where(
+                *waits, sa.or_(CALLS.c.call == call, CALLS.c.key == call), CALLS.c.begun == 0
+            )
             done = connection.execute(query.values(verdict=verdict)).rowcount > 0
             if done and connection.execute(sa.select(CALLS.c.key).where(*waits)).first() is None:
                 waiting = sa.update(RUNS).where(RUNS.c.id == run, RUNS.c.state == "waiting")

@@ -5,20 +5,18 @@ Rules of this file:
 - What happened is read from the record alone, so that it is the same from everywhere.
 """
 
-import atexit
 import contextlib
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolwire.client.failures import exception_of
-from toolwire.client.settings import ClientOptions, OnceSettings, Prompt, Providers, Tools
+from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
 from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
 from toolwire.runs.core import Core
@@ -26,7 +24,7 @@ from toolwire.runs.failpoints import at
 from toolwire.runs.records import unpacked, value_of
 from toolwire.runs.register import LIVE, RUNS
 from toolwire.runs.specs import given, spec_of
-from toolwire.types import Error, Message, Response, ToolResult
+from toolwire.types import Message, Response, ToolResult
 
 State = Literal["queued", "running", "waiting", "parked", "done", "failed", "cancelled"]
 Offset = tuple[int, Any]
@@ -90,14 +88,14 @@ class Run:
         """Wait for the end, wherever the run is led, and give it; `RunParked` says that nobody leads it."""
         until = None if timeout is None else time.monotonic() + timeout
         pause = _SHORTEST
-        while (done := self._ended()) is None:
+        while (done := self.ended()) is None:
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"run {self.id!r} is {self.state} after {timeout:g} s")
             time.sleep(pause)
             pause = min(_LONGEST, pause * 1.5)
         return done
 
-    def _ended(self) -> Done | None:
+    def ended(self) -> Done | None:
         """Give the end, if there is one."""
         output = self._core.engine.output(self.id)
         if output is None:
@@ -134,20 +132,25 @@ class Run:
         """
         pause = _SHORTEST
         while True:
-            ended = self._core.engine.output(self.id) is not None or self._row().state == "ended"
-            found = self._core.engine.steps(self.id, after)
-            texts = self._core.register.texts(self.id) if found else {}
-            for after, said in found:  # noqa: B020, PLR1704 - it goes on from there
-                yield after, value_of(unpacked(said, texts)["outcome"])
-            if ended:
-                if after <= len(self._core.engine.steps(self.id, output=False)):
-                    with contextlib.suppress(ToolwireError):
-                        yield after + 1, self._ended()
-                return
-            if not wait:
+            found, over = self.happened(after)
+            for after, event in found:  # noqa: PLR1704 - it goes on from there
+                yield after, event
+            if over or not wait:
                 return
             pause = _SHORTEST if found else min(_LONGEST, pause * 1.5)
             time.sleep(pause)
+
+    def happened(self, after: int = 0) -> tuple[list[Offset], bool]:
+        """Give what has happened after an offset by now, and whether that is all."""
+        over = self._core.engine.output(self.id) is not None or self._row().state == "ended"
+        steps = self._core.engine.steps(self.id, after)
+        texts = self._core.register.texts(self.id) if steps else {}
+        found: list[Offset] = [(number, value_of(unpacked(said, texts)["outcome"])) for number, said in steps]
+        last = found[-1][0] if found else after
+        if over and last <= len(self._core.engine.steps(self.id, output=False)):
+            with contextlib.suppress(ToolwireError):
+                found.append((last + 1, self.ended()))
+        return found, over
 
     def cancel(self) -> None:
         """End the run: where it is led, at once; where nobody leads it, without leading it again."""
@@ -157,7 +160,7 @@ class Run:
         if row.state != "ended" and idle:
             self._core.end_cancelled(row)
 
-    def answer(self, call_id: str, approve: bool | str = True) -> None:  # noqa: FBT001 - as it is asked for
+    def answer(self, call_id: str, approve: bool | str = True) -> None:
         """Approve a call that waits, or say no: `False`, or a text, which the model reads. An answer is used once."""
         verdict = "yes" if approve is True else f"no: {approve}" if isinstance(approve, str) else "no"
         if not self._core.register.answer(self.id, call_id, verdict):

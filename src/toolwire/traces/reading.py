@@ -136,7 +136,12 @@ def stats(place: StoreLocation, filters: Filters) -> tuple[Stats, ...]:
     columns = place.table.c
     kinds = (columns.tool_name, columns.result_type, columns.ending)
     sums = (func.count(), func.avg(columns.duration_ms), func.max(columns.duration_ms))
-    query = select(*kinds, *sums).where(columns.kind.is_(None), *_conditions(place, filters)).group_by(*kinds).order_by(*kinds)
+    query = (
+        select(*kinds, *sums)
+        .where(columns.kind.is_(None), *_conditions(place, filters))
+        .group_by(*kinds)
+        .order_by(*kinds)
+    )
     with reading(place) as connection:
         return tuple(Stats(*row) for row in connection.execute(query))
 

@@ -44,7 +44,8 @@ _NAMED = (*_POSITIONAL, _Parameter.KEYWORD_ONLY)
 class Signature(Struct, frozen=True):
     """What a function takes: the schema of its parameters, its description, and what gets the context.
 
-    `keys` are the parameters that get the call's key. The rest says how arguments are given to it. `reads` reads each parameter, and `required` must be there.
+    `keys` are the parameters that get the call's key.
+    The rest says how arguments are given to it. `reads` reads each parameter, and `required` must be there.
     `positional` are the names that have a place, with their defaults; the first `fixed` have no keyword.
     `rest` takes what goes to `*args`, `extra` what goes to `**kwargs` (never the names in `hidden`), `packed`
     what these unpack from a TypedDict. `supplied` are defaults that the function itself does not know.
