@@ -93,7 +93,7 @@ def turn(number: int) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-TOOLS = [look, note, pay, send, careless]
+TOOLS: list[Any] = [look, note, pay, send, careless]
 SAY = turns(*[turn(number) for number in range(TURNS)], "all is done")
 
 

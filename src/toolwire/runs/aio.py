@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Self
 
 from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
@@ -105,7 +106,7 @@ class Runs:
     async def close(self, seconds: float = 30.0) -> None:
         """Leave the runs that are led here when their present step has ended."""
         if self._opened is not None:
-            await in_thread(lambda: self._opened and self._opened.close(seconds))
+            await in_thread(partial(self._opened.close, seconds))
 
     async def __aenter__(self) -> Self:
         await self._runs()

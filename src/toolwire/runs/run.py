@@ -111,7 +111,7 @@ class Run:
                 raise ToolwireError(said, path=f"run {self.id}")
             raise exception_of(value_of(said), output["provider"])
         done: Done | None = self._core.done.get(self.id)
-        return self._value(output) if done is None else done  # type: ignore[no-any-return]
+        return self._value(output) if done is None else done
 
     def _value(self, said: Any) -> Any:
         return value_of(unpacked(said, self._core.register.texts(self.id))["outcome"])
