@@ -16,11 +16,13 @@ from tests.runs.jobs import TOOLS, serving
 from tests.runs.killing import ROOT, begun, check, ended
 from tests.runs.scripted import given, turns
 from tests.runs.victim import lines
+from tests.traces.postgres import Database, Postgres
 from toolwire import Done, Runs, tool
 from toolwire.errors import RunParked
 from toolwire.runs.core import MOST
 from toolwire.runs.owners import is_dead, new_owner
 
+ENDING = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
 POSIX = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed as POSIX does it")
 
 
@@ -30,6 +32,7 @@ def add(one: int, other: int) -> int:
     return one + other
 
 
+@pytest.mark.row("N10")
 def test_a_hundred_starts_of_one_id_are_one_run(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     started = given(turns([("add", {"one": 1, "other": 2})], "3"))
@@ -154,3 +157,57 @@ def test_a_run_that_crashes_its_process_each_time_is_parked(tmp_path: Path) -> N
     code, said, complained = ended(begun(url, "run", folder))
     assert code == 0, complained
     check(folder, said)
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.row("N4")
+def test_a_run_whose_tools_are_gone_says_which(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    folder = tmp_path / "effects"
+    folder.mkdir()
+    ended(begun(url, "run", folder, "after-call-record:2"))
+    with Runs(url) as runs:
+        run = runs.start("Do it all.", id="run", tools=[add], **given(turns("no")))
+        with pytest.raises(RunParked, match="tools that are gone here: look, note, pay, send, careless"):
+            run.result(20)
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.row("N8")
+def test_a_run_is_cancelled_while_its_worker_is_dead(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    folder = tmp_path / "effects"
+    folder.mkdir()
+    ended(begun(url, "run", folder, "in-call:4"))
+    with Runs(url) as runs:
+        run = runs.run("run")
+        run.cancel()
+        done = runs.start("Do it all.", id="run", **given(turns("no"))).result(20)
+    assert done.ending == "cancelled"
+    assert [message.role for message in done.messages][:1] == ["assistant"]
+    assert len(lines(folder, "pay")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.row("N5")
+def test_a_database_that_drops_all_connections_stops_no_run(postgres: Postgres, database: Database) -> None:
+    ran: list[int] = []
+
+    @tool
+    def slowly(number: int) -> str:
+        """Take a moment."""
+        ran.append(number)
+        time.sleep(0.05)
+        return f"{number} is done"
+
+    say = turns(*[[("slowly", {"number": turn})] for turn in range(10)], "all is done")
+    with Runs(database.url, lease=5.0) as runs:
+        started = [runs.start("Go.", tools=[slowly], id=f"run-{n}", **given(say)) for n in range(5)]
+        for _ in range(4):
+            time.sleep(0.4)
+            postgres.run(ENDING.format(database.name))
+        ends = [run.result(120) for run in started]
+    assert [end.content for end in ends] == ["all is done"] * 5
+    assert max(Counter(ran).values()) <= 5

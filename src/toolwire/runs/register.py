@@ -8,8 +8,10 @@ Rules of this file:
   arguments that it was given for.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+import functools
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Double, Integer, MetaData, Table, Text
@@ -63,6 +65,28 @@ class Lost(BaseException):
     """The run is another owner's by now, or was ended."""
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_PATIENCE, _PAUSE = 60.0, 0.2
+
+
+def _patient(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Have a method done again while the database is away; each of them may be done twice."""
+
+    @functools.wraps(method)
+    def patiently(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        late = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return method(*arguments, **keywords)
+            except (sa.exc.OperationalError, sa.exc.InterfaceError) as problem:
+                if "locked" in str(problem.orig) or time.monotonic() > late:
+                    raise
+                time.sleep(_PAUSE)
+
+    return patiently
+
+
 class Register:
     """The tables, through an engine of SQLAlchemy."""
 
@@ -90,23 +114,27 @@ class Register:
 
         return (sqlite if self._sqlite else postgresql).insert(table).values(rows).on_conflict_do_nothing()
 
+    @_patient
     def row(self, run: str) -> Row | None:
         """Give the row of a run."""
         with self.db.connect() as connection:
             return connection.execute(sa.select(RUNS, self.now.label("now")).where(RUNS.c.id == run)).first()
 
+    @_patient
     def rows(self, state: str | None = None, limit: int = 100) -> Sequence[Row]:
         """List runs, the newest first."""
         query = sa.select(RUNS, self.now.label("now")).order_by(RUNS.c.created.desc()).limit(limit)
         with self.db.connect() as connection:
             return connection.execute(query if state is None else query.where(RUNS.c.state == state)).all()
 
+    @_patient
     def change(self, run: str, *conditions: Any, **values: Any) -> bool:
         """Change the row of a run, if it is as the conditions say."""
         with self.db.begin() as connection:
             query = sa.update(RUNS).where(RUNS.c.id == run, *conditions).values(**values)
             return connection.execute(query).rowcount > 0
 
+    @_patient
     def claim(self, run: str, owner: str, lease: float, steps: int) -> Row | None:
         """Own a run from now on; a try without a new step since the last one is counted before it is made."""
         tries = sa.case((RUNS.c.steps < steps, 1), else_=RUNS.c.tries + 1)
@@ -119,6 +147,7 @@ class Register:
             )
             return connection.execute(query.returning(RUNS)).first()
 
+    @_patient
     def renew(self, owner: str, held: dict[str, int], lease: float) -> dict[str, Row]:
         """Hold the lease of runs a while longer; give the rows of those that are still this owner's."""
         with self.db.begin() as connection:
@@ -140,6 +169,7 @@ class Register:
             raise Lost(run)
         return row
 
+    @_patient
     def holds(self, run: str, token: int) -> Row:
         """Give the row of a run; raise where it has another owner."""
         with self.db.connect() as connection:
@@ -149,6 +179,7 @@ class Register:
             raise Lost(run)
         return row
 
+    @_patient
     def expired(self, queues: Collection[str], runs: Collection[str]) -> list[Row]:
         """List the runs that nobody leads any more: of these queues, and these ones."""
         mine = sa.or_(RUNS.c.queue.in_(queues), RUNS.c.id.in_(runs))
@@ -180,6 +211,7 @@ class Register:
 
     # Calls
 
+    @_patient
     def ask(self, run: str, token: int, calls: Iterable[dict[str, Any]]) -> dict[str, Row]:
         """Ask about calls, those that nobody has asked about yet; give the rows of all that were asked about."""
         with self.db.begin() as connection:
@@ -188,6 +220,7 @@ class Register:
                 connection.execute(self.insert(CALLS, rows))
             return {row.key: row for row in connection.execute(sa.select(CALLS).where(CALLS.c.run == run))}
 
+    @_patient
     def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool) -> tuple[int, Row]:
         """Write that a call begins; say how often it had begun before. An approval is used by that."""
         here = (CALLS.c.run == run, CALLS.c.key == call["key"])
@@ -200,11 +233,13 @@ class Register:
             connection.execute(sa.update(CALLS).where(*here).values(begun=row.begun + 1, used=int(approved)))
         return row.begun, owned
 
+    @_patient
     def calls(self, run: str) -> list[Row]:
         """List the calls of a run that began or were asked about."""
         with self.db.connect() as connection:
             return list(connection.execute(sa.select(CALLS).where(CALLS.c.run == run)))
 
+    @_patient
     def answer(self, run: str, call: str, verdict: str) -> bool:
         """Answer a call that was asked about, once; the run goes on when all are answered."""
         waits = (CALLS.c.run == run, CALLS.c.verdict == "")
@@ -220,6 +255,7 @@ class Register:
 
     # Texts
 
+    @_patient
     def keep(self, run: str, texts: dict[str, str], within: sa.Connection | None = None) -> None:
         """Keep texts that are not there yet."""
         rows = [{"run": run, "hash": name, "text": text} for name, text in texts.items()]
@@ -229,6 +265,7 @@ class Register:
             with self.db.begin() as connection:
                 connection.execute(self.insert(TEXTS, rows))
 
+    @_patient
     def texts(self, run: str) -> dict[str, str]:
         """Give the texts of a run."""
         with self.db.connect() as connection:
@@ -244,6 +281,7 @@ class Register:
             texts = sa.select(sa.literal(new), TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
             connection.execute(sa.insert(TEXTS).from_select(["run", "hash", "text"], texts))
 
+    @_patient
     def forget(self, runs: Sequence[str]) -> None:
         """Remove all that is ours of runs."""
         with self.db.begin() as connection:
