@@ -1,8 +1,8 @@
 """Measure what a durable step costs, beside the bare engine, and how many bytes a run leaves in the database.
 
-A turn is a question, which a transport answers at once, and a call of a tool that does nothing. Bare DBOS does the same two
-steps without a conversation, in its usual way (pickled, its own journal mode). PostgreSQL is the server of the tests; where
-there is none, its figures are left out, and said to be. Processes of their own, since there is one engine in a process.
+A turn is a question, which a transport answers at once, and a call of a tool that does nothing. Bare DBOS does the same
+two steps without a conversation, in its usual way (pickled, its own journal mode). PostgreSQL is the server of the
+tests; where there is none, its figures are left out, and said to be. There is one engine in a process, so each has its own.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def durable(url: str, number: int) -> tuple[float, int]:
 
 def bare(url: str, number: int) -> float:
     """Do as many steps with DBOS alone; give the milliseconds of a step."""
-    from dbos import DBOS
+    from dbos import DBOS  # noqa: PLC0415 - only here
 
     DBOS(config={"name": "bare", "system_database_url": url, "log_level": "CRITICAL"})
 
@@ -66,17 +66,14 @@ def bare(url: str, number: int) -> float:
 def size_of(url: str) -> int:
     """Count the bytes of texts and outputs in a database."""
     engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    schema = "" if url.startswith("sqlite") else "dbos."
-    queries = [
-        "SELECT sum(length(text)) FROM toolwire_texts",
-        "SELECT sum(length(spec)) FROM toolwire_runs",
-        "SELECT sum(length(arguments)) FROM toolwire_calls",
-        f"SELECT sum(length(output)) FROM {schema}operation_outputs",
-        f"SELECT sum(length(output)) FROM {schema}workflow_status",
-        f"SELECT sum(length(output)) FROM {schema}workflow_output",
-    ]
+    schema = None if url.startswith("sqlite") else "dbos"
+    own = [("toolwire_texts", "text", None), ("toolwire_runs", "spec", None), ("toolwire_calls", "arguments", None)]
+    engines = [(table, "output", schema) for table in ("operation_outputs", "workflow_status", "workflow_output")]
+    found = 0
     with engine.connect() as connection:
-        found = sum(connection.execute(sa.text(query)).scalar() or 0 for query in queries)
+        for table, column, where in own + engines:
+            length: Any = sa.func.sum(sa.func.length(sa.column(column)))
+            found += connection.execute(sa.select(length).select_from(sa.table(table, schema=where))).scalar() or 0
     engine.dispose()
     return int(found)
 
@@ -94,9 +91,8 @@ def report(name: str, fresh: Any) -> None:
         url = fresh()
         step, history = apart("durable", url, number)
         kept = size_of(url)
-        print(
-            f"{name:<12}{number:>5} turns {step:>8.2f} ms a step {kept:>10,} bytes kept {kept / history:>6.2f} x history"
-        )
+        said = f"{step:>8.2f} ms a step {kept:>10,} bytes kept {kept / history:>6.2f} x history"
+        print(f"{name:<12}{number:>5} turns {said}")
     print(f"{name:<12}{TURNS[1]:>5} turns {apart('bare', fresh(), TURNS[1])[0]:>8.2f} ms a step of bare DBOS")
 
 

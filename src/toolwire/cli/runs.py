@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from toolwire.cli.keeping import usual_runs
 from toolwire.cli.parsing import count
 from toolwire.errors import UserError
@@ -24,7 +26,6 @@ from toolwire.work.results import safe
 
 _STOPPING = 30.0
 _SHOWN = 200
-_SAID = ("id", "queue", "state", "reason", "owner", "expires", "tries", "created", "deadline")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -96,7 +97,7 @@ def _line(row: Any) -> str:
 def _list(options: argparse.Namespace) -> int:
     with _opened(options) as runs:
         for row in runs.list(options.state, options.limit):
-            print(json.dumps({name: getattr(row, name) for name in _SAID}) if options.json else _line(row))
+            print(json.dumps(asdict(row)) if options.json else _line(row))
     return 0
 
 

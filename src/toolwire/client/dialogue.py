@@ -146,7 +146,9 @@ class Dialogue:
 
         return (yield from self._first(begin, settings))
 
-    def prepared(self, prompt: Any, settings: dict[str, Any], *, stream: bool = False) -> tuple[Upstream, RunSetup]:
+    def prepared(
+        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False
+    ) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)

@@ -31,8 +31,8 @@ class Unknown(Struct, frozen=True):
     """Nobody can say whether the call has had its effect."""
 
 
-Probed = Happened | NotYet | Unknown
-Probe = Callable[[CallKey], Probed | Awaitable[Probed]]
+_Probed = Happened | NotYet | Unknown
+Probe = Callable[[CallKey], _Probed | Awaitable[_Probed]]
 """Says what became of a call, by its key."""
 
 

@@ -98,8 +98,8 @@ class Runs:
         runs = await self._runs()
         return Run(await in_thread(lambda: runs.run(id)))
 
-    async def list(self, state: str | None = None, limit: int = 100) -> list[Any]:
-        """List runs, the newest first, as their rows."""
+    async def list(self, state: str | None = None, limit: int = 100) -> list[sync.Listed]:
+        """List runs, the newest first; a run that has ended has its ending as the reason."""
         runs = await self._runs()
         return await in_thread(lambda: runs.list(state, limit))  # type: ignore[no-any-return]
 

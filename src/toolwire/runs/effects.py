@@ -9,7 +9,7 @@ from typing import Literal
 
 from toolwire.resolvers.effects import Checkable, Effects
 
-Treatment = Literal["run", "again", "probe", "unknown"]
+_Treatment = Literal["run", "again", "probe", "unknown"]
 _AGAIN = {
     "none": "the call had begun before, and had not ended: it has no effects, and was run again",
     "idempotent": "the call had begun before, and had not ended: it was run again with the same key",
@@ -23,7 +23,7 @@ NOT_YET = "the call had begun before, and had not ended: it was checked that it 
 NOT_KEPT = "not run: its arguments were secret, and are not kept where the process ends. Call it again with them"
 
 
-def treatment(begun: int, effects: Effects) -> Treatment:
+def treatment(begun: int, effects: Effects) -> _Treatment:
     """Say what is done with a call that has begun so often, and never ended."""
     if begun == 0:
         return "run"

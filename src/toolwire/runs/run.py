@@ -42,6 +42,17 @@ class Question(Struct, frozen=True):
     arguments: str
 
 
+class Listed(Struct, frozen=True):
+    """A run in a list; times are Unix times."""
+
+    id: str
+    state: str
+    queue: str | None
+    reason: str
+    created: float
+    deadline: float | None
+
+
 class Run:
     """One run. Any number of processes may hold one; its id is all that they have in common."""
 
@@ -268,9 +279,10 @@ class Runs:
         run._row()  # noqa: SLF001 - it says that there is none
         return run
 
-    def list(self, state: str | None = None, limit: int = 100) -> list[Any]:
-        """List runs, the newest first, as their rows."""
-        return list(self.core.register.rows(state, limit))
+    def list(self, state: str | None = None, limit: int = 100) -> list[Listed]:
+        """List runs, the newest first; a run that has ended has its ending as the reason."""
+        rows = self.core.register.rows(state, limit)
+        return [Listed(*(getattr(row, name) for name in Listed.__struct_fields__)) for row in rows]
 
     def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - it is the new run's
         """Begin a run with what happened in another one up to an offset."""
