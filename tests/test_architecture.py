@@ -26,7 +26,7 @@ DIALECTS = SOURCE / "dialects"
 
 # Who may do I/O, read a clock or print, by the beginning of their names. Everything else is pure.
 IMPURE = (
-    *(f"toolwire.{room}." for room in "cli client codetools gateway mcp testing traces work".split()),
+    *(f"toolwire.{room}." for room in "cli client codetools gateway mcp runs testing traces work".split()),
     *("toolwire.__main__", "toolwire.resolvers.execution"),
 )
 PURE = "text_tagged translation providers dialects streams loop encoding types wire schema scrubbing".split()

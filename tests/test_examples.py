@@ -2,6 +2,10 @@
 
 import asyncio
 import importlib.util
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +58,15 @@ def test_the_gateway_answers_in_its_clients_wire(monkeypatch: pytest.MonkeyPatch
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
         assert refused.json()["error"]["type"] == "rate_limit_error"
         assert posted(gateway, stream=True).status_code == 429
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="it kills its own process as POSIX does it")
+def test_a_run_goes_on_where_its_process_was_killed() -> None:
+    source = str(EXAMPLES.parent / "src")
+    command = [sys.executable, str(EXAMPLES / "durable.py")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": source})
+    first, *rest = said.stdout.splitlines()
+    assert first == "paid, and the process ends before anybody knows it"
+    assert rest[0] == "order 17 is paid"
+    assert "it was run again with the same key" in rest[1]
+    assert rest[2:] == ["Order 17 is paid."]

@@ -36,12 +36,15 @@ _HOMES = {
         "AgentResolver AnyResolver Approve Composition Plan Resolver Step ToolResolver "
         "approved filtered prefixed renamed"
     ),
+    "resolvers.effects": "Checkable Effects Happened NotYet Unknown checkable",
     "resolvers.execution": "Cancel LimitOptions Limits execute",
     "resolvers.functions": "FunctionTool ToolOptions tool",
+    "runs": "Run Runs",
     "streams.accumulation": "Accumulator accumulate events_of",
     "traces": "Scope Store Trace",
     "wire.partial_json": "Preview partial_json",
     "wire.transport": "Bounds Timeouts Transport",
+    "work.keys": "CallKey",
     "work.results": "Ran",
 }
 _DOORS = (

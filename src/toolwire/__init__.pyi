@@ -58,11 +58,18 @@ from toolwire.resolvers import (
     ToolResolver as ToolResolver, approved as approved, filtered as filtered, prefixed as prefixed,
     renamed as renamed,
 )
+from toolwire.resolvers.effects import (
+    Checkable as Checkable, Effects as Effects, Happened as Happened, NotYet as NotYet,
+    Unknown as Unknown, checkable as checkable,
+)
 from toolwire.resolvers.execution import (
     Cancel as Cancel, LimitOptions as LimitOptions, Limits as Limits, execute as execute,
 )
 from toolwire.resolvers.functions import (
     FunctionTool as FunctionTool, ToolOptions as ToolOptions, tool as tool,
+)
+from toolwire.runs import (
+    Run as Run, Runs as Runs,
 )
 from toolwire.streams.accumulation import (
     Accumulator as Accumulator, accumulate as accumulate, events_of as events_of,
@@ -91,6 +98,9 @@ from toolwire.wire.partial_json import (
 from toolwire.wire.transport import (
     Bounds as Bounds, Timeouts as Timeouts, Transport as Transport,
 )
+from toolwire.work.keys import (
+    CallKey as CallKey,
+)
 from toolwire.work.results import (
     Ran as Ran,
 )
@@ -98,22 +108,23 @@ from toolwire.work.results import (
 __version__: str
 __all__ = [
     "Accumulator", "AgentResolver", "AnyChoice", "AnyMessage", "AnyProvider", "AnyResolver", "AnyTool",
-    "Approve", "Audio", "Bounds", "Cache", "CallDelta", "CallEnd", "CallStart", "Cancel",
-    "Capabilities", "ChatSettings", "Choice", "ChoiceEnd", "Citation", "CitationDelta", "Clearing",
-    "Client", "ClientOptions", "ClientSettings", "CodeTools", "Composition", "Context", "Dialect",
-    "Document", "Done", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event", "FunctionTool", "Image",
-    "LLMFactory", "LLMProvider", "LLMResponse", "LimitOptions", "Limits", "LoopLimits", "Loss",
-    "LossyTranslation", "Message", "MessageDelta", "MessageEnd", "MessageStart", "NoStructuredOutput",
-    "OnChunk", "OnEvent", "OnceSettings", "Opaque", "OpaqueDelta", "Output", "Part", "PartEnd",
-    "PartStart", "Plan", "Preview", "Prompt", "Provider", "ProviderError", "ProviderOptions",
-    "Providers", "QuirkOptions", "Quirks", "Ran", "Refusal", "RefusalDelta", "Request",
-    "RequestSettings", "Resolver", "Response", "Retries", "RunEvent", "RunSettings", "Scope",
-    "ServerTool", "ServerToolCall", "ServerToolResult", "SignatureDelta", "Step", "Stream",
-    "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta", "Timeouts", "Tool", "ToolCall",
-    "ToolChoice", "ToolError", "ToolOptions", "ToolResolver", "ToolResult", "Tools", "ToolwireError",
-    "Trace", "Transport", "UnknownDialect", "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio",
-    "approved", "catalogue", "codec", "cost", "declarations", "dialect", "errors", "events_of",
-    "execute", "filtered", "generate", "loop", "mcp", "partial_json", "prefixed", "providers",
-    "renamed", "repair", "resolver", "resolver_fn", "resolvers", "schema", "session_tools", "stream",
-    "testing", "text_tagged", "tool", "tool_calls", "tool_loop", "traces", "translate",
+    "Approve", "Audio", "Bounds", "Cache", "CallDelta", "CallEnd", "CallKey", "CallStart", "Cancel",
+    "Capabilities", "ChatSettings", "Checkable", "Choice", "ChoiceEnd", "Citation", "CitationDelta",
+    "Clearing", "Client", "ClientOptions", "ClientSettings", "CodeTools", "Composition", "Context",
+    "Dialect", "Document", "Done", "Effects", "Encoded", "Error", "ErrorEnd", "ErrorReply", "Event",
+    "FunctionTool", "Happened", "Image", "LLMFactory", "LLMProvider", "LLMResponse", "LimitOptions",
+    "Limits", "LoopLimits", "Loss", "LossyTranslation", "Message", "MessageDelta", "MessageEnd",
+    "MessageStart", "NoStructuredOutput", "NotYet", "OnChunk", "OnEvent", "OnceSettings", "Opaque",
+    "OpaqueDelta", "Output", "Part", "PartEnd", "PartStart", "Plan", "Preview", "Prompt", "Provider",
+    "ProviderError", "ProviderOptions", "Providers", "QuirkOptions", "Quirks", "Ran", "Refusal",
+    "RefusalDelta", "Request", "RequestSettings", "Resolver", "Response", "Retries", "Run", "RunEvent",
+    "RunSettings", "Runs", "Scope", "ServerTool", "ServerToolCall", "ServerToolResult",
+    "SignatureDelta", "Step", "Stream", "StreamItem", "Text", "TextDelta", "Thinking", "ThinkingDelta",
+    "Timeouts", "Tool", "ToolCall", "ToolChoice", "ToolError", "ToolOptions", "ToolResolver",
+    "ToolResult", "Tools", "ToolwireError", "Trace", "Transport", "Unknown", "UnknownDialect",
+    "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio", "approved", "catalogue", "checkable",
+    "codec", "cost", "declarations", "dialect", "errors", "events_of", "execute", "filtered",
+    "generate", "loop", "mcp", "partial_json", "prefixed", "providers", "renamed", "repair", "resolver",
+    "resolver_fn", "resolvers", "schema", "session_tools", "stream", "testing", "text_tagged", "tool",
+    "tool_calls", "tool_loop", "traces", "translate",
 ]

@@ -1,5 +1,19 @@
 """The same names as in `toolwire`, awaited."""
 
+import typing as _typing
+
 from toolwire.client.aio import Client, Stream, execute, generate, stream
 
-__all__ = ["Client", "Stream", "execute", "generate", "stream"]
+if _typing.TYPE_CHECKING:
+    from toolwire.runs.aio import Run, Runs
+
+__all__ = ["Client", "Run", "Runs", "Stream", "execute", "generate", "stream"]
+
+if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+
+    def __getattr__(name: str) -> _typing.Any:
+        if name not in ("Run", "Runs"):
+            raise AttributeError(f"module 'toolwire.aio' has no attribute {name!r}")
+        from toolwire import runs  # noqa: PLC0415 - an extra
+
+        return getattr(runs.awaited(), name)

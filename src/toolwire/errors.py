@@ -15,6 +15,7 @@
     |   +-- InvalidTrace     a trace has fields that are missing or wrong; carries all its problems
     |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
+    +-- RunParked            a run that survives is led by nobody until it is resumed; carries its id and why
     +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
     +-- NoStructuredOutput   no answer of a model had the wanted form; carries the problems and the response
@@ -150,6 +151,15 @@ class UnreadableCalls(UserError):
 
 class ToolError(ToolwireError):
     """What a tool raises to fail with its own words: the model reads them as they are."""
+
+
+class RunParked(ToolwireError):
+    """A run is led by nobody until somebody resumes it."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(f"is parked: {reason}", path=f"run {run}")
+        self.run = run
+        self.reason = reason
 
 
 class StoreFailed(ToolwireError):

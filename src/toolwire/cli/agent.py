@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from toolwire import traces
 from toolwire.cli import conversations
 from toolwire.cli.conversations import Kept
-from toolwire.cli.keeping import usual_store
+from toolwire.cli.keeping import usual_runs, usual_store
 from toolwire.cli.prompts import task_of
 from toolwire.cli.screen import Screen, shortened
 from toolwire.cli.showing import JsonShowing, Showing, Shows, counted, show_losses
@@ -222,6 +223,9 @@ class Agent:
                 self._keep(event.request.context)
             shows.tell(event)
 
+        durable = getattr(self.options, "durable", None)
+        if durable is not None:
+            return self._lead_durably(durable, context, tell, settings)
         with self.client.stream(context, tools=self.resolver, on_event=tell, **settings) as stream:
             try:
                 for _ in stream:
@@ -233,6 +237,22 @@ class Agent:
                 if done is not None and (done.messages or done.ending == "cancelled"):
                     self.context = replace(context, messages=[*context.messages, *done.messages])
                     self._keep(self.context, done.ending)
+
+    def _lead_durably(self, durable: str, context: Context, tell: Any, settings: dict[str, Any]) -> Done:
+        """Lead the conversation as a run that survives; an ID that is there already goes on."""
+        from toolwire.runs import Runs  # noqa: PLC0415 - an extra
+
+        name = durable or uuid.uuid4().hex[:12]
+        self.screen.line(f"[run {name}: toolwire run --durable {name} goes on with it]", "note")
+        with Runs(usual_runs(make=True)) as runs:
+            client = self.client
+            run = runs.start(
+                context, client.provider, client.model, id=name, tools=self.resolver, on_event=tell, **settings
+            )
+            done = run.result()
+        self.context = replace(context, messages=[*context.messages, *done.messages])
+        self._keep(self.context, done.ending)
+        return done
 
     @property
     def name(self) -> str:
@@ -334,8 +354,10 @@ def run(options: argparse.Namespace) -> int:
     """Do the task, and say how it ended."""
     if options.goes_on and options.task is None and not conversations.is_id(options.goes_on):
         options.task, options.goes_on = options.goes_on, ""
+    if options.durable and options.task is None and " " in options.durable:
+        options.task, options.durable = options.durable, ""
     task = task_of(options.task)
-    if task is None and options.goes_on is None:
+    if task is None and options.goes_on is None and not options.durable:
         raise UserError('say what is to be done, as in toolwire run "Fix the test.", or --continue', path="run")
     screen, out = screens_of(options)
     with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:

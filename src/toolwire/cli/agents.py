@@ -14,6 +14,14 @@ def add(commands: Any) -> None:
     command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
     command.add_argument("task", nargs="?", default=None, help="what is to be done; - reads it from standard input")
     _add_agent_options(command)
+    command.add_argument(
+        "--durable",
+        nargs="?",
+        default=None,
+        const="",
+        metavar="ID",
+        help="survive the end of this process: said again with the run's ID, it goes on",
+    )
     command.set_defaults(run=_run)
     command = commands.add_parser("chat", help="talk with a model that has the code tools")
     _add_agent_options(command)

@@ -18,6 +18,14 @@ def state_folder(option: str) -> Path:
     return home / "toolwire"
 
 
+def usual_runs(*, make: bool = False) -> str:
+    """Give the address of the usual database of runs; its folder may be made."""
+    folder = state_folder("--database sqlite:///FILE")
+    if make:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"sqlite:///{folder / 'runs.db'}"
+
+
 def usual_store(*, make: bool = False) -> str:
     """Give the address of the usual store of traces; its folder may be made."""
     if configured := os.environ.get(TRACES):

@@ -67,6 +67,7 @@ class RunSetup(Struct, frozen=True):
     form: Any = None
     clearing: ConversationClearing | None = None
     recording: Any = None
+    journal: Any = None
 
 
 class _Listener(Struct, frozen=True):
@@ -338,7 +339,8 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
         request = setup.clearing.asked(request)
     if setup.form is not None:
         request = setup.form.asked(request)
-    outcome = yield from exchanging(upstream, request, sent, clock.stop)
+    steps = exchanging(upstream, request, sent, clock.stop)
+    outcome = yield from steps if setup.journal is None else setup.journal.asking(sent, steps)
     if setup.clearing is not None and type(outcome) is Response:
         setup.clearing.answered(outcome.usage)
     if setup.recording is not None:
@@ -361,8 +363,12 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
         "cancel": account.clock.stop,
         "record": CallRecord(ran.append, secrecy),
     }
+    execute = Ask(account.execute, (tools, setup.resolve or _nobody), options, account.aexecute)
     try:
-        results = yield Ask(account.execute, (tools, setup.resolve or _nobody), options, awaited=account.aexecute)
+        if setup.journal is None:
+            results = yield execute
+        else:
+            results = yield from setup.journal.calling(tools, setup.resolve, execute, ran)
     finally:
         if setup.recording is not None:
             setup.recording.keep(ran)

@@ -128,8 +128,12 @@ class Dialogue:
         *,
         stream: bool = False,
         value: bool = False,
+        journal: Any = None,
     ) -> Work[Any]:
-        """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted."""
+        """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted.
+
+        A `journal` keeps what became of each question and call, and gives it again where the run goes on.
+        """
         settings = dict(settings)
         on_event: OnEvent | None = settings.pop("on_event", None)
         check_able(on_event, "on_event", "__call__")
@@ -138,14 +142,18 @@ class Dialogue:
         stream = stream or on_chunk is not None
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
-            upstream, setup = one._setup(prompt, options, stream=stream)
+            upstream, setup = one.prepared(prompt, options, stream=stream)
+            if journal is not None:
+                upstream, setup = journal.bound(upstream, setup)
             done = yield from _led(upstream, setup, on_event, on_end, last=last)
             return setup.form.value(done) if value and setup.form is not None else done
 
         steps = self._first(begin, settings)
         return (yield from steps if on_chunk is None else through(steps, partial(_showing, on_chunk)))
 
-    def _setup(self, prompt: Any, settings: dict[str, Any], *, stream: bool) -> tuple[Upstream, RunSetup]:
+    def prepared(
+        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False
+    ) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)

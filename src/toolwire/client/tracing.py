@@ -4,15 +4,18 @@ Rules of this file:
 - A call is recorded when its result stands in the history, so that both say the same.
 - What is sensitive is hidden before anything leaves this file; the tool itself got the original. What was
   hidden once is hidden wherever it reappears: calls of one turn know each other's secrets.
+- In a run that survives, a trace is known by the key of its call, so that a run that goes on records it once.
 - A store that cannot be written to, and is to be believed, is found out before the next tool runs.
 """
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.client.exchange import Sent, Upstream
 from toolwire.loop import AskModel, Done, LoopStep
@@ -55,6 +58,8 @@ class Recording:
         self._ran: dict[int, Ran] = {}
         self._told = 0
         self._answer = _CallingAnswer()
+        self._keys: dict[int, str] = {}
+        self._again = False
 
     @property
     def files(self) -> Sequence[Any]:
@@ -80,6 +85,19 @@ class Recording:
             sent.digest.hexdigest() if sent.digest is not None else None,
         )
 
+    def know(self, call: ToolCall, key: str, *, again: bool) -> None:
+        """Take the key by which a call's trace is known; where a run goes on, it may be there already."""
+        self._keys[id(call)], self._again = key, again
+
+    def begun(self, call: ToolCall, times: int) -> None:
+        """Record that a call begins, for good, before it does; it may have begun some times before."""
+        said = self.said(call, ToolResult(call.id, call.name, ""))
+        ran = Ran(call, ToolResult(call.id, call.name, ""), "ok", time.time(), 0.0)
+        trace = self._made([said], 0, ran, self._answer, is_error=False)
+        number = f"{self._keys[id(call)]}-{times + 1}"
+        self._scope.store.record(replace(trace, id=number, kind="begun", ending="begun", result={}))
+        self._scope.store.flush()
+
     def check(self) -> None:
         """Raise what is wrong with the store, before a tool is run."""
         self._scope.check()
@@ -92,6 +110,9 @@ class Recording:
         pairs = [pair for pair in _settled(messages[self._told :]) if pair[0].name != self._unrun]
         turn = [self.said(*pair) for pair in pairs]
         for place, pair in enumerate(pairs):
+            key = self._keys.get(id(pair[0]))
+            if self._again and key is not None and (yield Ask(store.get, (key,))) is not None:
+                continue
             yield Ask(store.record, (self.trace(*pair, turn, place),), awaited=store.arecord)
         self._told = max(self._told, len(messages))
         if isinstance(step, Done):
@@ -125,6 +146,7 @@ class Recording:
         return self._scope.trace(
             ran.started,
             session=session,
+            **({"id": self._keys[id(ran.call)]} if id(ran.call) in self._keys else {}),
             tool_name=name,
             arguments=_map(said["arguments"]),
             result=_map(said["result"]),

@@ -58,9 +58,14 @@ def _flag(description: str, *, default: bool = False) -> Schema:
     return {"type": "boolean", "description": description, "default": default}
 
 
+# A whole file written twice is the same file; an edit or a command that is done twice may be another one.
+_EFFECTS = {"write_file": "idempotent", **dict.fromkeys(("edit_file", "multi_edit", "append_to_file", "bash"), "once")}
+
+
 def _tool(name: str, description: str, required: list[str], /, *, writes: bool = False, **properties: Schema) -> Tool:
     parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return Tool(name, description, parameters, {"writes": True} if writes else {"parallel": True})
+    kind = {"writes": True} if writes else {"parallel": True}
+    return Tool(name, description, parameters, kind | {"effects": _EFFECTS.get(name, "none")})
 
 
 _EDIT = {

@@ -163,6 +163,17 @@ def _groups_of(jobs: Sequence[_Job]) -> list[list[_Job]]:
     return groups
 
 
+def planned(calls: Sequence[ToolCall], resolve: Any, limits: Limits) -> list[list[tuple[ToolCall, ToolResult | None]]]:
+    """Cut the calls of a turn into what runs at the same time, in order; one that is not run has its result."""
+    groups = _groups_of(_jobs_of(list(calls), resolve, None, limits))
+    width = max(1, limits.parallel)
+    return [
+        [(job.call, job.result) for job in group[at : at + width]]
+        for group in groups
+        for at in range(0, len(group), width)
+    ]
+
+
 def _working(job: _Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
     """Run one job to its result, as steps; only what stops the program is raised."""
     steps = _resolved(job, resolve, context)

@@ -185,7 +185,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _KEYS = ("id", "tenant_id", "conversation_id", "tool_name")
 _TEXTS = (
     *("call_id", "model", "provider", "dialect", "session", "sandbox", "approval", "repair"),
-    *("request_digest", "response_digest"),
+    *("request_digest", "response_digest", "kind"),
 )
 JSON = ("arguments", "result")
 CONTENT = (

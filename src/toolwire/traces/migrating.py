@@ -19,7 +19,7 @@ from toolwire.traces.databases import StoreLocation, reading, saying, words_of, 
 from toolwire.traces.tables import create_guards, lacking_guards, version_table
 
 _LOG = logging.getLogger("toolwire.traces")
-VERSIONS = ("0001", "0002")
+VERSIONS = ("0001", "0002", "0003")
 NEWEST = VERSIONS[-1]
 _ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
 HERE = Path(__file__).parent / "migrations"

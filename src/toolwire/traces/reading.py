@@ -136,14 +136,20 @@ def stats(place: StoreLocation, filters: Filters) -> tuple[Stats, ...]:
     columns = place.table.c
     kinds = (columns.tool_name, columns.result_type, columns.ending)
     sums = (func.count(), func.avg(columns.duration_ms), func.max(columns.duration_ms))
-    query = select(*kinds, *sums).where(*_conditions(place, filters)).group_by(*kinds).order_by(*kinds)
+    query = (
+        select(*kinds, *sums)
+        .where(columns.kind.is_(None), *_conditions(place, filters))
+        .group_by(*kinds)
+        .order_by(*kinds)
+    )
     with reading(place) as connection:
         return tuple(Stats(*row) for row in connection.execute(query))
 
 
 def count(place: StoreLocation, filters: Filters) -> int:
-    """Count traces."""
-    query = select(func.count()).select_from(place.table).where(*_conditions(place, filters))
+    """Count calls; what only says that one has begun is counted where that ending is asked for."""
+    calls = [] if filters.get("ending") == "begun" else [place.table.c.kind.is_(None)]
+    query = select(func.count()).select_from(place.table).where(*calls, *_conditions(place, filters))
     with reading(place) as connection:
         return int(connection.execute(query).scalar_one())
 

@@ -120,7 +120,7 @@ class Store:
         return reading.stats(self._place, filters)
 
     def count(self, **filters: Unpack[Filters]) -> int:
-        """Count traces."""
+        """Count calls; with `ending="begun"`, the rows which only say that one has begun."""
         return reading.count(self._place, filters)
 
     def rows(self, **filters: Unpack[Filters]) -> Iterator[Mapping[str, Any]]:

@@ -34,6 +34,7 @@ _COLUMNS = (
     ("inserted_at", BigInteger, False),
     ("previous hash ledger", Text, False),
     ("waited_ms", Double, True),
+    ("kind", Text, True),
 )
 _NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 

@@ -1,6 +1,8 @@
 """The record of one tool call: what was called, by whom, with what, and what came of it; and whose calls are recorded.
 
 Rules of this file:
+- A call is one trace. Where it must be known that it had begun, as in a run that survives, there is a trace of the
+  kind `begun` before it, which is not counted as a call.
 - A trace is frozen, and one that is there is valid: it can be recorded in any store.
 - Ids of tenants and conversations are opaque: a UUID and its 16 bytes are written as the canonical text, any
   other text stays as given, and None is "", nobody's.
@@ -21,11 +23,12 @@ from toolwire.errors import InvalidField, InvalidTrace, MissingFields, StoreFail
 from toolwire.scrubbing import scrub_text
 from toolwire.types import Loss
 
-_Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
+_Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid", "interrupted", "begun"]
 AnyId = str | uuid.UUID | bytes | None
 """An id: any text, a UUID or its 16 bytes; None is nobody's."""
-ENDINGS = ("ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid")
-"""How a call may end."""
+ENDINGS = ("ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid", "interrupted", "begun")
+"""How a call may end; a row of the kind `begun` says that it has begun, and is no call of its own."""
+KINDS = ("begun",)
 RESULT_TYPES = ("ok", "error")
 LARGEST = 2**63 - 1
 _UUID_BYTES = 16
@@ -53,6 +56,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     ending: _Ending | None = None
     duration_ms: float
     waited_ms: float | None = None
+    kind: Literal["begun"] | None = None
     iteration: int
     call_id: str | None = None
     model: str | None = None
@@ -216,6 +220,7 @@ _TESTS: dict[str, _Test] = {
     "arguments": _MAP,
     "result": (_MAP[0], "must be a map or a string"),
     "result_type": (lambda value: value in RESULT_TYPES, 'must be "ok" or "error"'),
+    "kind": (lambda value: value in KINDS, "must be begun, or nothing for a call"),
     "ending": (lambda value: value in ENDINGS, f"must be one of {', '.join(ENDINGS)}"),
     **dict.fromkeys(("duration_ms", "waited_ms"), _DURATION),
     "losses": (

@@ -39,7 +39,7 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid"]
+CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid", "interrupted"]
 
 
 class CallNote(Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from toolwire.errors import InvalidField
+from toolwire.resolvers.effects import Effects, checked_effects
 from toolwire.resolvers.functions.signature import Signature, read_signature
 from toolwire.types import Tool
 
@@ -121,6 +122,8 @@ class ToolOptions(TypedDict, total=False):
     """The seconds that a call may take."""
     output_limit: int | None
     """The characters that a result may have; the rest is cut."""
+    effects: Effects | None
+    """What it means to run a call twice: `none`, `idempotent`, `once` (the usual), or `checkable(probe)`."""
     metadata: dict[str, Any] | None
     """Anything else about the tool, for programs; no model sees it."""
     preview: Callable[..., object] | None
@@ -182,6 +185,8 @@ def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) ->
         raise InvalidField("name", "must be given: what is declared has no name of its own", path="tool")
     metadata = dict(options.get("metadata") or {})
     metadata |= {key: options[key] for key in _RUNNING if options.get(key) is not None}
+    if options.get("effects") is not None:
+        metadata["effects"] = checked_effects(options["effects"])
     custom = bool(options.get("custom"))
     parameters = options.get("parameters") or signature.parameters
     return Tool(

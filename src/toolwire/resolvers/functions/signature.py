@@ -1,7 +1,8 @@
 """What a function takes, as the parameters of a tool, and how the arguments of a call are given to it.
 
 Rules of this file:
-- Only what a model may give is in the schema: not the context, not what a partial has fixed, not `self`.
+- Only what a model may give is in the schema: not the context, not the call's key, not what a partial has fixed,
+  not `self`.
 - Names are data: a key that is no parameter is refused, and no key reaches what the schema does not show.
 - Defaults are Python's own: one that is told in the schema is never written into the arguments, and one is
   filled in only where a later one needs a place.
@@ -33,6 +34,7 @@ from toolwire.resolvers.functions.json_types import (
 )
 from toolwire.resolvers.functions.walk import Walk, layers, namespace_of_function
 from toolwire.wire.arguments import kind_of
+from toolwire.work.keys import CallKey, current_key
 
 _Parameter = inspect.Parameter
 _POSITIONAL = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD)
@@ -42,6 +44,7 @@ _NAMED = (*_POSITIONAL, _Parameter.KEYWORD_ONLY)
 class Signature(Struct, frozen=True):
     """What a function takes: the schema of its parameters, its description, and what gets the context.
 
+    `keys` are the parameters that get the call's key.
     The rest says how arguments are given to it. `reads` reads each parameter, and `required` must be there.
     `positional` are the names that have a place, with their defaults; the first `fixed` have no keyword.
     `rest` takes what goes to `*args`, `extra` what goes to `**kwargs` (never the names in `hidden`), `packed`
@@ -62,6 +65,7 @@ class Signature(Struct, frozen=True):
     hidden: frozenset[str]
     supplied: Mapping[str, Callable[[], Any]]
     by_keyword: bool
+    keys: tuple[str, ...] = ()
 
     def bind(self, arguments: dict[str, Any], context: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Give what the function is called with: `function(*args, **keywords)`.
@@ -92,6 +96,8 @@ class Signature(Struct, frozen=True):
             raise _invalid(UnreadableValue("must be given", min(self.required - made.keys())))
         if self.context is not None:
             made[self.context] = context
+        for name in self.keys:
+            made[name] = current_key()
         return ((), made) if self.by_keyword else self._placed(made)
 
     def _other(self, name: str, value: Any) -> Any:
@@ -129,8 +135,9 @@ def read_signature(function: Any, *, context: str | None = "context", skip: int 
     named = [parameter for parameter in shown if parameter.kind in _NAMED]
     context = context if any(parameter.name == context for parameter in named) else None
     reader = _Reader(start(name, namespace_of_function(function)), read_docstring(_documentation(function)))
+    keys = tuple(one.name for one in named if one.name != context and reader.is_key(one))
     for parameter in shown:
-        if parameter.name != context:
+        if parameter.name != context and parameter.name not in keys:
             reader.take(parameter)
     fixed = sum(parameter.kind is _Parameter.POSITIONAL_ONLY for parameter in named)
     rest = next((parameter.name for parameter in shown if parameter.kind is _Parameter.VAR_POSITIONAL), None)
@@ -148,6 +155,7 @@ def read_signature(function: Any, *, context: str | None = "context", skip: int 
         _own_names(function) | {context or ""},
         reader.supplied,
         by_keyword=not (fixed or rest or reader.supplied),
+        keys=keys,
     )
 
 
@@ -200,6 +208,13 @@ class _Reader:
         self.extra: JsonType | None = None
         self.packed: tuple[frozenset[str], Read] | None = None
         self.supplied: dict[str, Callable[[], Any]] = {}
+
+    def is_key(self, parameter: _Parameter) -> bool:
+        """Whether a parameter gets the key of the call."""
+        annotation = parameter.annotation
+        if not isinstance(annotation, str):
+            return annotation is CallKey
+        return "CallKey" in annotation and self.walk.at(f".{parameter.name}").evaluate(annotation) is CallKey
 
     def take(self, parameter: _Parameter) -> None:
         """Read a parameter that is the model's."""

@@ -1,0 +1,123 @@
+"""Measure what a durable step costs, beside the bare engine, and how many bytes a run leaves in the database.
+
+A turn is a question, which a transport answers at once, and a call of a tool that does nothing. Bare DBOS does the same
+two steps without a conversation, in its usual way (pickled, its own journal mode). PostgreSQL is the server of the
+tests; where there is none, its figures are left out, and said to be. There is one engine in a process, so each has its own.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.runs.scripted import given, turns
+from tests.traces.postgres import Unavailable, start
+from toolwire import Runs, tool
+
+TURNS = (10, 100, 300)
+SIZE = 2500
+
+
+@tool(effects="none")
+def quote(number: int) -> str:
+    """Give a text of a few kilobytes."""
+    return f"{number} " + "lorem ipsum dolor sit " * (SIZE // 22)
+
+
+def durable(url: str, number: int) -> tuple[float, int]:
+    """Lead a run of many turns; give the milliseconds of a step, and the bytes of the last history."""
+    said = given(turns(*[[("quote", {"number": turn})] for turn in range(number)], "done"))
+    with Runs(url) as runs:
+        runs.start("Hi.", **given(turns("hi"))).result(60)
+        begun = time.perf_counter()
+        done = runs.start("Quote.", tools=[quote], limits={"turns": number + 1}, **said).result(600)
+        seconds = time.perf_counter() - begun
+    assert done.turns == number + 1
+    history = len(str(said["options"]["transport"].asked[-1]["messages"]))
+    return 1000 * seconds / (2 * number), history
+
+
+def bare(url: str, number: int) -> float:
+    """Do as many steps with DBOS alone; give the milliseconds of a step."""
+    from dbos import DBOS  # noqa: PLC0415 - only here
+
+    DBOS(config={"name": "bare", "system_database_url": url, "log_level": "CRITICAL"})
+
+    @DBOS.workflow()
+    def work() -> int:
+        for turn in range(2 * number):
+            DBOS.run_step({"name": "step"}, lambda turn=turn: "lorem ipsum dolor sit " * (SIZE // 22 // 2) + str(turn))
+        return number
+
+    DBOS.launch()
+    work()
+    begun = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - begun
+    DBOS.destroy()
+    return 1000 * seconds / (2 * number)
+
+
+def size_of(url: str) -> int:
+    """Count the bytes of texts and outputs in a database."""
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    schema = None if url.startswith("sqlite") else "dbos"
+    own = [("toolwire_texts", "text", None), ("toolwire_runs", "spec", None), ("toolwire_calls", "arguments", None)]
+    engines = [(table, "output", schema) for table in ("operation_outputs", "workflow_status", "workflow_output")]
+    found = 0
+    with engine.connect() as connection:
+        for table, column, where in own + engines:
+            length: Any = sa.func.sum(sa.func.length(sa.column(column)))
+            found += connection.execute(sa.select(length).select_from(sa.table(table, schema=where))).scalar() or 0
+    engine.dispose()
+    return int(found)
+
+
+def apart(what: str, url: str, number: int) -> list[float]:
+    """Measure in a process of its own."""
+    command = [sys.executable, "-m", "bench.runs", "--apart", what, url, str(number)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [float(one) for one in said.stdout.split()]
+
+
+def report(name: str, fresh: Any) -> None:
+    """Print the figures of a database."""
+    for number in TURNS:
+        url = fresh()
+        step, history = apart("durable", url, number)
+        kept = size_of(url)
+        said = f"{step:>8.2f} ms a step {kept:>10,} bytes kept {kept / history:>6.2f} x history"
+        print(f"{name:<12}{number:>5} turns {said}")
+    print(f"{name:<12}{TURNS[1]:>5} turns {apart('bare', fresh(), TURNS[1])[0]:>8.2f} ms a step of bare DBOS")
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--apart", nargs=3, default=None)
+    options = parser.parse_args()
+    if options.apart:
+        what, url, number = options.apart
+        print(*(durable(url, int(number)) if what == "durable" else [bare(url, int(number))]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        names = iter(range(100))
+        report("sqlite", lambda: f"sqlite:///{Path(folder) / f'{next(names)}.db'}")
+    try:
+        server = start()
+    except Unavailable as problem:
+        print(f"no PostgreSQL: {problem}")
+        return
+    try:
+        report("postgresql", lambda: server.create().url)
+    finally:
+        server.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""`toolwire runs` and `toolwire worker`: runs that survive, looked at, answered, and led.
+
+Rules of this file:
+- Nothing here leads a run but `worker`; what is asked of a run is done by whoever leads it.
+- A worker that is told to stop ends its present steps first; told again, it goes at once.
+- A line that is shown holds no control character of a model or a tool.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
+
+from toolwire.cli.keeping import usual_runs
+from toolwire.cli.parsing import count
+from toolwire.errors import UserError
+from toolwire.work.results import safe
+
+_STOPPING = 30.0
+_SHOWN = 200
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def add(commands: Any) -> None:
+    """Add the commands of this file."""
+    worker = commands.add_parser("worker", help="lead the runs of a queue, until a signal says stop")
+    worker.add_argument("tools", metavar="MODULE:TOOLS", help="the tools: a list, or a resolver, in a module")
+    worker.add_argument("--database", metavar="URL", default=None, help="sqlite:///FILE or postgresql://...")
+    worker.add_argument("--concurrency", type=count, default=4, metavar="N", help="how many runs at once (default: 4)")
+    worker.add_argument("--queue", default="default", metavar="Q", help="the queue (default: default)")
+    worker.add_argument("--lease", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
+    worker.set_defaults(run=_work)
+    command = commands.add_parser("runs", help="list, show, cancel, answer, resume and prune runs that survive")
+    kinds = command.add_subparsers(required=True, metavar="WHAT")
+    for name, (run, words, arguments) in _COMMANDS.items():
+        kind = kinds.add_parser(name, help=words)
+        kind.add_argument("--database", metavar="URL", default=None, help="sqlite:///FILE or postgresql://...")
+        for flag, more in arguments.items():
+            kind.add_argument(flag, **more)
+        kind.set_defaults(run=run)
+
+
+def _opened(options: argparse.Namespace, **more: Any) -> Any:
+    from toolwire.runs import Runs  # noqa: PLC0415 - an extra, and only where it is wanted
+
+    return Runs(options.database or usual_runs(make=True), **more)
+
+
+def _tools_of(name: str) -> Any:
+    """Load the tools that are named."""
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise UserError(f"must be MODULE:TOOLS, not {name!r}", path="worker")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        tools = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise UserError(f"cannot be loaded: {problem}", path=name) from None
+    return [tools] if callable(tools) and not hasattr(tools, "available_tools") else tools
+
+
+def _work(options: argparse.Namespace) -> int:
+    stop = threading.Event()
+
+    def hear(_number: int, _frame: Any) -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+
+    tools = _tools_of(options.tools)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, hear)
+    runs = _opened(options, tools=tools, queue=options.queue, concurrency=options.concurrency, lease=options.lease)
+    print(f"toolwire works at {options.queue}, {options.concurrency} runs at once", flush=True)
+    while not stop.wait(1.0):
+        pass
+    print("toolwire stops when the present steps have ended", file=sys.stderr, flush=True)
+    runs.close(_STOPPING)
+    sys.stdout.flush()
+    os._exit(0)  # a tool that hangs keeps nobody
+
+
+def _line(row: Any) -> str:
+    begun = datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds")
+    said = f"  {row.reason}" if row.reason else ""
+    return safe(f"{row.id}  {row.state}  {row.queue or '-'}  {begun}{said}").replace("\n", " ")
+
+
+def _list(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        for row in runs.list(options.state, options.limit):
+            print(json.dumps(asdict(row)) if options.json else _line(row))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        run = runs.run(options.id)
+        print(f"{run.id}  {run.state}  {safe(run.reason)}".rstrip())
+        for question in run.waiting:
+            print(safe(f"waits: {question.call_id}  {question.tool} {question.arguments}"))
+        for offset, event in run.events(options.after, wait=options.follow):
+            print(f"{offset}  {safe(_said(event))[:_SHOWN]}")
+    return 0
+
+
+def _said(event: Any) -> str:
+    """Say an event in a line."""
+    words = getattr(event, "content", None) or getattr(event, "message", None) or ""
+    calls = ", ".join(f"{call.name} {json.dumps(call.arguments)}" for call in getattr(event, "tool_calls", ()))
+    return " ".join(f"{type(event).__name__}: {calls or words}".split())
+
+
+def _cancel(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        runs.run(options.id).cancel()
+    return 0
+
+
+def _answer(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        runs.run(options.id).answer(options.call, (options.reason or False) if options.no else True)
+    return 0
+
+
+def _resume(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        runs.run(options.id).resume()
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        print(f"{runs.prune(options.older)} runs are removed")
+    return 0
+
+
+def _seconds(text: str) -> float:
+    """Read how long: 90m, 2h, 7d."""
+    if text[:-1].isdigit() and text[-1:] in _UNITS:
+        return float(text[:-1]) * _UNITS[text[-1]]
+    raise argparse.ArgumentTypeError(f"{text!r} is no time: give 90m, 2h, 7d")
+
+
+_ID: dict[str, Any] = {"id": {"metavar": "ID"}}
+_COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "list": (
+        _list,
+        "list runs, the newest first",
+        {
+            "--state": {"default": None, "help": "queued, running, waiting, parked or ended"},
+            "--limit": {"type": count, "default": 100, "metavar": "N"},
+            "--json": {"action": "store_true", "help": "a JSON object to a line"},
+        },
+    ),
+    "show": (
+        _show,
+        "show what happened in a run",
+        _ID
+        | {
+            "--after": {"type": int, "default": 0, "metavar": "OFFSET"},
+            "--follow": {"action": "store_true", "help": "wait for what comes"},
+        },
+    ),
+    "cancel": (_cancel, "end a run", _ID),
+    "answer": (
+        _answer,
+        "approve a call that waits, or say no",
+        _ID
+        | {
+            "call": {"metavar": "CALL"},
+            "--no": {"action": "store_true", "help": "do not approve it"},
+            "--reason": {"default": None, "help": "why not; the model reads it"},
+        },
+    ),
+    "resume": (_resume, "have a run that is parked led again", _ID),
+    "prune": (
+        _prune,
+        "remove runs that have ended",
+        {"--older": {"type": _seconds, "default": 30 * 86_400.0, "metavar": "30d", "help": "begun before so long"}},
+    ),
+}

@@ -1,0 +1,199 @@
+"""The durable engine: DBOS, which this file alone imports. Its tables are written by itself.
+
+Rules of this file:
+- There is one engine in a process, for one database: DBOS is made so.
+- What it records is JSON, whatever it is; an exception is recorded as its words.
+- It takes nothing over by itself: a run is led again when the register says so.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID, StepReservation
+from dbos import _dbos as _process
+from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
+from sqlalchemy.engine import make_url
+
+from toolwire.errors import InvalidField, UserError
+
+_NAME = "toolwire.run"
+_APPLICATION = "toolwire"
+_VERSION = "1"
+_POLLING = 0.2
+_ENDED = ("SUCCESS", "ERROR")
+
+
+class _Json(Serializer):
+    """Writes what the engine records as JSON."""
+
+    def serialize(self, data: Any) -> str:
+        return msgspec.json.encode(data, enc_hook=lambda value: {"$error": repr(value)}).decode()
+
+    def deserialize(self, serialized_data: str) -> Any:
+        value = msgspec.json.decode(serialized_data)
+        return RuntimeError(value["$error"]) if isinstance(value, dict) and value.keys() == {"$error"} else value
+
+    def name(self) -> str:
+        return "toolwire_json"
+
+
+def _database(url: str) -> tuple[str, sa.Engine]:
+    """Open a database, of SQLite or PostgreSQL."""
+    try:
+        given = make_url(url)
+    except sa.exc.ArgumentError:
+        raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
+    if given.get_backend_name() == "postgresql":
+        given = given.set(drivername="postgresql+psycopg")
+        plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
+        return plain, sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
+        raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
+    db = sa.create_engine(given, pool_size=10, max_overflow=30)
+
+    @sa.event.listens_for(db, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return url, db
+
+
+logging.getLogger("dbos").setLevel(logging.CRITICAL)  # it says aloud what is ours to say
+LOST = (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError)
+"""What says that a run is led elsewhere by now, or is to be left; nothing catches it as a failure."""
+_LOCK = threading.Lock()
+_lead: Callable[[str], Any] | None = None
+
+
+@DBOS.workflow(name=_NAME, max_recovery_attempts=None)
+def _led() -> Any:
+    run = str(DBOS.workflow_id)  # a fork has the arguments of the run that it comes from
+    if _lead is None:
+        raise DBOSWorkflowCancelledError(run)
+    return _lead(run)
+
+
+class Engine:
+    """The engine of a database; it runs nothing before it is launched."""
+
+    def __init__(self, url: str, owner: str) -> None:
+        self.url, self.db = _database(url)
+        self._owner = owner
+        self.launched = False
+        schema = None if self.db.dialect.name == "sqlite" else "dbos"
+        if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
+            DBOS.migrate(self.url)
+        self.client = DBOSClient(
+            system_database_engine=self.db, serializer=_Json(), application_name=_APPLICATION, lazy=True
+        )
+
+    def launch(self, lead: Callable[[str], Any], queues: Sequence[str]) -> None:
+        """Begin to run what is started here, or comes to these queues."""
+        global _lead  # noqa: PLW0603 - the engine of the process
+        with _LOCK:
+            if self.launched:
+                return
+            if _lead is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - nothing public says it
+                raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
+            _lead = lead
+            DBOS(
+                config={
+                    "name": _APPLICATION,
+                    "system_database_url": self.url,
+                    "system_database_engine": self.db,
+                    "serializer": _Json(),
+                    "executor_id": self._owner,
+                    "application_version": _VERSION,
+                    "log_level": "CRITICAL",
+                    "run_migrations": True,
+                }
+            )
+            DBOS.listen_queues(queues)
+            DBOS.launch()
+            self.launched = True
+
+    def listen(self, queue: str, concurrency: int | None = None) -> None:
+        """Take runs from a queue that was named at the launch."""
+        DBOS.register_queue(
+            queue, worker_concurrency=concurrency, polling_interval_sec=_POLLING, on_conflict="always_update"
+        )
+
+    def drop(self, queue: str) -> None:
+        """Remove a queue of this process."""
+        self.client.delete_queue(queue)
+
+    def close(self) -> None:
+        """End what the engine does here, and its connections."""
+        global _lead
+        with _LOCK:
+            if self.launched:
+                DBOS.destroy()
+                _lead, self.launched = None, False
+        self.client.destroy()
+        self.db.dispose()
+
+    # Runs
+
+    def start(self, run: str) -> None:
+        """Lead a run here and now."""
+        with SetWorkflowID(run):
+            DBOS.start_workflow(_led)
+
+    def enqueue(self, connection: sa.Connection, run: str, queue: str) -> None:
+        """Put a run into a queue, in a transaction of the caller's."""
+        options: Any = {"workflow_name": _NAME, "queue_name": queue, "workflow_id": run, "app_version": _VERSION}
+        self.client.enqueue_in_transaction(connection, options)
+
+    def resume(self, run: str, queue: str) -> bool:
+        """Have a run led again by who takes from this queue; whoever led it before records nothing more."""
+        try:
+            self.client.resume_workflow(run, queue_name=queue)
+        except DBOSNonExistentWorkflowError:
+            return False
+        return True
+
+    def cancel(self, run: str) -> None:
+        """End what is done for a run; it can be resumed."""
+        self.client.cancel_workflow(run)
+
+    def fork(self, run: str, new: str, steps: int, queue: str) -> None:
+        """Begin a run with the first steps of another one."""
+        with SetWorkflowID(new):
+            self.client.fork_workflow(run, steps + 1, queue_name=queue, application_version=_VERSION)
+
+    def ended(self, runs: Sequence[str]) -> set[str]:
+        """Say which of these runs have come to their end."""
+        found = self.client.list_workflows(
+            workflow_ids=list(runs), status=list(_ENDED), load_input=False, load_output=False
+        )
+        return {status.workflow_id for status in found}
+
+    def output(self, run: str) -> Any:
+        """Give what the run gave at its end; None if it has not ended."""
+        found = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
+        if not found:
+            return None
+        return found[0].output if found[0].status == "SUCCESS" else {"failed": str(found[0].error)}
+
+    def steps(self, run: str, after: int = 0, *, output: bool = True) -> list[tuple[int, Any]]:
+        """Give the recorded steps after a number, without a gap."""
+        found = self.client.list_workflow_steps(run, offset=after, load_output=output)
+        numbers = ((number, step["function_id"], step["output"]) for number, step in enumerate(found, after + 1))
+        return [(number, value) for number, function, value in numbers if number == function]
+
+    def forget(self, runs: Sequence[str]) -> None:
+        """Remove all that the engine has of runs."""
+        self.client.delete_workflows(list(runs))
+
+    # Steps of a run that is led here
+
+    def step(self, name: str) -> Callable[[Callable[[], Any]], Any]:
+        """Give the next step of the run that is led here: a function that does it, or gives what was recorded."""
+        reserved: StepReservation = DBOS.reserve_step()
+        return lambda function: reserved.run({"name": name}, function)

@@ -1,0 +1,289 @@
+"""Our own tables beside those of the engine: who owns a run until when, what of it has begun, who approved what.
+
+Rules of this file:
+- Time is the database's: machines do not agree on it.
+- Whoever owns a run has its number (`token`); each owner after it has a higher one. What begins is written only
+  under the number that is in force, so that a process that slept begins nothing of what was taken over.
+- A call is one row, from the time when it is asked about, or begins. An approval is used once, by the call and the
+  arguments that it was given for.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Double, Integer, MetaData, Table, Text
+
+from toolwire.runs.owners import is_dead
+
+_META = MetaData()
+RUNS = Table(
+    "toolwire_runs",
+    _META,
+    Column("id", Text, primary_key=True),
+    Column("spec", Text, nullable=False),
+    Column("queue", Text),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("owner", Text),
+    Column("token", Integer, nullable=False, server_default="0"),
+    Column("expires", Double),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("steps", Integer, nullable=False, server_default="0"),
+    Column("cancel", Integer, nullable=False, server_default="0"),
+    Column("deadline", Double),
+    Column("created", Double, nullable=False),
+)
+sa.Index("toolwire_runs_state", RUNS.c.state, RUNS.c.queue)
+TEXTS = Table(
+    "toolwire_texts",
+    _META,
+    Column("run", Text, primary_key=True),
+    Column("hash", Text, primary_key=True),
+    Column("text", Text, nullable=False),
+)
+CALLS = Table(
+    "toolwire_calls",
+    _META,
+    Column("run", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("call", Text),
+    Column("tool", Text, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("begun", Integer, nullable=False, server_default="0"),
+    Column("verdict", Text),
+    Column("used", Integer, nullable=False, server_default="0"),
+)
+LIVE = ("queued", "running")
+Row = Any
+
+
+class Lost(BaseException):
+    """The run is another owner's by now, or was ended."""
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_PATIENCE, _PAUSE = 60.0, 0.2
+
+
+def _patient(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Have a method done again while the database is away; each of them may be done twice."""
+
+    @functools.wraps(method)
+    def patiently(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        late = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return method(*arguments, **keywords)
+            except (sa.exc.OperationalError, sa.exc.InterfaceError) as problem:
+                if "locked" in str(problem.orig) or time.monotonic() > late:
+                    raise
+                time.sleep(_PAUSE)
+
+    return patiently
+
+
+class Register:
+    """The tables, through an engine of SQLAlchemy."""
+
+    def __init__(self, db: sa.Engine) -> None:
+        self.db = db
+        sqlite = db.dialect.name == "sqlite"
+        self._sqlite = sqlite
+        clock = "(julianday('now') - 2440587.5) * 86400.0" if sqlite else "extract(epoch from clock_timestamp())"
+        self.now: Any = sa.literal_column(clock, Double)
+
+    def create(self) -> None:
+        """Make the tables, if they are not there; who comes second waits."""
+        if sa.inspect(self.db).has_table(CALLS.name):
+            return
+        with self.db.begin() as connection:
+            if self._sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7466523341)")
+            _META.create_all(connection)
+
+    def insert(self, table: Table, rows: Any) -> Any:
+        """Insert rows that may be there already."""
+        from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415 - one of both
+
+        return (sqlite if self._sqlite else postgresql).insert(table).values(rows).on_conflict_do_nothing()
+
+    @_patient
+    def row(self, run: str) -> Row | None:
+        """Give the row of a run."""
+        with self.db.connect() as connection:
+            return connection.execute(sa.select(RUNS, self.now.label("now")).where(RUNS.c.id == run)).first()
+
+    @_patient
+    def rows(self, state: str | None = None, limit: int = 100) -> Sequence[Row]:
+        """List runs, the newest first."""
+        query = sa.select(RUNS, self.now.label("now")).order_by(RUNS.c.created.desc()).limit(limit)
+        with self.db.connect() as connection:
+            return connection.execute(query if state is None else query.where(RUNS.c.state == state)).all()
+
+    @_patient
+    def change(self, run: str, *conditions: Any, **values: Any) -> bool:
+        """Change the row of a run, if it is as the conditions say."""
+        with self.db.begin() as connection:
+            query = sa.update(RUNS).where(RUNS.c.id == run, *conditions).values(**values)
+            return connection.execute(query).rowcount > 0
+
+    @_patient
+    def claim(self, run: str, owner: str, lease: float, steps: int) -> Row | None:
+        """Own a run from now on; a try without a new step since the last one is counted before it is made."""
+        tries = sa.case((RUNS.c.steps < steps, 1), else_=RUNS.c.tries + 1)
+        values = {"state": "running", "owner": owner, "steps": steps, "tries": tries, "reason": ""}
+        with self.db.begin() as connection:
+            query = (
+                sa.update(RUNS)
+                .where(RUNS.c.id == run)
+                .values(token=RUNS.c.token + 1, expires=self.now + lease, **values)
+            )
+            return connection.execute(query.returning(RUNS)).first()
+
+    @_patient
+    def renew(self, owner: str, held: dict[str, int], lease: float) -> dict[str, Row]:
+        """Hold the lease of runs a while longer; give the rows of those that are still this owner's."""
+        with self.db.begin() as connection:
+            query = sa.update(RUNS).where(RUNS.c.owner == owner, RUNS.c.id.in_(held), RUNS.c.state == "running")
+            rows = connection.execute(
+                query.values(expires=self.now + lease).returning(
+                    RUNS.c.id, RUNS.c.token, RUNS.c.cancel, (RUNS.c.deadline < self.now).label("late")
+                )
+            ).all()
+        return {row.id: row for row in rows if row.token == held[row.id]}
+
+    def guard(self, connection: sa.Connection, run: str, token: int) -> Row:
+        """Give the row of a run, held until the end of the transaction; raise where it has another owner."""
+        if self._sqlite:  # a write, so that nobody else writes until this transaction has ended
+            connection.execute(sa.update(RUNS).where(RUNS.c.id == run).values(token=RUNS.c.token))
+        query = sa.select(RUNS, (RUNS.c.deadline < self.now).label("late")).where(RUNS.c.id == run)
+        row = connection.execute(query if self._sqlite else query.with_for_update(read=True)).first()
+        if row is None or row.token != token or row.state != "running":
+            raise Lost(run)
+        return row
+
+    @_patient
+    def holds(self, run: str, token: int) -> Row:
+        """Give the row of a run; raise where it has another owner."""
+        with self.db.connect() as connection:
+            query = sa.select(RUNS, (RUNS.c.deadline < self.now).label("late")).where(RUNS.c.id == run)
+            row = connection.execute(query).first()
+        if row is None or row.token != token or row.state != "running":
+            raise Lost(run)
+        return row
+
+    @_patient
+    def expired(self, queues: Collection[str], runs: Collection[str]) -> list[Row]:
+        """List the runs that nobody leads any more: of these queues, and these ones."""
+        mine = sa.or_(RUNS.c.queue.in_(queues), RUNS.c.id.in_(runs))
+        query = sa.select(
+            RUNS.c.id,
+            RUNS.c.queue,
+            RUNS.c.owner,
+            RUNS.c.token,
+            RUNS.c.cancel,
+            RUNS.c.state,
+            (RUNS.c.expires <= self.now).label("over"),
+        )
+        query = query.where(RUNS.c.state.in_(LIVE), RUNS.c.expires.is_not(None), mine)
+        with self.db.connect() as connection:
+            rows = connection.execute(query).all()
+        return [row for row in rows if row.over or (row.owner and is_dead(row.owner))]
+
+    def take(self, run: str, token: int, owner: str, lease: float) -> bool:
+        """Take a run over, if nobody else has."""
+        return self.change(
+            run,
+            RUNS.c.token == token,
+            RUNS.c.state.in_(LIVE),
+            token=token + 1,
+            owner=owner,
+            expires=self.now + lease,
+            state="queued",
+        )
+
+    # Calls
+
+    @_patient
+    def ask(self, run: str, token: int, calls: Iterable[dict[str, Any]]) -> dict[str, Row]:
+        """Ask about calls, those that nobody has asked about yet; give the rows of all that were asked about."""
+        with self.db.begin() as connection:
+            self.guard(connection, run, token)
+            if rows := [{"run": run, **call} for call in calls]:
+                connection.execute(self.insert(CALLS, rows))
+            return {row.key: row for row in connection.execute(sa.select(CALLS).where(CALLS.c.run == run))}
+
+    @_patient
+    def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool) -> tuple[int, Row]:
+        """Write that a call begins; say how often it had begun before. An approval is used by that."""
+        here = (CALLS.c.run == run, CALLS.c.key == call["key"])
+        with self.db.begin() as connection:
+            owned = self.guard(connection, run, token)
+            connection.execute(self.insert(CALLS, [{"run": run, **call}]))
+            row = connection.execute(sa.select(CALLS).where(*here)).one()
+            if approved and (row.digest != call["digest"] or row.verdict != "yes" or (row.used and not row.begun)):
+                raise Lost(run)
+            connection.execute(sa.update(CALLS).where(*here).values(begun=row.begun + 1, used=int(approved)))
+        return row.begun, owned
+
+    @_patient
+    def calls(self, run: str) -> list[Row]:
+        """List the calls of a run that began or were asked about."""
+        with self.db.connect() as connection:
+            return list(connection.execute(sa.select(CALLS).where(CALLS.c.run == run)))
+
+    @_patient
+    def answer(self, run: str, call: str, verdict: str) -> bool:
+        """Answer a call that was asked about, once; the run goes on when all are answered."""
+        waits = (CALLS.c.run == run, CALLS.c.verdict == "")
+        with self.db.begin() as connection:
+            query = sa.update(CALLS).where(
+                *waits, sa.or_(CALLS.c.call == call, CALLS.c.key == call), CALLS.c.begun == 0
+            )
+            done = connection.execute(query.values(verdict=verdict)).rowcount > 0
+            if done and connection.execute(sa.select(CALLS.c.key).where(*waits)).first() is None:
+                waiting = sa.update(RUNS).where(RUNS.c.id == run, RUNS.c.state == "waiting")
+                connection.execute(waiting.values(state="queued", owner=None, expires=0.0))
+        return done
+
+    # Texts
+
+    @_patient
+    def keep(self, run: str, texts: dict[str, str], within: sa.Connection | None = None) -> None:
+        """Keep texts that are not there yet."""
+        rows = [{"run": run, "hash": name, "text": text} for name, text in texts.items()]
+        if rows and within is not None:
+            within.execute(self.insert(TEXTS, rows))
+        elif rows:
+            with self.db.begin() as connection:
+                connection.execute(self.insert(TEXTS, rows))
+
+    @_patient
+    def texts(self, run: str) -> dict[str, str]:
+        """Give the texts of a run."""
+        with self.db.connect() as connection:
+            query = sa.select(TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
+            return {row.hash: row.text for row in connection.execute(query)}
+
+    def copy(self, run: str, new: str, **values: Any) -> None:
+        """Make the row and the texts of a run that begins as another one did."""
+        with self.db.begin() as connection:
+            old = connection.execute(sa.select(RUNS).where(RUNS.c.id == run)).one()
+            row = {"id": new, "spec": old.spec, "queue": old.queue, "created": self.now, **values}
+            connection.execute(sa.insert(RUNS).values(**row))
+            texts = sa.select(sa.literal(new), TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
+            connection.execute(sa.insert(TEXTS).from_select(["run", "hash", "text"], texts))
+
+    @_patient
+    def forget(self, runs: Sequence[str]) -> None:
+        """Remove all that is ours of runs."""
+        with self.db.begin() as connection:
+            for table, column in ((CALLS, CALLS.c.run), (TEXTS, TEXTS.c.run), (RUNS, RUNS.c.id)):
+                connection.execute(sa.delete(table).where(column.in_(runs)))

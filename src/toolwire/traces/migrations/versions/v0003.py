@@ -1,0 +1,14 @@
+"""What a row is: a call, where nothing is said, or that one has begun; rows from before are calls."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade(table: str, schema: str | None) -> None:
+    """Add the column."""
+    op.add_column(table, sa.Column("kind", sa.Text), schema=schema)

@@ -1,0 +1,61 @@
+"""Processes that lead a run, killed and begun again, and what must be true of what they did."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.runs.victim import TURNS, lines
+from toolwire.runs.failpoints import VARIABLE
+
+ROOT = Path(__file__).parents[2]
+ALL = sorted(str(number) for number in range(TURNS))
+
+
+def begun(url: str, name: str, folder: Path, point: str = "", pause: float = 0.0) -> "subprocess.Popen[str]":
+    """Begin a process that leads the run."""
+    around = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        VARIABLE: point,
+        "VICTIM_PAUSE": str(pause),
+    }
+    command = [sys.executable, "-m", "tests.runs.victim", url, name, str(folder)]
+    return subprocess.Popen(command, cwd=ROOT, env=around, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """Wait for a process."""
+    try:
+        said, complained = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        said, complained = process.communicate()
+    return process.returncode, said, complained
+
+
+def check(folder: Path, said: str) -> Counter[str]:
+    """Check what the tools did, against what the model read; count what was told of interruptions."""
+    effects = {name: lines(folder, name) for name in ("look", "note", "tried", "pay", "send", "careless")}
+    assert said.startswith("answer all is done")
+    told = Counter[str]()
+    results = [line.split(" ", 1) for line in said.splitlines()[1:]]
+    assert [name for name, _ in results] == ["look", "look", "note", "pay", "send", "careless"] * TURNS
+    unknown = {
+        str(turn)
+        for turn, (_, words) in enumerate([one for one in results if one[0] == "pay"])
+        if "Whether it happened is unknown" in words
+    }
+    assert max(Counter(effects["pay"]).values(), default=0) <= 1
+    assert set(ALL) - set(effects["pay"]) <= unknown
+    assert sorted(line.split()[1] for line in effects["note"]) == ALL
+    assert sorted(line.split()[1] for line in effects["send"]) == ALL
+    assert set(effects["look"]) == {f"{number}{side}" for number in ALL for side in "ab"}
+    assert set(effects["careless"]) == set(ALL)
+    told["unknown"] = len(unknown)
+    told["careless twice"] = len(effects["careless"]) - TURNS
+    told["none again"] = len(effects["look"]) - 2 * TURNS
+    told["again"] = sum("had begun before" in words for _, words in results)
+    return told

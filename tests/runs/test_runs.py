@@ -1,0 +1,278 @@
+"""A run: begun once by its id, told the same to everybody, cancelled, forked, and never more than it was given."""
+
+import asyncio
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runs.scripted import calls, given, turns
+from toolwire import Done, ProviderError, Response, Runs, ToolResult, aio, tool, traces
+from toolwire.errors import InvalidField, RunParked
+from toolwire.resolvers.effects import NotYet, checkable
+from toolwire.runs.effects import treatment
+
+
+@pytest.fixture
+def runs(tmp_path: Path, made_runs: Path) -> Iterator[Runs]:
+    shutil.copy(made_runs, tmp_path / "runs.db")
+    with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as made:
+        yield made
+
+
+@tool
+def add(one: int, other: int) -> int:
+    """Add two numbers."""
+    return one + other
+
+
+TWO = turns([("add", {"one": 1, "other": 2})], [("add", {"one": 3, "other": 4})], "3 and 7")
+
+
+@pytest.mark.parametrize(
+    ("begun", "effects", "wanted"),
+    [
+        (0, "once", "run"),
+        (0, "none", "run"),
+        (1, "none", "again"),
+        (3, "idempotent", "again"),
+        (1, "once", "unknown"),
+        (1, checkable(lambda _: NotYet()), "probe"),
+        (0, checkable(lambda _: NotYet()), "run"),
+    ],
+)
+def test_what_is_done_with_a_call_that_had_begun(begun: int, effects: Any, wanted: str) -> None:
+    assert treatment(begun, effects) == wanted
+
+
+def test_a_run_gives_what_generate_gives(runs: Runs) -> None:
+    run = runs.start("Add.", tools=[add], **given(TWO))
+    done = run.result(10)
+    assert (done.ending, done.content, done.turns) == ("answer", "3 and 7", 3)
+    assert [result.content for result in results_of(done)] == ["3", "7"]
+    assert run.state == "done"
+
+
+def results_of(done: Done) -> list[ToolResult]:
+    return [part for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
+
+
+def test_a_second_start_of_an_id_gives_the_same_run(runs: Runs) -> None:
+    first = runs.start("Add.", tools=[add], id="one", **given(TWO)).result(10)
+    again = runs.start("Something else.", id="one", **given(turns("no")))
+    assert again.result(10) == first
+    runs.core.done.clear()
+    assert again.result(10) == first
+
+
+def test_events_have_offsets_and_are_the_same_from_the_middle(runs: Runs) -> None:
+    run = runs.start("Add.", tools=[add], **given(TWO))
+    live = list(run.events())
+    assert [type(event) for _, event in live] == [Response, ToolResult, Response, ToolResult, Response, Done]
+    assert [offset for offset, _ in live] == [1, 2, 3, 4, 5, 6]
+    for after in range(7):
+        assert list(run.events(after)) == live[after:]
+
+
+def test_a_fork_goes_on_from_an_offset(runs: Runs) -> None:
+    run = runs.start("Add.", tools=[add], **given(TWO))
+    done = run.result(10)
+    fork = run.fork(3, id="other")
+    assert fork.result(10).messages == done.messages
+    assert list(fork.events())[:3] == list(run.events())[:3]
+    with pytest.raises(InvalidField, match="0 to 5, not 9"):
+        run.fork(9)
+
+
+def test_an_error_of_the_provider_is_raised_from_everywhere(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    run = runs.start("Hi.", "openai", "m", id="failing")
+    with pytest.raises(ProviderError):
+        run.result(10)
+    assert run.state == "failed"
+
+
+def test_what_cannot_cross_is_refused_for_a_queue(runs: Runs) -> None:
+    local: dict[str, Any] = {"on_event": print, "context": {"a": 1}, "approve": lambda *_: True}
+    for name, value in local.items():
+        settings: dict[str, Any] = {name: value}
+        with pytest.raises(InvalidField, match=f"{name} is the worker's own"):
+            runs.start("Hi.", "openai", "m", queue="q", **settings)
+    with pytest.raises(InvalidField, match="api_key is the worker's own"):
+        runs.start("Hi.", "openai", "m", queue="q", options={"api_key": "sk-0123456789"})
+
+
+def test_an_unknown_id_and_an_unusable_address_are_said(runs: Runs) -> None:
+    with pytest.raises(InvalidField, match="is no run of this database: 'nobody'"):
+        runs.run("nobody")
+    with pytest.raises(InvalidField, match="must be sqlite:///FILE or postgresql"):
+        Runs("mysql://x/y")
+
+
+def test_a_wrong_setting_is_refused_before_anything_is_begun(runs: Runs) -> None:
+    with pytest.raises(InvalidField, match="temprature"):
+        runs.start("Hi.", id="x", temprature=1, **given(turns("no")))
+    assert runs.list() == []
+
+
+@tool(sensitive=["password"])
+def sign_in(user: str, password: str) -> str:
+    """Sign in."""
+    return f"{user} is in, by {password}"
+
+
+def test_secrets_are_not_in_the_database(runs: Runs, tmp_path: Path) -> None:
+    secret = "hunter2-hunter2"  # noqa: S105 - a sentinel
+    say = turns([("sign_in", {"user": "me", "password": secret})], f"you are in with {secret}")
+    done = runs.start("Sign in.", tools=[sign_in], **given(say)).result(10)
+    assert secret in str(done.content)
+    runs.close()
+    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert secret.encode() not in data
+    assert b"sk-test-0123456789" not in data
+    assert b"[hidden" in data
+
+
+def test_nothing_is_pickled(runs: Runs, tmp_path: Path) -> None:
+    runs.start("Add.", tools=[add], **given(TWO)).result(10)
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        rows = connection.execute("SELECT output, serialization FROM operation_outputs").fetchall()
+        rows += connection.execute("SELECT output, serialization FROM workflow_status").fetchall()
+    connection.close()
+    assert {name for _, name in rows} == {"toolwire_json"}
+
+
+@tool
+def quote(number: int) -> str:
+    """Give a text of a few kilobytes."""
+    return f"{number} " + "lorem ipsum dolor " * 140
+
+
+def test_the_record_is_smaller_than_twice_the_history(runs: Runs, tmp_path: Path) -> None:
+    number = 30
+    say = turns(*[[("quote", {"number": turn})] for turn in range(number)], "done")
+    started = given(say)
+    run = runs.start("Quote.", tools=[quote], limits={"turns": number + 1}, **started)
+    assert run.result(60).turns == number + 1
+    history = len(str(started["options"]["transport"].asked[-1]))
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        texts = connection.execute("SELECT sum(length(text)) FROM toolwire_texts").fetchone()[0]
+        steps = connection.execute("SELECT sum(length(output)) FROM operation_outputs").fetchone()[0]
+        end = connection.execute("SELECT sum(length(output)) FROM workflow_status").fetchone()[0] or 0
+        ends = connection.execute("SELECT sum(length(output)) FROM workflow_output").fetchone()[0] or 0
+    connection.close()
+    assert history > 70_000
+    assert texts + steps + end + ends < 2 * history
+
+
+def test_a_call_that_begins_is_traced_and_not_counted(runs: Runs, tmp_path: Path) -> None:
+    with traces.open(f"sqlite:///{tmp_path / 'traces.db'}") as store:
+        runs.start("Add.", tools=[add], traces=store, **given(TWO)).result(10)
+        store.flush()
+        rows = store.traces().rows
+        assert [(row.kind, row.ending) for row in rows] == [("begun", "begun"), (None, "ok")] * 2
+        assert [row.arguments for row in rows[:2]] == [{"one": 1, "other": 2}] * 2
+        assert store.count() == 2
+        assert store.count(ending="begun") == 2
+        assert [one.calls for one in store.stats()] == [2]
+        assert store.verify().ok
+
+
+PAYING = turns([("add", {"one": 1, "other": 2}), ("sign_in", {"user": "me", "password": "hunter2-hunter2"})], "done")
+
+
+@pytest.mark.parametrize(("answer", "wanted"), [(True, "me is in"), (False, "not approved"), ("too dear", "too dear")])
+def test_a_run_waits_for_a_person(runs: Runs, answer: Any, wanted: str) -> None:
+    run = runs.start("Pay.", tools=[add, sign_in], approve=["sign_in"], **given(PAYING))
+    until(lambda: run.state == "waiting")
+    [question] = run.waiting
+    assert (question.tool, question.call_id) == ("sign_in", "call_0_1")
+    assert "hunter2" not in question.arguments
+    assert runs.core.held == {}
+    with pytest.raises(InvalidField, match="is no call that waits: 'call_9'; there are: call_0_1"):
+        run.answer("call_9")
+    run.answer("call_0_1", answer)
+    with pytest.raises(InvalidField, match="there are: none"):
+        run.answer("call_0_1", True)
+    done = run.result(15)
+    assert results_of(done)[0].content == "3"
+    assert wanted in str(results_of(done)[1].content)
+
+
+def until(what: Any, seconds: float = 10.0) -> None:
+    late = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < late
+        time.sleep(0.02)
+
+
+def test_a_waiting_run_is_cancelled_without_being_led(runs: Runs) -> None:
+    run = runs.start("Pay.", tools=[add, sign_in], approve=True, **given(PAYING))
+    until(lambda: run.state == "waiting")
+    run.cancel()
+    done = run.result(5)
+    assert (done.ending, run.state) == ("cancelled", "cancelled")
+    assert [message.role for message in done.messages] == ["assistant"]
+
+
+def test_a_run_that_is_led_is_cancelled_at_once(runs: Runs) -> None:
+    @tool(timeout=60)
+    async def dawdle() -> str:
+        """Take a minute."""
+        await asyncio.sleep(60)
+        return "late"
+
+    run = runs.start("Wait.", tools=[dawdle], **given(turns([("dawdle", {})], "no")))
+    until(lambda: bool(runs.core.register.calls(run.id)))
+    begun = time.monotonic()
+    run.cancel()
+    assert run.result(10).ending == "cancelled"
+    assert time.monotonic() - begun < 3
+
+
+def test_a_deadline_ends_a_run(runs: Runs) -> None:
+    @tool
+    def sleep() -> str:
+        """Sleep a little."""
+        time.sleep(0.3)
+        return "slept"
+
+    say = turns(*[[("sleep", {})] for _ in range(20)], "no")
+    done = runs.start("Sleep.", tools=[sleep], deadline=1.0, limits={"repeats": 99}, **given(say)).result(20)
+    assert (done.ending, done.reason) == ("cancelled", "its deadline has passed")
+
+
+def test_a_run_that_cannot_be_led_is_parked_and_resumed(runs: Runs) -> None:
+    def say(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        if len(tries) < 1:
+            tries.append(len(messages))
+            raise RuntimeError("the transport is broken")
+        return calls(("add", {"one": 1, "other": 1})) if len(messages) < 2 else {"content": "2"}
+
+    tries: list[int] = []
+    run = runs.start("Add.", tools=[add], **given(say))
+    with pytest.raises((RunParked, TimeoutError)):
+        run.result(0.8)
+    run.resume()
+    assert run.result(15).content == "2"
+
+
+def test_the_awaited_face_does_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
+            run = await runs.start("Add.", tools=[add], id="one", **given(TWO))
+            live = [pair async for pair in run.events()]
+            done = await run.result(10)
+            assert done.content == "3 and 7"
+            assert [offset for offset, _ in live] == [1, 2, 3, 4, 5, 6]
+            assert live[-1][1] == done
+            assert await run.state() == "done"
+            assert [pair async for pair in run.events(4)] == live[4:]
+            assert (await (await run.fork(3)).result(10)).content == "3 and 7"
+            assert [row.id for row in await runs.list()][-1:] == ["one"]
+
+    asyncio.run(main())
