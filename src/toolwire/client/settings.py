@@ -47,8 +47,8 @@ Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
 """What a model is asked: a text, a message, several of them, or a whole context."""
 AnyTool = Tool | ServerTool | Mapping[str, Any] | RunnableTool | AnyResolver
 """A tool in any of its forms: declared, to be run, or a resolver of several."""
-Tools = Iterable[AnyTool] | AnyResolver
-"""The tools of a conversation, in any mixture."""
+Tools = Iterable[AnyTool] | AnyTool
+"""The tools of a conversation: one, or several in any mixture."""
 AnyChoice = ToolChoice | str | Mapping[str, Any] | None
 """A tool choice: `auto`, `required`, `none`, the name of a tool, a `ToolChoice`, or OpenAI's map."""
 Providers = AnyProvider | Sequence[AnyProvider] | None
