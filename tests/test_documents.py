@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts import reference, stub, support_matrix
+from toolwire.cli import main
 from toolwire.dialects import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,3 +120,31 @@ def test_the_gateway_of_the_readme_answers_as_printed() -> None:
     for line in printed.splitlines():
         wanted = ".*".join(map(re.escape, line.split("...")))
         assert re.search(f"(?m)^{wanted}\r?$", shown), f"{line} in {shown}"
+
+
+def test_the_session_of_the_code_tools_is_what_the_command_line_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git = shutil.which("git")
+    if git is None or shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap or git is not installed")
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "examples" / "project", project, ignore=shutil.ignore_patterns("__pycache__"))
+    for arguments in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+    ):
+        subprocess.run([git, "-C", str(project), *arguments], check=True)
+    page = (ROOT / "docs" / "code-tools.md").read_text("utf-8")
+    [session] = re.findall(r"(?s)## A session from the command line.*?```\n(.*?)\n```", page)
+    for step in session.split("\n\n> "):
+        command, _, printed = step.removeprefix("> ").partition("\n")
+        main(["call", *shlex.split(command), "--cwd", str(project)])
+        shown = "".join(capsys.readouterr()).rstrip()
+        assert when(shown) == when(printed), command
+
+
+def when(text: str) -> str:
+    """Leave out what is other on each machine: when a file was written, and what its owner lets others do."""
+    return re.sub(r"(?m)^(modified|mode): .*$", r"\1", text)
