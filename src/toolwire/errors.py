@@ -38,7 +38,7 @@ def meant(word: object, known: Iterable[str]) -> str:
 
 
 class ToolwireError(Exception):
-    """The root of every exception of this package."""
+    """The base of every exception of this package."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -46,7 +46,7 @@ class ToolwireError(Exception):
 
 
 class UserError(ToolwireError, ValueError):
-    """What the caller gave cannot be used."""
+    """An argument of the caller cannot be used."""
 
 
 class MissingFields(UserError):
@@ -92,7 +92,7 @@ class SchemaRecursive(InvalidSchema):
 
 
 class UnknownDialect(UserError, LookupError):
-    """A dialect or provider name that nobody registered."""
+    """A name that is not that of a dialect; `known` are the names that are."""
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -119,7 +119,7 @@ class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is w
 
 
 class UnknownTool(UserError, LookupError):
-    """A call of a tool that is not there; `known` are those that are."""
+    """A call of a tool that the resolver does not have; `known` are the tools that it has."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -153,7 +153,7 @@ class ToolError(ToolwireError):
 
 
 class StoreFailed(ToolwireError):
-    """A store of traces cannot be opened, read or written: no more is recorded than was acknowledged."""
+    """A store of traces cannot be opened, read or written; acknowledged traces are kept."""
 
 
 class ServerUnavailable(ToolwireError):
@@ -161,7 +161,7 @@ class ServerUnavailable(ToolwireError):
 
 
 class NoStructuredOutput(ToolwireError):
-    """No answer of a model had the wanted form: `problems` say why, `text` and `response` are what came.
+    """No answer of a model had the wanted form; `problems` say why, `text` and `response` are the last answer.
 
     `kind` is that of the last answer: it was refused, cut_off, empty, no_json or invalid, or unfinished.
     """
@@ -175,7 +175,7 @@ class NoStructuredOutput(ToolwireError):
 
 
 class LossyTranslation(ToolwireError):
-    """A strict translation would lose something."""
+    """A strict translation was refused; `losses` are what it would lose."""
 
     def __init__(self, losses: Sequence[Any]) -> None:
         self.losses: tuple[Any, ...] = tuple(losses)

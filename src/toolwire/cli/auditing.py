@@ -173,7 +173,7 @@ def import_(options: argparse.Namespace) -> int:
 
 
 def stats(options: argparse.Namespace) -> int:
-    """Sum up calls by tool and ending."""
+    """Count calls and their time, by tool and ending."""
     with _open(options) as store:
         found = store.stats(**_filters(options))
     for one in found:

@@ -86,7 +86,7 @@ class Retries(Struct, frozen=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A request failed with this error, and is sent again in so many seconds: told to `on_event`."""
+    """A request failed with this error, and is sent again in so many seconds; `on_event` gets this."""
 
     error: Error
     seconds: float

@@ -8,7 +8,7 @@ from toolwire.types import Error
 
 
 class ProviderError(ToolwireError):
-    """A provider refused a request, or could not be reached; `error` is what it said."""
+    """A provider refused a request, or could not be reached; `error` says why."""
 
     def __init__(self, error: Error, provider: str = "") -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Calls as providers say them, in OpenAI's shape, in Anthropic's, and read already: one function for all.
+"""Give native calls: in OpenAI's shape, in Anthropic's, or already read.
 
 Rules of this file:
 - A bad call is an error value that says which one it is; the good ones of the answer stay.

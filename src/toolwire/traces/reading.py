@@ -132,7 +132,7 @@ def one(place: StoreLocation, given: str) -> Trace | None:
 
 
 def stats(place: StoreLocation, filters: Filters) -> tuple[Stats, ...]:
-    """Sum up calls by tool and ending."""
+    """Count calls and their time, by tool and ending."""
     columns = place.table.c
     kinds = (columns.tool_name, columns.result_type, columns.ending)
     sums = (func.count(), func.avg(columns.duration_ms), func.max(columns.duration_ms))

@@ -60,7 +60,7 @@ class _SecretsWanted(Struct, frozen=True):
 class Ran(Struct, frozen=True):
     """What became of a call: its result, how it ended, when it began (Unix time), how long it took.
 
-    `waited` are the seconds until somebody had approved it; `seconds` are the tool's.
+    `waited` are the seconds until somebody approved the call; `seconds` are those of the tool.
     """
 
     call: ToolCall

@@ -35,9 +35,9 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class FunctionTool(Generic[P, R_co]):
-    """A function that is a tool as well: called as before.
+    """A function that is a tool as well, and is called as before.
 
-    `tool` is its declaration, `signature` says how arguments are given to it, `bound` that it has its object.
+    `tool` is its declaration, `signature` says how its arguments are passed, `bound` whether it has its object.
     """
 
     __name__: str
@@ -99,12 +99,12 @@ class FunctionTool(Generic[P, R_co]):
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool(...)` can be told of a tool; what is not said is read from its name, docstring and annotations."""
+    """The options of `@tool(...)`; the name, the docstring and the annotations give the others."""
 
     name: str | None
-    """The name that the model calls it by."""
+    """The name by which the model calls the tool."""
     description: str | None
-    """What the model reads about the tool."""
+    """The description that the model reads."""
     parameters: dict[str, Any] | None
     """The JSON Schema of the arguments."""
     context: str | None
@@ -124,7 +124,7 @@ class ToolOptions(TypedDict, total=False):
     metadata: dict[str, Any] | None
     """Anything else about the tool, for programs; no model sees it."""
     preview: Callable[..., object] | None
-    """Says what a call would do, to whoever is asked to approve it; it takes the tool's arguments."""
+    """Shows a person who approves a call what it would do; it takes the tool's arguments."""
 
 
 class _Declaring(Protocol):
@@ -143,7 +143,7 @@ def tool(given: Callable[P, R_co], /, **options: Unpack[ToolOptions]) -> Functio
 @overload
 def tool(**options: Unpack[ToolOptions]) -> _Declaring: ...
 def tool(given: Any = None, /, **options: Any) -> Any:
-    """Declare a function, a method or a class as a tool; `ToolOptions` lists what can be said of it."""
+    """Declare a function, a method or a class as a tool; `ToolOptions` lists the options."""
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise InvalidField(unknown[0], f"is no option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
