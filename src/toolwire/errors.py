@@ -1,7 +1,7 @@
 """Every exception that toolwire raises on its own account.
 
     ToolwireError
-    +-- UserError            what the caller gave cannot be used
+    +-- UserError            an argument of the caller cannot be used
     |   +-- MissingFields    a constructor lacks required fields (code "missing_keys")
     |   +-- InvalidField     a field has the wrong kind of value (code "invalid_field")
     |   +-- InvalidBody      a body is not an object, or is not JSON
@@ -12,14 +12,16 @@
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
+    |   +-- UnknownProvider  lists the known ones (`toolwire.providers`)
     |   +-- InvalidTrace     a trace has fields that are missing or wrong; carries all its problems
     |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
+    +-- ProviderError        a provider refused a request, or could not be reached; one class for each kind of error
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
     +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
     +-- NoStructuredOutput   no answer of a model had the wanted form; carries the problems and the response
     +-- LossyTranslation     a strict translation would lose something; carries the losses
-    +-- ScenarioFailed       a simulated model was not used as its scenario says; carries the problems
+    +-- ScenarioFailed       the requests to a simulated model did not fit its scenario; carries the problems
 
 Rule: a message says what was wrong, `path` says where, and the message says what would be right.
 """
@@ -180,12 +182,12 @@ class LossyTranslation(ToolwireError):
     def __init__(self, losses: Sequence[Any]) -> None:
         self.losses: tuple[Any, ...] = tuple(losses)
         lines = "\n".join(f"  {loss}" for loss in self.losses)
-        super().__init__(f"{len(self.losses)} thing(s) cannot be said in the target:\n{lines}")
+        super().__init__(f"{len(self.losses)} value(s) cannot be expressed in the target:\n{lines}")
 
 
 class ScenarioFailed(ToolwireError, AssertionError):
-    """A simulated model was not used as its scenario says."""
+    """The requests to a simulated model did not fit its scenario; `problems` say how."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems: list[str] = list(problems)
-        super().__init__("the scenario was not kept to:\n" + "\n".join(f"  {line}" for line in self.problems))
+        super().__init__("the scenario failed:\n" + "\n".join(f"  {line}" for line in self.problems))

@@ -108,7 +108,7 @@ def test_without_an_id_it_is_the_last_one_of_this_folder(run: Any, tmp_path: Pat
 
 
 WRONG = {
-    "nothing here": (["more", "--continue"], "there is no conversation to go on with in this folder, /"),
+    "nothing here": (["more", "--continue"], "there is no conversation to continue in this folder, /"),
     "no such id": (
         ["more", "--continue", "2099"],
         "there is no conversation 2099; `toolwire conversations`",
@@ -137,7 +137,7 @@ def test_an_answered_task_is_not_asked_again_unasked(run: Any, tmp_path: Path) -
     with simulate([["One."]]) as model:
         run(model, "First")
         said = run(model, "--continue")
-    assert (said.code, "it has its answer already: say what is to be done next" in said.told) == (2, True)
+    assert (said.code, "it has its answer already: give a new task" in said.told) == (2, True)
     assert prompts(files(tmp_path)[0]) == ["First"]
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_is_named_is_never_written_over(run: Any, tmp_path: Path) ->
     with simulate([["One."], [Expect(last="Third", messages=4), "Three."]]) as model:
         assert run(model, "First", "--session", str(file)).code == 0
         said = run(model, "Second", "--session", str(file))
-        assert (said.code, "is there already: --continue goes on with it" in said.told) == (2, True)
+        assert (said.code, "exists already: --continue continues it" in said.told) == (2, True)
         assert prompts(file) == ["First"]
         assert run(model, "Third", "--session", str(file), "--continue").code == 0
     assert prompts(file) == ["First", "Third"]
@@ -177,7 +177,7 @@ def test_a_chat_saves_over_nothing(run: Any, tmp_path: Path) -> None:
         said = run(
             model, command="chat", given=f"First\n/save {tmp_path / 'there.txt'}\n/save {tmp_path / 'new.json'}\n"
         )
-    assert "there.txt is there already: name another file" in said.told
+    assert "there.txt exists already: name another file" in said.told
     assert ((tmp_path / "there.txt").read_text(), prompts(tmp_path / "new.json")) == ("mine", ["First"])
 
 

@@ -72,7 +72,7 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
     """Give a client of a provider, or of a server that speaks like it elsewhere."""
     model = model or (os.environ.get(MODEL) if provider is None else None) or None
     if provider is None and model is None:
-        raise UserError(f"say which model: --model PROVIDER/NAME, or --provider and --model, or ${MODEL}")
+        raise UserError(f"name a model: --model PROVIDER/NAME, or --provider and --model, or ${MODEL}")
     try:
         server, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
@@ -254,7 +254,7 @@ class Agent:
         """Keep the conversation; what is in the way of that is said once."""
         try:
             if not self.place.keep(self.as_kept(context, ending)):
-                self.screen.line(f"[it was gone on with elsewhere: this is kept as {self.place.path.stem}]", "note")
+                self.screen.line(f"[it was continued elsewhere: this one is kept as {self.place.path.stem}]", "note")
             self.kept = True
         except (OSError, RuntimeError, ToolwireError) as problem:
             why = f"{self.place.path}: {getattr(problem, 'strerror', None) or problem}"
@@ -312,7 +312,7 @@ def _place_of(options: argparse.Namespace) -> tuple[Kept | None, conversations.P
     wanted, file = options.goes_on, Path(options.session) if options.session else None
     if wanted is None:
         if file is not None and file.exists() and (file.is_dir() or file.stat().st_size):
-            raise UserError(f"{file} is there already: --continue goes on with it, another FILE begins anew")
+            raise UserError(f"{file} exists already: --continue continues it; name another FILE for a new conversation")
         return None, conversations.Place(file)
     path = file if file is not None else conversations.found(wanted, options.cwd or ".")
     place = conversations.Place(path)
@@ -326,7 +326,7 @@ def _folder_of(options: argparse.Namespace, before: Kept | None) -> str:
     if options.cwd is None and before is not None and Path(before.folder).is_dir():
         folder = before.folder or "."
     if not Path(folder).is_dir():
-        raise UserError(f"{folder} is no folder", path="--cwd")
+        raise UserError(f"{folder} is not a folder", path="--cwd")
     return folder
 
 
@@ -336,7 +336,7 @@ def run(options: argparse.Namespace) -> int:
         options.task, options.goes_on = options.goes_on, ""
     task = task_of(options.task)
     if task is None and options.goes_on is None:
-        raise UserError('say what is to be done, as in toolwire run "Fix the test.", or --continue', path="run")
+        raise UserError('give a task, as in toolwire run "Fix the test.", or --continue', path="run")
     screen, out = screens_of(options)
     with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
         try:
@@ -359,10 +359,10 @@ def _asked_for_more(agent: Agent) -> str:
     """Ask what is to be done next, where a conversation has its answer."""
     screen = agent.screen
     if not (screen.terminal and sys.stdin.isatty()):
-        raise UserError("it has its answer already: say what is to be done next, after --continue", path="run")
+        raise UserError("it has its answer already: give a new task after --continue", path="run")
     screen.write("It has its answer. What is to be done next? ", "question")
     words = sys.stdin.readline().strip()
     if not words:
-        raise UserError("nothing is to be done", path="run")
+        raise UserError("there is no task", path="run")
     screen.entered()
     return words

@@ -64,7 +64,7 @@ def _instant(text: str) -> datetime:
             return datetime.now(UTC) - timedelta(**{_UNITS[unit]: int(number)})
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

@@ -92,7 +92,7 @@ def _save(agent: Agent, rest: str) -> None:
     if not rest:
         agent.place.keep(kept)
     elif path.exists():
-        raise UserError(f"{path} is there already: name another file")
+        raise UserError(f"{path} exists already: name another file")
     else:
         conversations.write(path, kept)
     agent.screen.line(f"[written to {path}]", "note")

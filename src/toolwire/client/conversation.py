@@ -145,7 +145,7 @@ def check_media(messages: Iterable[Message]) -> None:
         for index, part in enumerate(message.content if isinstance(message.content, list) else ()):
             if isinstance(part, Image | Document | Audio) and part.opaque is None and _is_no_url(part.url):
                 kind, at = type(part).__name__, f"messages[{place}].content[{index}]"
-                what = f"is no URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
+                what = f"is not a URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
                 raise InvalidField("url", what, path=at)
 
 

@@ -189,7 +189,7 @@ class Dialogue:
         model: str | None = settings.pop("model", None) or self.model
         if model is None and self.provider.dialect != "gemini":
             raise InvalidField(
-                "model", "must be said: neither the client nor the call names one", path=self.provider.name
+                "model", "is missing: neither the client nor the call names one", path=self.provider.name
             )
         return model
 
@@ -228,7 +228,7 @@ def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
     from toolwire.client.structured import AnswerForm  # noqa: PLC0415 - only where a form is wanted
 
     if setup.terminal_tool is not None:
-        raise InvalidField("terminal_tool", "cannot be said beside `output`: the answer ends the run")
+        raise InvalidField("terminal_tool", "cannot be used with `output`: the answer ends the run")
     return replace(setup, form=AnswerForm.of(output, upstream.provider, setup.request), terminal_tool=ANSWER)
 
 

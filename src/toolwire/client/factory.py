@@ -64,7 +64,7 @@ class LLMFactory:
 
     @staticmethod
     def create(name: str | None = None, /, *, model: str | None = None, **options: Unpack[ClientOptions]) -> Client:
-        """Make a client of a provider and a model; without them, of those in the environment. `model=` names another model."""
+        """Make a client of a provider and a model, or of those in the environment; `model=` names another model."""
         provider, usual = _meant(name)
         return Client(provider, _model_of(model) if model else usual, **options)
 

@@ -165,7 +165,7 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
     """Give quirks with some of them set otherwise."""
     unknown = settings.keys() - set(Quirks.__struct_fields__)
     if unknown:
-        raise InvalidField(", ".join(sorted(unknown)), f"is no quirk; known: {', '.join(Quirks.__struct_fields__)}")
+        raise InvalidField(", ".join(sorted(unknown)), f"is not a quirk; known: {', '.join(Quirks.__struct_fields__)}")
     return replace(quirks, **settings)
 
 

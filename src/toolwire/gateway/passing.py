@@ -29,7 +29,7 @@ _SIGNED = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"tho
 
 
 def members_of(body: bytes) -> dict[str, Any]:
-    """Give the members of a body, each as it is written; a body that is no JSON object is refused."""
+    """Give the members of a body, each as it is written; a body that is not a JSON object is refused."""
     try:
         return _members(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
@@ -77,7 +77,7 @@ def _name(key: bytes) -> str:
     try:
         return _read_text(key)
     except (msgspec.DecodeError, UnicodeError):
-        raise InvalidBody("has a key that is no text", path="body") from None
+        raise InvalidBody("has a key that is not text", path="body") from None
 
 
 def _skip(body: bytes, at: int) -> int:

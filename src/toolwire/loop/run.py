@@ -197,7 +197,7 @@ class _Run(Struct):
             case Response():
                 self._keep(answer)
                 return self._without_answer(answer)
-        raise TypeError(f"a Response, an Error or Cancelled is wanted, not {type(answer).__name__}")
+        raise TypeError(f"a Response, an Error or Cancelled must be sent, not {type(answer).__name__}")
 
     def _keep(self, answer: Response) -> None:
         self.turns += 1

@@ -132,7 +132,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         if unknown:
             known = ", ".join(self.__struct_fields__)
             hint = meant(unknown[0], self.__struct_fields__)
-            raise InvalidField(unknown[0], f"is no option of a provider; there are: {known}{hint}", path=self.name)
+            raise InvalidField(unknown[0], f"is not an option of a provider; there are: {known}{hint}", path=self.name)
         for name in ("headers", "query", "quirks"):
             if not isinstance(options.get(name, {}), Mapping):
                 raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
@@ -157,7 +157,7 @@ class Provider(Struct, frozen=True, kw_only=True):
             raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {said!r}", path=self.name)
         if unknown := next((name for name in said if name not in known), None):
             hint = meant(unknown, known)
-            raise InvalidField(unknown, f"is no capability; there are: {', '.join(known)}{hint}", path=self.name)
+            raise InvalidField(unknown, f"is not a capability; there are: {', '.join(known)}{hint}", path=self.name)
         return replace(able, **said)
 
     @property
@@ -211,7 +211,7 @@ def _check_base_url(url: Any, path: str) -> None:
     try:
         host = urlsplit(url).netloc
     except ValueError:
-        raise InvalidField("base_url", "is no URL; one looks like https://host/path", path=path) from None
+        raise InvalidField("base_url", "is not a URL; write it like https://host/path", path=path) from None
     if "@" in host:
         extra, instead = "a user or a password", "a key goes into `api_key`, any other login into `headers`"
     elif "#" in url:
@@ -341,6 +341,6 @@ def _of_map(given: Mapping[str, Any]) -> Provider:
         return _preset(name, fields).with_options(**fields)
     for field in ("dialect", "base_url"):
         if field not in fields:
-            raise InvalidField(field, "must be said of a provider that is not among the known ones", path="provider")
+            raise InvalidField(field, "is needed for a provider that is not a known one", path="provider")
     own = Provider(name=name, dialect=fields.pop("dialect"), base_url=fields.pop("base_url"))
     return own.with_options(**fields)

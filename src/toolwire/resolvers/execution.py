@@ -130,7 +130,7 @@ def _refusal(call: ToolCall, index: int, ids: dict[str, int], limits: Limits) ->
     if index >= limits.calls:
         return failure(call, f"not run: a turn may have {limits.calls} calls")
     if call.id is not None and ids.get(call.id, 1) > 1:
-        return failure(call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it")
+        return failure(call, f"not run: {ids[call.id]} calls share the id {call.id!r}; each needs its own")
     if not call.runs:
         return invalid(call, [call.error or "they were cut off"])
     return None
@@ -256,7 +256,7 @@ def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
     unknown = sorted(options.keys() - set(Limits.__struct_fields__))
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
-        raise InvalidField(unknown[0], f"is no limit; there are: {known}", path="execute")
+        raise InvalidField(unknown[0], f"is not a limit; there are: {known}", path="execute")
     return replace(limits or _USUAL, **options) if options else limits or _USUAL
 
 

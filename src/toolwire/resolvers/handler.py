@@ -141,7 +141,9 @@ def _of_function(source: FunctionTool) -> Handler:
     function, signature = source.function, source.signature
     if not source.bound:
         raise InvalidField(
-            "tools", f"has the method {source.tool.name!r} of no object: give the object's", path="AgentResolver"
+            "tools",
+            f"has the method {source.tool.name!r} without its object: pass the method of an object",
+            path="AgentResolver",
         )
     if source.tool.custom:
         bind: _Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape

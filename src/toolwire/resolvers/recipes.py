@@ -142,7 +142,7 @@ def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context:
         if not isinstance(arguments, dict):
             arguments = yield Ask(arguments, (dict(known),))
         if not isinstance(arguments, dict):
-            return StepError(step.tool, label, "its arguments are no map")
+            return StepError(step.tool, label, "its arguments are not a map")
         result = yield from resolving(resolver, ToolCall(call_id, step.tool, arguments), context)
     except UnknownTool as problem:
         return StepError(step.tool, label, str(problem))

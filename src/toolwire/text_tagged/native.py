@@ -106,4 +106,4 @@ def _written(entry: Any) -> str:
     try:
         return msgspec.json.encode(entry).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return f"({kind_of(entry)} that is no JSON)"
+        return f"({kind_of(entry)} that is not JSON)"

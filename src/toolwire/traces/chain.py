@@ -199,9 +199,9 @@ def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            raise InvalidBody(f"is no JSON: {problem}", path=f"line {number}") from None
+            raise InvalidBody(f"is not JSON: {problem}", path=f"line {number}") from None
         if not isinstance(row, dict):
-            raise InvalidBody("is no JSON object", path=f"line {number}")
+            raise InvalidBody("is not a JSON object", path=f"line {number}")
         yield row
 
 

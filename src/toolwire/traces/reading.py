@@ -63,7 +63,7 @@ def _conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[Column
     if unknown := filters.keys() - Filters.__annotations__.keys():
         name, known = min(unknown), [*Filters.__annotations__]
         raise InvalidField(
-            name, f"is no filter of traces; there are: {', '.join(known)}{meant(name, known)}", path="traces"
+            name, f"is not a filter of traces; there are: {', '.join(known)}{meant(name, known)}", path="traces"
         )
     return [
         compare(columns[column], read(name, filters[name]))

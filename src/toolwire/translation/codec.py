@@ -209,7 +209,7 @@ def _written(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return f"({kind_of(value)} that is no JSON)"
+        return f"({kind_of(value)} that is not JSON)"
 
 
 def _texts(value: Any) -> set[str]:

@@ -192,7 +192,7 @@ def result_of(value: Any, call: ToolCall) -> ToolResult:
     try:
         return ToolResult(call.id, call.name, write_json(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as problem:
-        return failure(call, f"{FAILED}the tool gave what has no JSON: {problem}")
+        return failure(call, f"{FAILED}the tool gave a value that cannot be written as JSON: {problem}")
 
 
 def answer_of(value: Any, call: ToolCall) -> ToolResult:

@@ -146,7 +146,7 @@ def tool(given: Any = None, /, **options: Any) -> Any:
     """Declare a function, a method or a class as a tool; `ToolOptions` lists the options."""
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
-        raise InvalidField(unknown[0], f"is no option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
+        raise InvalidField(unknown[0], f"is not an option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
     if given is None:
         return lambda later: _declare(later, **options)
     return _declare(given, **options)
@@ -179,7 +179,7 @@ def _has_object(function: Any) -> bool:
 def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) -> Tool:
     name = options.get("name") or name
     if not name or name == "<lambda>":
-        raise InvalidField("name", "must be given: what is declared has no name of its own", path="tool")
+        raise InvalidField("name", "is missing: the declared object has no name of its own", path="tool")
     metadata = dict(options.get("metadata") or {})
     metadata |= {key: options[key] for key in _RUNNING if options.get(key) is not None}
     custom = bool(options.get("custom"))
@@ -198,10 +198,10 @@ def _declare_class(kind: type, options: dict[str, Any]) -> type:
     """Declare a class by its `execute`; one that has a `definition` is declared already."""
     execute = getattr(kind, "execute", None)
     if execute is None:
-        raise InvalidField("execute", "must be there: it is what the tool does", path=kind.__name__)
+        raise InvalidField("execute", "is missing: the tool needs it to run", path=kind.__name__)
     if getattr(kind, "definition", None) is not None:
         if options:
-            raise InvalidField("definition", "says it all: give no options beside it", path=kind.__name__)
+            raise InvalidField("definition", "is complete: pass no options with it", path=kind.__name__)
         return kind
     skip = not isinstance(inspect.getattr_static(kind, "execute"), staticmethod | classmethod)
     signature = read_signature(execute, context=options.get("context", "context"), skip=int(skip))
