@@ -1,5 +1,6 @@
 """Documents do not lie: every snippet runs, the support matrix is what the code says."""
 
+import ast
 import re
 import shlex
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts import reference, stub, support_matrix
+from toolwire import errors
 from toolwire.cli import main
 from toolwire.dialects import NAMES
 
@@ -94,6 +96,17 @@ def headings_of(page: Path) -> list[str]:
     """Name the headings of a page as links name them."""
     found = re.findall(r"(?m)^#+ (.*)$", page.read_text("utf-8"))
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found]
+
+
+def test_the_tree_of_exceptions_names_every_one() -> None:
+    modules = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "src").rglob("*.py")]
+    classes = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    known = {"ToolwireError"}
+    while more := {one.name for one in classes if known & {ast.unparse(base) for base in one.bases}} - known:
+        known |= more
+    named = set(re.findall(r"\w+", str(errors.__doc__)))
+    assert len(known) >= 30
+    assert {name for name in known if not name.startswith("_")} <= named
 
 
 def test_an_extra_is_quoted_for_shells_that_expand_brackets() -> None:

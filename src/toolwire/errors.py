@@ -11,12 +11,19 @@
     |   +-- UnknownDialect   lists the known ones
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
+    |   +-- InvalidSettings  a file of settings cannot be used; carries all its problems
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
     |   +-- UnknownProvider  lists the known ones (`toolwire.providers`)
     |   +-- InvalidTrace     a trace has fields that are missing or wrong; carries all its problems
     |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
-    +-- ProviderError        a provider refused a request, or could not be reached; one class for each kind of error
+    +-- ProviderError        a provider refused a request, or could not be reached (`toolwire.client.failures`)
+    |   +-- AuthenticationFailed, RateLimited, ContextTooLong, RequestRefused, ProviderUnavailable,
+    |       ProviderTimeout
+    +-- AllFailed            each of several providers failed; carries their errors
+    +-- ChoiceIgnored        a model did not call, although the request required it
+    +-- TransportError       an HTTP request could not be sent, or its answer could not be read
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
+    |   +-- PathRefused, AddressRefused, Unmatched    a code tool refuses a path, an address, an edit
     +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
     +-- NoStructuredOutput   no answer of a model had the wanted form; carries the problems and the response

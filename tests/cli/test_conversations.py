@@ -91,7 +91,7 @@ def test_an_id_or_a_part_of_one_says_which_is_gone_on_with(run: Any, tmp_path: P
         assert run(model, "more", "--continue", first.stem).code == 0
         said = run(model, "and", "--continue", first.stem[-4:])
     assert said.code == 0
-    assert f"[going on with {first.stem} in " in said.told
+    assert f"[continuing {first.stem} in " in said.told
     assert ', 2 turns: "First"]\n[the last prompt was: "more"]' in said.told
     assert (len(files(tmp_path)), prompts(first)) == (2, ["First", "more", "and"])
 
@@ -145,7 +145,7 @@ def test_one_without_its_answer_goes_on_by_itself(run: Any) -> None:
     with simulate([[LISTED], [LISTED], [Expect(messages=6), "Done."]]) as model:
         said = run(model, "First", "--max-steps", "2")
         assert said.code == 3
-        assert "[to go on: toolwire run --continue " in said.told
+        assert "[to continue: toolwire run --continue " in said.told
         assert said.told.count(" --max-steps N]") == 1
         assert run(model, "--continue").out == "Done.\n"
 

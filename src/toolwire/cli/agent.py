@@ -77,7 +77,9 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
         server, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
         if provider is None:
-            raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
+            raise UserError(
+                f"name the provider of {model!r}, by --provider or --model PROVIDER/NAME. {problem}"
+            ) from None
         raise
     if base_url is not None:
         server = server.with_options(base_url=base_url.rstrip("/"))
@@ -103,7 +105,9 @@ def advice(problem: ProviderError, provider: Provider) -> str:
     if problem.error.code == _REFUSED:
         start = _STARTS.get(provider.name)
         begin = f"start it (`{start}`)" if start else "check the network"
-        return f"nothing answers at {url_without_secrets(provider.base_url)}: {begin}, or say where it is by --base-url"
+        return (
+            f"nothing answers at {url_without_secrets(provider.base_url)}: {begin}, or pass its address by --base-url"
+        )
     if isinstance(problem, AuthenticationFailed) and provider.env:
         return f"the key is that of {' or '.join(provider.env)}"
     return ""
@@ -174,7 +178,7 @@ class Agent:
             return
         first, *rest = [shortened(" ".join(words.split()), _WORDS) for words in self.before.prompts] or [""]
         turns = f"{self.before.turns} turn{'s' if self.before.turns != 1 else ''}"
-        self.screen.line(f'[going on with {self.place.path.stem} in {self.options.cwd}, {turns}: "{first}"]', "note")
+        self.screen.line(f'[continuing {self.place.path.stem} in {self.options.cwd}, {turns}: "{first}"]', "note")
         if rest:
             self.screen.line(f'[the last prompt was: "{rest[-1]}"]', "note")
 
@@ -282,7 +286,7 @@ class Agent:
         """Name the command that goes on with what was kept."""
         if command and self.kept:
             which = self.place.path.stem if self.place.own else f"--session {self.place.path}"
-            self.screen.line(f"[to go on: {command} --continue {which}{more}]", look)
+            self.screen.line(f"[to continue: {command} --continue {which}{more}]", look)
 
     def write_end(self, done: Done, code: int) -> None:
         """Write the end, where it is for another program."""
@@ -360,7 +364,7 @@ def _asked_for_more(agent: Agent) -> str:
     screen = agent.screen
     if not (screen.terminal and sys.stdin.isatty()):
         raise UserError("it has its answer already: give a new task after --continue", path="run")
-    screen.write("It has its answer. What is to be done next? ", "question")
+    screen.write("It has its answer. What is the next task? ", "question")
     words = sys.stdin.readline().strip()
     if not words:
         raise UserError("there is no task", path="run")

@@ -160,7 +160,9 @@ def write(path: Path, kept: Kept) -> None:
 
 def add(commands: Any) -> None:
     """Add the command of this file."""
-    command = commands.add_parser("conversations", help="list what `run --continue ID` can go on with, newest first")
+    command = commands.add_parser(
+        "conversations", help="list the conversations that `run --continue ID` can continue, newest first"
+    )
     command.add_argument("--cwd", default=None, help="only those of this project folder")
     command.add_argument("--json", action="store_true", help="one JSON object to a line")
     command.set_defaults(run=_list)

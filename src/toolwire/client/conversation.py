@@ -382,7 +382,7 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
 
 
 def _nobody(call: Any) -> Any:
-    return "error", f"there is nobody to run {call.name!r}"
+    return "error", f"nothing here runs {call.name!r}"
 
 
 def _telling(listener: _Listener | None, event: Any) -> Work[None]:

@@ -236,7 +236,7 @@ def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[
     """Have old results cleared: by the provider where it can, else by the run; `True` is the usual way."""
     policy = Clearing() if clearing is True else clearing
     if not isinstance(policy, Clearing):
-        raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
+        raise InvalidField("clearing", "must be a Clearing, or True for the default one")
     provider, window = upstream.provider, window_of(setup.request.model)
     own = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
     if own is None:

@@ -51,7 +51,7 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 msgspec.convert(value, _kinds()[name])
             except msgspec.ValidationError as problem:
-                raise InvalidField(name, f"is of another kind: {problem}", path="settings") from None
+                raise InvalidField(name, f"has the wrong type: {problem}", path="settings") from None
     return dict(settings)
 
 

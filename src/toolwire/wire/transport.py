@@ -54,7 +54,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class TransportError(ToolwireError):
-    """The network failed, or was told to stop, by `kind`."""
+    """An HTTP request could not be sent, or its answer could not be read; `kind` says how it failed."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
