@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check planted bench torture torture-short packages fix docs rooms rows walks lock clean
+.PHONY: help demo test check planted programs bench torture torture-short packages fix docs rooms rows walks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ check: .venv/.check ## run all that a pull request must pass: format, lint, type
 
 planted: .venv/.test ## plant bugs one at a time in a copy, and say which the tests notice; ARGS="-k approval"
 	@$(BIN)/python scripts/planted.py $(ARGS)
+
+programs: .venv/.test ## print how long ten programs of users are, beside the shortest of a peer
+	@$(BIN)/python -m tests.programs.test_programs
 
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)

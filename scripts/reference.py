@@ -26,7 +26,7 @@ SETTINGS = (
     (
         "Options of a client",
         "`Client(...)`, `options={...}`.",
-        ("ClientOptions", "providers.known.ProviderOptions"),
+        ("ClientOptions",),
     ),
     ("Options of a tool", "`@tool(...)`.", ("resolvers.functions.declare.ToolOptions",)),
     ("Options of the code tools", "`CodeTools(...)`.", ("codetools.kit.CodeToolOptions",)),
@@ -92,7 +92,8 @@ def _settings(package: griffe.Object) -> Iterator[str]:
         yield from ("", f"### {title}", "", words, "", "| setting | what it is |", "|---|---|")
         for name in classes:
             fields = _target(package[name if "." in name else f"client.settings.{name}"])
-            for one in fields.attributes.values():
+            own = fields.members if "beside" in words else fields.attributes
+            for one in (fields.attributes[field] for field in own):
                 yield _row(f"{one.name}: {_plain(one.annotation)}", _sentence(_target(one), whole=True))
     yield ""
 

@@ -39,7 +39,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "support-matrix.md"
 HEAD = """# What each dialect can say
 
 Made by `make docs` from the code: one probe for each concept is encoded to every dialect, and the losses are
-read. `exact`: said without a loss. `approximated`: said in another way, and the loss tells which.
+read. `exact`: written without a loss. `approximated`: written in another way, which the loss names.
 `impossible`: dropped, and named.
 
 """
@@ -113,7 +113,7 @@ def _conversations() -> dict[str, Request]:
             Message("tool", [ToolResult("call_1", "look", "no", is_error=True)]),
         ],
         "image in a result": [*answered, _result([Text("one"), _PIXEL])],
-        "arguments that are no JSON": [
+        "arguments that are not JSON": [
             _ASK,
             Message("assistant", [ToolCall.parse("call_1", "look", "{")]),
             _result("no"),

@@ -51,7 +51,7 @@ def outside(variable: str, folder: str) -> Path | None:
     if root.is_dir():
         return root
     if named:
-        message = f"{variable} is {named!r}, which is no folder"
+        message = f"{variable} is {named!r}, which is not a folder"
         raise NotADirectoryError(message)
     return None
 

@@ -1,14 +1,22 @@
 """Documents do not lie: every snippet runs, the support matrix is what the code says."""
 
+import ast
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from scripts import reference, stub, support_matrix
+from toolwire import errors
+from toolwire.cli import main
 from toolwire.dialects import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPETS = [
     pytest.param(snippet, id=f"{page.relative_to(ROOT)}:{number}")
@@ -51,3 +59,105 @@ def test_the_matrix_judges_each_dialect_for_itself() -> None:
     assert rows["top_k"]["openai-chat"] == "impossible"
     assert rows["top_k"]["ollama"] == "exact"
     assert rows["late system message"]["anthropic"] == "approximated"
+
+
+def test_the_readme_is_short_and_in_the_order_of_a_visitor() -> None:
+    assert len(README.splitlines()) <= 220
+    assert re.findall(r"(?m)^## (.*)$", README) == [
+        "Two commands",
+        "An agent in twelve lines",
+        "Streaming",
+        "Structured output",
+        "Tools",
+        "Translation, with its losses",
+        "The gateway",
+        "Traces",
+        "What is not promised",
+        "All pages",
+    ]
+    [agent, *_] = re.findall(r"## An agent.*?```python\n(.*?)```", README, re.DOTALL)
+    assert len([line for line in agent.splitlines() if line.strip()]) <= 12
+
+
+def test_the_readme_links_every_page() -> None:
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
+    for target, heading in re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", page.read_text("utf-8")):
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        assert not heading or heading in headings_of(file), f"{target}#{heading}"
+
+
+def headings_of(page: Path) -> list[str]:
+    """Name the headings of a page as links name them."""
+    found = re.findall(r"(?m)^#+ (.*)$", page.read_text("utf-8"))
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found]
+
+
+def test_the_tree_of_exceptions_names_every_one() -> None:
+    modules = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "src").rglob("*.py")]
+    classes = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    known = {"ToolwireError"}
+    while more := {one.name for one in classes if known & {ast.unparse(base) for base in one.bases}} - known:
+        known |= more
+    named = set(re.findall(r"\w+", str(errors.__doc__)))
+    assert len(known) >= 30
+    assert {name for name in known if not name.startswith("_")} <= named
+
+
+def test_an_extra_is_quoted_for_shells_that_expand_brackets() -> None:
+    files = [*PAGES, *(ROOT / "src").rglob("*.py")]
+    unquoted = re.compile(r"pip install (?!')\S*\[")
+    assert [str(path) for path in files if unquoted.search(path.read_text("utf-8"))] == []
+
+
+def test_the_gateway_of_the_readme_answers_as_printed() -> None:
+    """The commands are run as they stand, but for the port; `...` in what is printed stands for anything."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    [session] = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    serve, asked, printed = re.findall(r"(?s)\$ (toolwire.*?)\n\$ (curl.*?'\{.*?\}')\n(.*)", session)[0]
+    command = [sys.executable, "-m", *serve.split(), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            typed = shlex.split(asked.replace("http://127.0.0.1:8080", url))
+            shown = subprocess.check_output(typed, text=True, timeout=30)
+        finally:
+            process.terminate()
+    for line in printed.splitlines():
+        wanted = ".*".join(map(re.escape, line.split("...")))
+        assert re.search(f"(?m)^{wanted}\r?$", shown), f"{line} in {shown}"
+
+
+def test_the_session_of_the_code_tools_is_what_the_command_line_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git = shutil.which("git")
+    if git is None or shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap or git is not installed")
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "examples" / "project", project, ignore=shutil.ignore_patterns("__pycache__"))
+    for arguments in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+    ):
+        subprocess.run([git, "-C", str(project), *arguments], check=True)
+    page = (ROOT / "docs" / "code-tools.md").read_text("utf-8")
+    [session] = re.findall(r"(?s)## A session from the command line.*?```\n(.*?)\n```", page)
+    for step in session.split("\n\n> "):
+        command, _, printed = step.removeprefix("> ").partition("\n")
+        main(["call", *shlex.split(command), "--cwd", str(project)])
+        shown = "".join(capsys.readouterr()).rstrip()
+        assert when(shown) == when(printed), command
+
+
+def when(text: str) -> str:
+    """Leave out what is other on each machine: when a file was written, and what its owner lets others do."""
+    return re.sub(r"(?m)^(modified|mode): .*$", r"\1", text)

@@ -1,4 +1,4 @@
-"""Models, prices and what is known of local ones, each entry with its date and source."""
+"""Models, prices and facts about local models, each entry with its date and source."""
 
 from toolwire.providers.catalogue import (
     Catalogue,

@@ -1,7 +1,7 @@
 """Every exception that toolwire raises on its own account.
 
     ToolwireError
-    +-- UserError            what the caller gave cannot be used
+    +-- UserError            an argument of the caller cannot be used
     |   +-- MissingFields    a constructor lacks required fields (code "missing_keys")
     |   +-- InvalidField     a field has the wrong kind of value (code "invalid_field")
     |   +-- InvalidBody      a body is not an object, or is not JSON
@@ -11,16 +11,25 @@
     |   +-- UnknownDialect   lists the known ones
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
+    |   +-- InvalidSettings  a file of settings cannot be used; carries all its problems
     |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
+    |   +-- UnknownProvider  lists the known ones (`toolwire.providers`)
     |   +-- InvalidTrace     a trace has fields that are missing or wrong; carries all its problems
     |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
+    +-- ProviderError        a provider refused a request, or could not be reached (`toolwire.client.failures`)
+    |   +-- AuthenticationFailed, RateLimited, ContextTooLong, RequestRefused, ProviderUnavailable,
+    |       ProviderTimeout
+    +-- AllFailed            each of several providers failed; carries their errors
+    +-- ChoiceIgnored        a model did not call, although the request required it
+    +-- TransportError       an HTTP request could not be sent, or its answer could not be read
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
+    |   +-- PathRefused, AddressRefused, Unmatched    a code tool refuses a path, an address, an edit
     +-- RunParked            a run that survives is led by nobody until it is resumed; carries its id and why
     +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
     +-- NoStructuredOutput   no answer of a model had the wanted form; carries the problems and the response
     +-- LossyTranslation     a strict translation would lose something; carries the losses
-    +-- ScenarioFailed       a simulated model was not used as its scenario says; carries the problems
+    +-- ScenarioFailed       the requests to a simulated model did not fit its scenario; carries the problems
 
 Rule: a message says what was wrong, `path` says where, and the message says what would be right.
 """
@@ -39,7 +48,7 @@ def meant(word: object, known: Iterable[str]) -> str:
 
 
 class ToolwireError(Exception):
-    """The root of every exception of this package."""
+    """The base of every exception of this package."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -47,7 +56,7 @@ class ToolwireError(Exception):
 
 
 class UserError(ToolwireError, ValueError):
-    """What the caller gave cannot be used."""
+    """An argument of the caller cannot be used."""
 
 
 class MissingFields(UserError):
@@ -93,7 +102,7 @@ class SchemaRecursive(InvalidSchema):
 
 
 class UnknownDialect(UserError, LookupError):
-    """A dialect or provider name that nobody registered."""
+    """A name that is not that of a dialect; `known` are the names that are."""
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -120,7 +129,7 @@ class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is w
 
 
 class UnknownTool(UserError, LookupError):
-    """A call of a tool that is not there; `known` are those that are."""
+    """A call of a tool that the resolver does not have; `known` are the tools that it has."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -163,7 +172,7 @@ class RunParked(ToolwireError):
 
 
 class StoreFailed(ToolwireError):
-    """A store of traces cannot be opened, read or written: no more is recorded than was acknowledged."""
+    """A store of traces cannot be opened, read or written; acknowledged traces are kept."""
 
 
 class ServerUnavailable(ToolwireError):
@@ -171,7 +180,7 @@ class ServerUnavailable(ToolwireError):
 
 
 class NoStructuredOutput(ToolwireError):
-    """No answer of a model had the wanted form: `problems` say why, `text` and `response` are what came.
+    """No answer of a model had the wanted form; `problems` say why, `text` and `response` are the last answer.
 
     `kind` is that of the last answer: it was refused, cut_off, empty, no_json or invalid, or unfinished.
     """
@@ -185,17 +194,17 @@ class NoStructuredOutput(ToolwireError):
 
 
 class LossyTranslation(ToolwireError):
-    """A strict translation would lose something."""
+    """A strict translation was refused; `losses` are what it would lose."""
 
     def __init__(self, losses: Sequence[Any]) -> None:
         self.losses: tuple[Any, ...] = tuple(losses)
         lines = "\n".join(f"  {loss}" for loss in self.losses)
-        super().__init__(f"{len(self.losses)} thing(s) cannot be said in the target:\n{lines}")
+        super().__init__(f"{len(self.losses)} value(s) cannot be expressed in the target:\n{lines}")
 
 
 class ScenarioFailed(ToolwireError, AssertionError):
-    """A simulated model was not used as its scenario says."""
+    """The requests to a simulated model did not fit its scenario; `problems` say how."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems: list[str] = list(problems)
-        super().__init__("the scenario was not kept to:\n" + "\n".join(f"  {line}" for line in self.problems))
+        super().__init__("the scenario failed:\n" + "\n".join(f"  {line}" for line in self.problems))

@@ -1,4 +1,4 @@
-"""Makes a history legal: each call is followed by its result."""
+"""Repairs a history, so that each call is followed by its result."""
 
 from toolwire.encoding.repair import repair
 

@@ -1,4 +1,4 @@
-"""The tools of one turn, bound to one context that nobody else sees."""
+"""The tools of one turn, bound to a context of their own."""
 
 from toolwire.resolvers.session import Session, prepare
 

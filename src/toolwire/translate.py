@@ -1,4 +1,4 @@
-"""Requests, responses, streams and errors of one dialect as those of another."""
+"""Translates requests, responses, streams and errors from one dialect to another."""
 
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import wire_of

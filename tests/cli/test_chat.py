@@ -32,8 +32,8 @@ def test_each_line_of_a_pipe_is_a_prompt(chat: Any) -> None:
     assert said.code == 0
     assert said.out.splitlines() == ["Hello.", "Nothing."]
     lines = [line for line in said.told.splitlines() if line and "tokens" not in line]
-    assert lines[:-1] == ["[openai m; /help says what there is]", "> list_directory()", "  (empty folder)"]
-    assert re.fullmatch(r"\[to go on: toolwire chat --continue [0-9a-f-]+\]", lines[-1])
+    assert lines[:-1] == ["[openai m; /help lists the commands]", "> list_directory()", "  (empty folder)"]
+    assert re.fullmatch(r"\[to continue: toolwire chat --continue [0-9a-f-]+\]", lines[-1])
 
 
 def test_commands(chat: Any, tmp_path: Path) -> None:

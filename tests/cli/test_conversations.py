@@ -91,7 +91,7 @@ def test_an_id_or_a_part_of_one_says_which_is_gone_on_with(run: Any, tmp_path: P
         assert run(model, "more", "--continue", first.stem).code == 0
         said = run(model, "and", "--continue", first.stem[-4:])
     assert said.code == 0
-    assert f"[going on with {first.stem} in " in said.told
+    assert f"[continuing {first.stem} in " in said.told
     assert ', 2 turns: "First"]\n[the last prompt was: "more"]' in said.told
     assert (len(files(tmp_path)), prompts(first)) == (2, ["First", "more", "and"])
 
@@ -108,7 +108,7 @@ def test_without_an_id_it_is_the_last_one_of_this_folder(run: Any, tmp_path: Pat
 
 
 WRONG = {
-    "nothing here": (["more", "--continue"], "there is no conversation to go on with in this folder, /"),
+    "nothing here": (["more", "--continue"], "there is no conversation to continue in this folder, /"),
     "no such id": (
         ["more", "--continue", "2099"],
         "there is no conversation 2099; `toolwire conversations`",
@@ -137,7 +137,7 @@ def test_an_answered_task_is_not_asked_again_unasked(run: Any, tmp_path: Path) -
     with simulate([["One."]]) as model:
         run(model, "First")
         said = run(model, "--continue")
-    assert (said.code, "it has its answer already: say what is to be done next" in said.told) == (2, True)
+    assert (said.code, "it has its answer already: give a new task" in said.told) == (2, True)
     assert prompts(files(tmp_path)[0]) == ["First"]
 
 
@@ -145,7 +145,7 @@ def test_one_without_its_answer_goes_on_by_itself(run: Any) -> None:
     with simulate([[LISTED], [LISTED], [Expect(messages=6), "Done."]]) as model:
         said = run(model, "First", "--max-steps", "2")
         assert said.code == 3
-        assert "[to go on: toolwire run --continue " in said.told
+        assert "[to continue: toolwire run --continue " in said.told
         assert said.told.count(" --max-steps N]") == 1
         assert run(model, "--continue").out == "Done.\n"
 
@@ -155,7 +155,7 @@ def test_a_file_that_is_named_is_never_written_over(run: Any, tmp_path: Path) ->
     with simulate([["One."], [Expect(last="Third", messages=4), "Three."]]) as model:
         assert run(model, "First", "--session", str(file)).code == 0
         said = run(model, "Second", "--session", str(file))
-        assert (said.code, "is there already: --continue goes on with it" in said.told) == (2, True)
+        assert (said.code, "exists already: --continue continues it" in said.told) == (2, True)
         assert prompts(file) == ["First"]
         assert run(model, "Third", "--session", str(file), "--continue").code == 0
     assert prompts(file) == ["First", "Third"]
@@ -177,7 +177,7 @@ def test_a_chat_saves_over_nothing(run: Any, tmp_path: Path) -> None:
         said = run(
             model, command="chat", given=f"First\n/save {tmp_path / 'there.txt'}\n/save {tmp_path / 'new.json'}\n"
         )
-    assert "there.txt is there already: name another file" in said.told
+    assert "there.txt exists already: name another file" in said.told
     assert ((tmp_path / "there.txt").read_text(), prompts(tmp_path / "new.json")) == ("mine", ["First"])
 
 

@@ -91,7 +91,7 @@ def test_quiet_does_not_hide_what_went_wrong(run: Any) -> None:
         first, second = run(model, "do it", "--quiet"), run(model, "do it", "--quiet")
     assert (first.code, first.out, "Too odd." in first.told) == (1, "", True)
     assert (second.code, second.out) == (1, "")
-    assert re.match(r"the model refused: .+\n\[to go on: toolwire run --continue .+\]\n$", second.told)
+    assert re.match(r"the model refused: .+\n\[to continue: toolwire run --continue .+\]\n$", second.told)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -79,7 +79,7 @@ def test_what_a_model_or_a_tool_says_never_steers_the_terminal(run: Any, tmp_pat
 def test_nobody_is_asked_without_a_terminal_and_the_model_reads_why(run: Any, tmp_path: Path) -> None:
     fetch = ToolCall(None, "http_get", {"url": "http://127.0.0.1:1/"})
     shell = ToolCall(None, "bash", {"command": "touch ran"})
-    results = dict.fromkeys(("write_file", "bash", "http_get"), "nobody can be asked here")
+    results = dict.fromkeys(("write_file", "bash", "http_get"), "there is no terminal to ask for approval")
     turns = [
         [LISTED, WROTE, shell, fetch],
         [Expect(results={**results, "list_directory": "empty"}), "I cannot."],
@@ -121,17 +121,17 @@ def test_an_end_is_said_in_words_and_as_an_exit_code(
 WRONG: list[tuple[list[str], str]] = [
     (
         ["do it", "--model", "m"],
-        "say who serves 'm', by --provider or --model PROVIDER/NAME. unknown provider 'm'; known:",
+        "name the provider of 'm', by --provider or --model PROVIDER/NAME. unknown provider 'm'; known:",
     ),
     (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
-    (["do it"], "say which model: --model PROVIDER/NAME"),
+    (["do it"], "name a model: --model PROVIDER/NAME"),
     (["do it", "--model", "openai"], "model 'openai' is a provider: write openai/MODEL"),
-    ([], "say what is to be done, as in toolwire run"),
-    ([""], "say what is to be done, as in toolwire run"),
+    ([], "give a task, as in toolwire run"),
+    ([""], "give a task, as in toolwire run"),
     (["do it", "--model", "groq/m"], "groq: there is no key: set GROQ_API_KEY"),
-    (["--continue", "--model", "ollama/m"], "there is no conversation to go on with in this folder"),
+    (["--continue", "--model", "ollama/m"], "there is no conversation to continue in this folder"),
     (["do it", "--model", "ollama/m", "--tools", "bash,rm"], "rm is not known; there are: "),
-    (["do it", "--model", "ollama/m", "--cwd", "nowhere"], "--cwd: nowhere is no folder"),
+    (["do it", "--model", "ollama/m", "--cwd", "nowhere"], "--cwd: nowhere is not a folder"),
 ]
 
 

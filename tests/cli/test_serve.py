@@ -95,7 +95,7 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[sever]\n", "sever is no section; did you mean server?"),
+        ("[sever]\n", "sever is not a section; did you mean server?"),
         ("[server]\nlisten = 7\n", "server.listen"),
         ('[routes.a]\nto = ["nobody/m"]\n', "there is no provider 'nobody'"),
         ('[providers.x]\nkey = "sk-abc"\nbase_url = "http://h"\ndialect = "openai"\n', "must name a variable"),

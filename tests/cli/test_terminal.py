@@ -143,7 +143,7 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
             assert shown.is_as_it_was()
         assert "Traceback" not in shown.plain
         [file] = (tmp_path / "state" / "toolwire" / "conversations").iterdir()
-        assert f"[to go on: toolwire run --continue {file.stem}]" in shown.plain
+        assert f"[to continue: toolwire run --continue {file.stem}]" in shown.plain
         with traces.open(more[1], create=False) as store:
             assert (store.verify().count, store.count() > 0) == (0, True)
         assert running(LONG) == []

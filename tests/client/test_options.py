@@ -55,7 +55,7 @@ def refused(face: str, **settings: Any) -> str:
 @pytest.mark.parametrize("face", FACES)
 def test_a_misspelt_setting_lists_all_and_says_which_was_meant(face: str, misspelt: str, meant: str) -> None:
     said = refused(face, **{misspelt: 1})
-    assert said.startswith(f"settings: {misspelt} is no setting; there are: ")
+    assert said.startswith(f"settings: {misspelt} is not a setting; there are: ")
     assert said.endswith(f"; did you mean {meant}?")
     listed = said.partition("there are: ")[2].partition(";")[0].split(", ")
     assert set(SETTINGS) <= set(listed)
@@ -64,26 +64,32 @@ def test_a_misspelt_setting_lists_all_and_says_which_was_meant(face: str, misspe
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "limits, a number": ({"limits": 5}, "settings: limits must be a LoopLimits, or a map of turns, tokens, "),
-    "limits, misspelt": ({"limits": {"turn": 5}}, "limits: turn is none; there are: turns, .*; did you mean turns"),
-    "limits, a word": ({"limits": {"turns": "x"}}, r"settings: limits is not as it must be: .*turns"),
+    "limits, misspelt": (
+        {"limits": {"turn": 5}},
+        "limits: turn is not a field; there are: turns, .*; did you mean turns",
+    ),
+    "limits, a word": ({"limits": {"turns": "x"}}, r"settings: limits cannot be used: .*turns"),
     "running": ({"running": "fast"}, "settings: running must be a Limits, or a map of timeout, "),
     "system": ({"system": [3]}, "settings: system must be a string, or a list of strings and parts"),
     "system, empty": ({"system": []}, "settings: system must be"),
     "tools, a number": ({"tools": 3}, "settings: tools must be tools in a list, or one tool, not 3"),
     "tools, a word": ({"tools": "look"}, "settings: tools must be tools in a list"),
     "messages": ({"messages": 3}, "settings: messages must be messages in a list"),
-    "max_tokens": ({"max_tokens": "x"}, "settings: max_tokens is of another kind: Expected `int"),
-    "temperature": ({"temperature": "hot"}, "settings: temperature is of another kind: Expected `float"),
-    "thinking": ({"thinking": True}, "settings: thinking is of another kind: Expected `str"),
+    "max_tokens": ({"max_tokens": "x"}, "settings: max_tokens has the wrong type: Expected `int"),
+    "temperature": ({"temperature": "hot"}, "settings: temperature has the wrong type: Expected `float"),
+    "thinking": ({"thinking": True}, "settings: thinking has the wrong type: Expected `str"),
     "cancel": ({"cancel": 3}, "settings: cancel must be a Cancel"),
     "approve": ({"approve": 3}, "settings: approve must be a function"),
     "on_event": ({"on_event": 3}, "settings: on_event must be a function"),
-    "capabilities": ({"capabilities": {"imges": False}}, "openai: imges is no capability; .* did you mean images?"),
+    "capabilities": ({"capabilities": {"imges": False}}, "openai: imges is not a capability; .* did you mean images?"),
     "timeouts": ({"options": {"timeouts": "x"}}, "settings: timeouts must be a Timeouts, or a map of connect, "),
-    "retries": ({"options": {"retries": {"atempts": 2}}}, "retries: atempts is none; .* did you mean attempts"),
+    "retries": ({"options": {"retries": {"atempts": 2}}}, "retries: atempts is not a field; .* did you mean attempts"),
     "headers": ({"options": {"headers": 3}}, "openai: headers must be a map"),
     "api_key": ({"options": {"api_key": 3}}, "openai: api_key must be a string"),
-    "an option": ({"options": {"timeout": 5}}, "openai: timeout is no option of a provider; .* did you mean timeouts"),
+    "an option": (
+        {"options": {"timeout": 5}},
+        "openai: timeout is not an option of a provider; .* did you mean timeouts",
+    ),
     "a request": ({"prompt": Request(context=Context())}, "settings: prompt is a Request, which `Client.send` takes"),
 }
 
@@ -156,7 +162,7 @@ NAMED: list[tuple[tuple[Any, ...], type[Exception], str]] = [
     (("?", None, "my-own"), UnknownProvider, "a model is named with its provider: PROVIDER/my-own"),
     (("?", "opnai", "m"), UnknownProvider, "did you mean openai?"),
     (("?",), UnknownProvider, "say provider=NAME, or model=PROVIDER/NAME"),
-    (("?", "openai"), InvalidField, "openai: model must be said"),
+    (("?", "openai"), InvalidField, "openai: model is missing"),
 ]
 
 
@@ -249,10 +255,10 @@ def test_a_path_is_no_url(face: str, part: Any, good: bool) -> None:
         if good:
             assert lead(face, "openai", model.url, messages).done.content == "A cat."
             return
-        with pytest.raises(InvalidField, match=r"messages\[1\].content\[1\]: url is no URL: .*data=BASE64"):
+        with pytest.raises(InvalidField, match=r"messages\[1\].content\[1\]: url is not a URL: .*data=BASE64"):
             lead(face, "openai", model.url, messages)
         with sync.Client("openai", "m", **options_at("openai", model.url)) as client:
-            with pytest.raises(InvalidField, match="url is no URL"):
+            with pytest.raises(InvalidField, match="url is not a URL"):
                 client.send(Request(context=Context(None, messages)))
             assert client.send(dialect("openai").decode_request({"messages": [{"role": "user", "content": "?"}]}))
         assert len(model.requests) == 1

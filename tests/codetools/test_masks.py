@@ -309,7 +309,7 @@ def test_what_moves_while_it_is_looked_for_is_looked_for_again(tmp_path: Path, m
     monkeypatch.setattr(masks, "_read", moving)
     assert [mask.path for mask in masks_of(Workspace(tmp_path))] == [str(tmp_path / "a/.env")]
     left[0] = masks.LOOKS
-    assert "was moved while it was looked for" in str(run(tools_at(tmp_path), ":").content)
+    assert "were moved during the search" in str(run(tools_at(tmp_path), ":").content)
 
 
 @pytest.mark.parametrize(

@@ -87,5 +87,5 @@ def test_both_streams_share_the_room(one: int, other: int, lengths: tuple[int, i
 
 @pytest.mark.row("C7")
 def test_what_is_no_text_is_not_shown() -> None:
-    assert captured(bytes(range(256)) * 40).within(OUTPUT_BYTES) == "[10240 bytes that are no text, and not shown]"
+    assert captured(bytes(range(256)) * 40).within(OUTPUT_BYTES) == "[10240 bytes that are not text, and not shown]"
     assert captured(b"\x00".join([b"name"] * 50)).within(OUTPUT_BYTES).startswith("name\\x00name")

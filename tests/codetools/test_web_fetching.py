@@ -159,8 +159,8 @@ LOCATIONS = {
     "port": ("http://a.example:22/", "port 22"),
     "circle": ("http://a.example/", "circle"),
     "nothing": ("", "leads nowhere"),
-    "invalid": ("http://[::1", "no address"),
-    "bytes": ("http://\xff\xfe/", "no address"),
+    "invalid": ("http://[::1", "not an address"),
+    "bytes": ("http://\xff\xfe/", "not an address"),
     "long": ("http://a.example/" + "x" * 9000, "characters"),
 }
 

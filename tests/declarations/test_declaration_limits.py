@@ -35,7 +35,7 @@ BOMBS = {
     "an open text": ('"' + "\\" * 2_000_000, "json", "a text that does not end in its line"),
     "many digits": ("1" * 2_000_000, "json", "has a number that is too large or too long"),
     "many octal digits": ("[0" + "1" * 2_000_000 + "]", "yaml", "is read differently by YAML 1.1 and 1.2"),
-    "a long key": ('{"' + "k" * 2_000_000 + '": 1}', "json", "is no key here; known: resolvers, tools"),
+    "a long key": ('{"' + "k" * 2_000_000 + '": 1}', "json", "is not a key here; known: resolvers, tools"),
     "a long tag": ("- !" + "t" * 1_000_000 + " x", "yaml", "has the tag !ttt"),
     "many double keys": ("k: x\n" * 49_000, "yaml", 'has the key "k" twice'),
 }

@@ -198,7 +198,7 @@ REFUSED = [
     (
         "tools",
         "handler: 'app:search', parameters: {properties: {query: {pattern: '('}}, required: [query]}",
-        "tools[0].parameters.properties.query.pattern: '(' is no regular expression that can be used",
+        "tools[0].parameters.properties.query.pattern: '(' is not a regular expression that can be used",
     ),
     ("resolvers", "resolver: 'app:silent', only: [a]", "resolvers[0].only: raised OSError: nobody is there"),
     ("resolvers", "resolver: 'app:Broken'", "resolvers[0].resolver: raised RuntimeError: no database"),

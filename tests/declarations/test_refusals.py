@@ -33,11 +33,11 @@ FIELDS = [
     ("5", "1:1: must be a map with tools and resolvers, or a list of tools, not 5"),
     ("", "1:1: is empty; it must be a map with tools and resolvers, or a list of tools"),
     ("# nothing", "1:1: is empty; it must be a map with tools and resolvers, or a list of tools"),
-    ("tolls: []", "1:1: tolls: is no key here; did you mean tools?"),
-    ("tools: []\nwidgets: []", "2:1: widgets: is no key here; known: resolvers, tools"),
+    ("tolls: []", "1:1: tolls: is not a key here; did you mean tools?"),
+    ("tools: []\nwidgets: []", "2:1: widgets: is not a key here; known: resolvers, tools"),
     ("tools: 5", "1:1: tools: must be a list, not 5"),
     ("tools:\n  - 5", "2:5: tools[0]: must be a map, not 5"),
-    ("t:\n  - 5", "1:1: t: is no key here; known: resolvers, tools"),
+    ("t:\n  - 5", "1:1: t: is not a key here; known: resolvers, tools"),
     ("tools:\n  t: [5]", "2:3: tools.t: must be a map, not a list"),
     ("- {}", "1:3: [0]: needs name, description, parameters"),
     ("- {name: a, description: d}", "1:3: [0]: needs parameters"),
@@ -51,7 +51,7 @@ FIELDS = [
     ("a:\n  name: b\n  description: d\n  parameters: {}", '2:3: a.name: must be "a", as its key is'),
     ("t: {description: [d], parameters: {}}", "1:5: t.description: must be a text, not a list"),
     ("t:\n  description: d\n  parameters: 5", "3:3: t.parameters: must be a map, not 5"),
-    ("t:\n  description: d\n  parameter: {}", "3:3: t.parameter: is no key here; did you mean parameters?"),
+    ("t:\n  description: d\n  parameter: {}", "3:3: t.parameter: is not a key here; did you mean parameters?"),
     ("t: {description: d, inputSchema: []}", "1:21: t.inputSchema: must be a map, not a list"),
     (
         "t: {description: d, parameters: {}, inputSchema: {type: object}}",
@@ -94,7 +94,7 @@ FIELDS = [
     ),
     (
         "- {function: {name: a, parameters: {}, handler: x:y}}",
-        "1:40: [0].function.handler: is no key here; known: description, inputSchema, input_schema, ",
+        "1:40: [0].function.handler: is not a key here; known: description, inputSchema, input_schema, ",
     ),
     (
         "t:\n  description: d\n  parameters:\n    properties:\n      q: {type: any}",
@@ -108,12 +108,12 @@ FIELDS = [
         "t: {description: d, parameters: {properties: {a: {$ref: '#/x'}}}}",
         "1:47: t.parameters.properties.a: $ref '#/x' points to no schema in this document",
     ),
-    (f"a.b: {{{GOOD}, x y: 1}}", '1:51: ["a.b"]["x y"]: is no key here; known: '),
+    (f"a.b: {{{GOOD}, x y: 1}}", '1:51: ["a.b"]["x y"]: is not a key here; known: '),
     ("resolvers: {}", "1:1: resolvers: must be a list, not a map"),
     ("resolvers: [5]", "1:13: resolvers[0]: must be a map, not 5"),
     ("resolvers: [{}]", "1:13: resolvers[0]: needs a resolver: an import path like my_app.tools:resolver"),
     ("resolvers: [{resolver: 5}]", "1:14: resolvers[0].resolver: must be a text, not 5; put it in quotes"),
-    ("resolvers: [{resolver: 'a:b', onyl: []}]", "1:31: resolvers[0].onyl: is no key here; did you mean "),
+    ("resolvers: [{resolver: 'a:b', onyl: []}]", "1:31: resolvers[0].onyl: is not a key here; did you mean "),
     ("resolvers: [{resolver: 'a:b', only: a}]", '1:31: resolvers[0].only: must be a list of texts, not "a"'),
     (
         "resolvers: [{resolver: 'a:b', rename: [a]}]",
@@ -209,7 +209,7 @@ JSON: list[tuple[Any, str]] = [
     ('{"a": 1, "\\u0061": 2}', '1:10: has the key "a" twice; it stands in line 1 already'),
     ('["\\ud800"]', "1:2: [0]: has half of a surrogate pair; write the character itself"),
     (b'["\xff"]', "1:3: must be UTF-8: the byte 0xff is not"),
-    ('[\n  {"name": "é", "x": 1}]', "2:17: [0].x: is no key here; known: "),
+    ('[\n  {"name": "é", "x": 1}]', "2:17: [0].x: is not a key here; known: "),
 ]
 
 

@@ -282,7 +282,7 @@ def test_a_run_can_be_cancelled_at_any_step(place: int) -> None:
 def test_what_is_no_outcome_is_refused() -> None:
     loop = tool_loop(REQUEST)
     next(loop)
-    with pytest.raises(TypeError, match="a Response, an Error or Cancelled is wanted, not str"):
+    with pytest.raises(TypeError, match="a Response, an Error or Cancelled must be sent, not str"):
         loop.send("x")
 
 

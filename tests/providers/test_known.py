@@ -79,7 +79,7 @@ def test_options_win_over_the_preset() -> None:
     assert (provider.base_url, provider.headers) == ("http://x", {"a": "b"})
     assert provider.capabilities == Capabilities(images=False, structured_output_with_tools=True)
     assert PROVIDERS["openai"].base_url == "https://api.openai.com"
-    with pytest.raises(InvalidField, match="openai: bas_url is no option of a provider; there are: name, dialect"):
+    with pytest.raises(InvalidField, match="openai: bas_url is not an option of a provider; there are: name, dialect"):
         provider_of("openai", bas_url="x")  # type: ignore[call-arg]
 
 
@@ -115,7 +115,7 @@ def test_a_server_at_an_address_of_the_environment_is_not_known(monkeypatch: pyt
 
 
 def test_a_provider_that_says_too_little_is_refused() -> None:
-    with pytest.raises(InvalidField, match="provider: base_url must be said"):
+    with pytest.raises(InvalidField, match="provider: base_url is needed"):
         provider_of({"dialect": "openai-chat"})
 
 
@@ -288,7 +288,7 @@ BAD_BASES = {
     "a query": ("http://host/?x=SENTINEL", "`query`, a map"),
     "an empty query": ("http://host/v1?", "`query`, a map"),
     "a query before the path": ("http://host?key=SENTINEL", "`query`, a map"),
-    "no host": ("http://[::1/SENTINEL", "one looks like"),
+    "no host": ("http://[::1/SENTINEL", "write it like"),
 }
 
 

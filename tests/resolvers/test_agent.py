@@ -372,7 +372,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 def test_a_method_needs_its_object() -> None:
     assert AgentResolver([Service("Rome").weather]).resolve(call("weather", day="Monday")).content == "Rome Monday"
-    with pytest.raises(InvalidField, match="give the object's"):
+    with pytest.raises(InvalidField, match="pass the method of an object"):
         AgentResolver([Service.weather])
 
 

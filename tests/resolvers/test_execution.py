@@ -233,7 +233,7 @@ def test_calls_of_one_id_are_not_run(run: Face) -> None:
     ]
     found = run(calls, AgentResolver([note]))
     assert [one.is_error for one in found] == [True, False, True, False, False]
-    assert "2 calls have the id 'same'" in str(found[0].content)
+    assert "2 calls share the id 'same'" in str(found[0].content)
     assert ran == ["b", "c", "d"]
 
 
@@ -291,7 +291,7 @@ def test_output_is_cut_and_says_so(run: Face) -> None:
         (("error", "no"), "no", True),
         ({"a": 1}, '{"a":1}', False),
         (ToolResult("elsewhere", "other", "x"), "x", False),
-        (object(), "Tool execution failed: the tool gave what has no JSON", True),
+        (object(), "Tool execution failed: the tool gave a value that cannot be written as JSON", True),
         (ValueError("no"), "Tool execution failed: no", True),
         (SystemExit(1), "Tool execution failed: 1", True),
     ],

@@ -125,7 +125,7 @@ def test_arguments_that_cannot_be_made_are_an_error_of_their_step() -> None:
         }
     )
     assert "### Step 1: Good\n\nsaid y" in text
-    assert "- **Bad**: KeyError: 'nothing'\n- **Odd**: its arguments are no map" in text
+    assert "- **Bad**: KeyError: 'nothing'\n- **Odd**: its arguments are not a map" in text
 
 
 @pytest.mark.row("I-12")

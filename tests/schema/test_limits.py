@@ -48,7 +48,7 @@ ILL_FORMED: list[tuple[Any, str]] = [
     (around({"$ref": "https://e.org/s.json"}), r"properties\.p: \$ref 'https://e.org/s.json' points outside"),
     (
         around({"$ref": "file:///s.json"}),
-        r"properties\.p: \$ref 'file:///s.json' points outside of the schema",
+        r"properties\.p: \$ref 'file:///s.json' points outside the schema",
     ),
     (around({"default": {1, 2}}), "the schema is not JSON: it holds a value of type set"),
     (around({"default": {1: 2}}), "the schema is not JSON: every key must be a string"),

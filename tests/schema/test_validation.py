@@ -49,17 +49,17 @@ REFUSED: list[tuple[Any, str]] = [
     (around({"anyOf": [STRING, 5]}), "properties.p.anyOf[1]: a schema is an object or a boolean, not 5"),
     (
         {"requierd": ["a"]},
-        "requierd: 'requierd' is no keyword and would be ignored; did you mean 'required'?",
+        "requierd: 'requierd' is not a keyword and would be ignored; did you mean 'required'?",
     ),
     (
         around({"min_length": 1}),
-        "properties.p.min_length: 'min_length' is no keyword and would be ignored; did",
+        "properties.p.min_length: 'min_length' is not a keyword and would be ignored; did",
     ),
     (
         around({"item": STRING}),
-        "properties.p.item: 'item' is no keyword and would be ignored; did you mean 'i",
+        "properties.p.item: 'item' is not a keyword and would be ignored; did you mean 'i",
     ),
-    ({"$schema": "https://e.org/mine"}, "$schema: unknown draft 'https://e.org/mine'; those that are known"),
+    ({"$schema": "https://e.org/mine"}, "$schema: unknown draft 'https://e.org/mine'; known drafts are"),
     ({"$schema": 7}, "$schema: unknown draft '7'"),
     (
         {"$schema": "http://json-schema.org/draft-07/schema#", **around({"prefixItems": [STRING]})},
@@ -70,10 +70,10 @@ REFUSED: list[tuple[Any, str]] = [
         "properties.p.$ref: '#/$defs/gone' points to no schema in this document",
     ),
     (around({"const": 10**5000}), "the schema holds an integer of more than 4,096 bits"),
-    (around({"maximum": math.inf}), "properties.p.maximum: is inf, which is no JSON number"),
+    (around({"maximum": math.inf}), "properties.p.maximum: is inf, which is not a JSON number"),
     (
         around({"const": "\ud800"}),
-        "properties.p.const: holds half of a surrogate pair, which is no character",
+        "properties.p.const: holds half of a surrogate pair, which is not a character",
     ),
     (around({"const": {1}}), "the schema is not JSON: it holds a value of type set"),
 ]

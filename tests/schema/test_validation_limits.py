@@ -226,8 +226,8 @@ def test_many_texts_together_are_bounded() -> None:
 UNMEETABLE: list[tuple[Schema, str]] = [
     ({"multipleOf": 0}, "properties.p.multipleOf: must be a number above 0, not 0"),
     ({"multipleOf": -1}, "properties.p.multipleOf: must be a number above 0, not -1"),
-    ({"multipleOf": math.inf}, "properties.p.multipleOf: is inf, which is no JSON number"),
-    ({"minimum": math.nan}, "properties.p.minimum: is nan, which is no JSON number"),
+    ({"multipleOf": math.inf}, "properties.p.multipleOf: is inf, which is not a JSON number"),
+    ({"minimum": math.nan}, "properties.p.minimum: is nan, which is not a JSON number"),
     ({"enum": []}, "properties.p.enum: must be a list of at least one value, not an empty list"),
     ({"minimum": 3, "maximum": 1}, "properties.p.minimum: minimum 3 is above maximum 1"),
     ({"minLength": 3, "maxLength": 1}, "properties.p.minLength: minLength 3 is above maxLength 1"),
@@ -294,21 +294,21 @@ class Text(str):
 
 
 NO_JSON: dict[str, tuple[Any, str]] = {
-    "nan": ({"a": math.nan}, "field a: is nan, which is no JSON number"),
-    "inf": ({"a": [0, -math.inf]}, "field a[1]: is -inf, which is no JSON number"),
+    "nan": ({"a": math.nan}, "field a: is nan, which is not a JSON number"),
+    "inf": ({"a": [0, -math.inf]}, "field a[1]: is -inf, which is not a JSON number"),
     "huge": ({"a": 10**5000}, "field a: is an integer of more than 4,096 bits"),
-    "surrogate": ({"a": {"b": "\ud800"}}, "field a.b: holds half of a surrogate pair, which is no character"),
+    "surrogate": ({"a": {"b": "\ud800"}}, "field a.b: holds half of a surrogate pair, which is not a character"),
     "key of a surrogate": (
         {"\udfff": 1},
         "arguments: has a key that holds half of a surrogate pair, which is",
     ),
-    "key of a number": ({"a": {1: 2}}, "field a: has a key that is no string, but a Python int"),
-    "key of null": ({None: 2}, "arguments: has a key that is no string, but a Python NoneType"),
+    "key of a number": ({"a": {1: 2}}, "field a: has a key that is not a string, but a Python int"),
+    "key of null": ({None: 2}, "arguments: has a key that is not a string, but a Python NoneType"),
     "long key": ({"x" * 2**20: 1}, "arguments: has a key of more than 1,000 characters"),
-    "tuple": ({"a": (1,)}, "field a: is no JSON value, but a Python tuple"),
-    "bytes": ({"a": b"x"}, "field a: is no JSON value, but a Python bytes"),
-    "object": ({"a": object()}, "field a: is no JSON value, but a Python object"),
-    "kind of text": ({"a": Text("x")}, "field a: is no JSON value, but a Python Text"),
+    "tuple": ({"a": (1,)}, "field a: is not a JSON value, but a Python tuple"),
+    "bytes": ({"a": b"x"}, "field a: is not a JSON value, but a Python bytes"),
+    "object": ({"a": object()}, "field a: is not a JSON value, but a Python object"),
+    "kind of text": ({"a": Text("x")}, "field a: is not a JSON value, but a Python Text"),
     "deep": ({"a": nested(200, lambda below: [below], 1)}, "arguments: is nested more than 128 levels deep"),
     "100,000 deep": (
         {"a": nested(100_000, lambda below: {"a": below}, 1)},

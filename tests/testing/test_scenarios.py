@@ -225,17 +225,17 @@ def test_a_file_is_played(tmp_path: Path) -> None:
 
 
 BAD_FILES: list[tuple[str, str]] = [
-    ("- txt: Hi", "bad.yaml:1:3: turns[0].txt: is no step; known: expect, wait,"),
+    ("- txt: Hi", "bad.yaml:1:3: turns[0].txt: is not a step; known: expect, wait,"),
     ("- text: Hi\n  wait: soon", "bad.yaml:2:3: turns[0].wait: must be a number of seconds, not 'soon'"),
     ("turns: 5", "bad.yaml:1:1: turns: must be a list, not 5"),
     (
         "turns: []\nrepaet: true",
-        "bad.yaml:2:1: scenario.repaet: is no key here; known: by, complete, repeat, turns",
+        "bad.yaml:2:1: scenario.repaet: is not a key here; known: by, complete, repeat, turns",
     ),
     ("- finish: done", "must be one of stop, length,"),
     ("- error: {kind: broken}", "must be one of invalid_request,"),
     ("- error: 200", "must be a status of an error, not 200"),
-    ("- call: {name: f, args: {}}", "turns[0].call.args: is no key here; known: arguments, id, name"),
+    ("- call: {name: f, args: {}}", "turns[0].call.args: is not a key here; known: arguments, id, name"),
     ("- calls: [f]", "turns[0].calls[0]: must be a map: a name with arguments"),
     ("- raw: {base64: '*'}", "turns[0].raw.base64: is not base64"),
     ("", "is empty"),

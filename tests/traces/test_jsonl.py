@@ -65,7 +65,7 @@ def test_a_broken_chain_is_not_imported(lines: list[str], tmp_path: Path, broken
         "in another order": [lines[1], lines[0], *lines[2:]],
     }
     with traces.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
-        with pytest.raises(StoreFailed, match="no whole chain: "):
+        with pytest.raises(StoreFailed, match="not a whole chain: "):
             traces.import_(other, ways[broken])
         assert other.count() == 0
         assert traces.import_(other, lines).ok

@@ -96,9 +96,9 @@ def test_stats_are_sums_by_tool_and_ending(filled: Store) -> None:
         ({"until": "today"}, "until must be a datetime"),
         (
             {"colour": "red"},
-            "colour is no filter of traces; there are: tenant, conversation, tool, result_type, ending, ",
+            "colour is not a filter of traces; there are: tenant, conversation, tool, result_type, ending, ",
         ),
-        ({"type": "error"}, "type is no filter .*; did you mean result_type?"),
+        ({"type": "error"}, "type is not a filter .*; did you mean result_type?"),
     ],
 )
 def test_what_cannot_be_asked_is_said(filled: Store, asked_for: dict[str, Any], words: str) -> None:

@@ -154,7 +154,7 @@ def test_strictness_minds_losses_of_meaning(settings: dict[str, Any], path: str,
         translate.request(CHAT | settings, "openai", "anthropic", strict=True)
     [loss] = caught.value.losses
     assert (loss.path, loss.severity) == (path, "semantic")
-    assert str(caught.value).startswith("1 thing(s) cannot be said in the target:\n  ")
+    assert str(caught.value).startswith("1 value(s) cannot be expressed in the target:\n  ")
     assert path in str(caught.value)
 
 

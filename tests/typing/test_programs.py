@@ -19,6 +19,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
+# What the programs of tests/programs do is shown there; here they are checked.
+SHORT = [path for path in sorted((HERE.parent / "programs").glob("*.py")) if not path.stem.startswith("test_")]
 RIGHT, WRONG = (sorted((HERE / folder).glob("*.py")) for folder in ("right", "wrong"))
 BIN = Path(sys.executable).parent
 _EXPECTED = re.compile(r"  # error: ([\w-]+), (\w+)$")
@@ -58,16 +60,16 @@ def basedpyright(*arguments: str | Path) -> dict[str, Any]:
     return report
 
 
-def found_by_pyright(folder: Path, configuration: Path) -> Found:
+def found_by_pyright(programs: list[Path], configuration: Path) -> Found:
     settings = {
         "typeCheckingMode": "strict",
-        "include": [str(folder)],
+        "include": [str(path) for path in programs],
         "extraPaths": [str(REPOSITORY / "src")],
         "pythonVersion": "3.11",
     }
     configuration.write_text(json.dumps(settings))
     report = basedpyright("--project", configuration, "--pythonpath", sys.executable)
-    assert report["summary"]["filesAnalyzed"] >= len(list(folder.glob("*.py")))
+    assert report["summary"]["filesAnalyzed"] >= len(programs)
     found: Found = defaultdict(set)
     for one in report["generalDiagnostics"]:
         found[Path(one["file"]).name, one["range"]["start"]["line"] + 1].add(one["rule"])
@@ -91,9 +93,11 @@ def against(found: Found, group: int) -> list[str]:
 
 
 def test_there_are_enough_programs_and_each_wrong_one_says_where() -> None:
-    assert min(len(RIGHT), len(WRONG)) >= 25
+    assert min(len(RIGHT) + len(SHORT), len(WRONG)) >= 25
     assert {name for name, _ in expected(1)} == {path.name for path in WRONG}
-    assert [path.name for path in RIGHT if "# type:" in path.read_text() or "pyright:" in path.read_text()] == []
+    assert [
+        path.name for path in RIGHT + SHORT if "# type:" in path.read_text() or "pyright:" in path.read_text()
+    ] == []
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
@@ -106,7 +110,7 @@ def test_a_right_program_can_be_imported(path: Path) -> None:
 
 @pytest.mark.slow
 def test_right_programs_pass_mypy() -> None:
-    assert found_by_mypy(RIGHT) == {}
+    assert found_by_mypy(RIGHT + SHORT) == {}
 
 
 @pytest.mark.slow
@@ -116,12 +120,12 @@ def test_wrong_programs_fail_in_mypy_where_they_say() -> None:
 
 @pytest.mark.slow
 def test_right_programs_pass_pyright(tmp_path: Path) -> None:
-    assert found_by_pyright(HERE / "right", tmp_path / "right.json") == {}
+    assert found_by_pyright(RIGHT + SHORT, tmp_path / "right.json") == {}
 
 
 @pytest.mark.slow
 def test_wrong_programs_fail_in_pyright_where_they_say(tmp_path: Path) -> None:
-    assert against(found_by_pyright(HERE / "wrong", tmp_path / "wrong.json"), 2) == []
+    assert against(found_by_pyright(WRONG, tmp_path / "wrong.json"), 2) == []
 
 
 @pytest.mark.slow

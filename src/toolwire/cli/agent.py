@@ -73,12 +73,14 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
     """Give a client of a provider, or of a server that speaks like it elsewhere."""
     model = model or (os.environ.get(MODEL) if provider is None else None) or None
     if provider is None and model is None:
-        raise UserError(f"say which model: --model PROVIDER/NAME, or --provider and --model, or ${MODEL}")
+        raise UserError(f"name a model: --model PROVIDER/NAME, or --provider and --model, or ${MODEL}")
     try:
         server, chosen = provider_of(provider, model)
     except UnknownProvider as problem:
         if provider is None:
-            raise UserError(f"say who serves {model!r}, by --provider or --model PROVIDER/NAME. {problem}") from None
+            raise UserError(
+                f"name the provider of {model!r}, by --provider or --model PROVIDER/NAME. {problem}"
+            ) from None
         raise
     if base_url is not None:
         server = server.with_options(base_url=base_url.rstrip("/"))
@@ -104,7 +106,9 @@ def advice(problem: ProviderError, provider: Provider) -> str:
     if problem.error.code == _REFUSED:
         start = _STARTS.get(provider.name)
         begin = f"start it (`{start}`)" if start else "check the network"
-        return f"nothing answers at {url_without_secrets(provider.base_url)}: {begin}, or say where it is by --base-url"
+        return (
+            f"nothing answers at {url_without_secrets(provider.base_url)}: {begin}, or pass its address by --base-url"
+        )
     if isinstance(problem, AuthenticationFailed) and provider.env:
         return f"the key is that of {' or '.join(provider.env)}"
     return ""
@@ -175,7 +179,7 @@ class Agent:
             return
         first, *rest = [shortened(" ".join(words.split()), _WORDS) for words in self.before.prompts] or [""]
         turns = f"{self.before.turns} turn{'s' if self.before.turns != 1 else ''}"
-        self.screen.line(f'[going on with {self.place.path.stem} in {self.options.cwd}, {turns}: "{first}"]', "note")
+        self.screen.line(f'[continuing {self.place.path.stem} in {self.options.cwd}, {turns}: "{first}"]', "note")
         if rest:
             self.screen.line(f'[the last prompt was: "{rest[-1]}"]', "note")
 
@@ -274,7 +278,7 @@ class Agent:
         """Keep the conversation; what is in the way of that is said once."""
         try:
             if not self.place.keep(self.as_kept(context, ending)):
-                self.screen.line(f"[it was gone on with elsewhere: this is kept as {self.place.path.stem}]", "note")
+                self.screen.line(f"[it was continued elsewhere: this one is kept as {self.place.path.stem}]", "note")
             self.kept = True
         except (OSError, RuntimeError, ToolwireError) as problem:
             why = f"{self.place.path}: {getattr(problem, 'strerror', None) or problem}"
@@ -302,7 +306,7 @@ class Agent:
         """Name the command that goes on with what was kept."""
         if command and self.kept:
             which = self.place.path.stem if self.place.own else f"--session {self.place.path}"
-            self.screen.line(f"[to go on: {command} --continue {which}{more}]", look)
+            self.screen.line(f"[to continue: {command} --continue {which}{more}]", look)
 
     def write_end(self, done: Done, code: int) -> None:
         """Write the end, where it is for another program."""
@@ -332,7 +336,7 @@ def _place_of(options: argparse.Namespace) -> tuple[Kept | None, conversations.P
     wanted, file = options.goes_on, Path(options.session) if options.session else None
     if wanted is None:
         if file is not None and file.exists() and (file.is_dir() or file.stat().st_size):
-            raise UserError(f"{file} is there already: --continue goes on with it, another FILE begins anew")
+            raise UserError(f"{file} exists already: --continue continues it; name another FILE for a new conversation")
         return None, conversations.Place(file)
     path = file if file is not None else conversations.found(wanted, options.cwd or ".")
     place = conversations.Place(path)
@@ -346,7 +350,7 @@ def _folder_of(options: argparse.Namespace, before: Kept | None) -> str:
     if options.cwd is None and before is not None and Path(before.folder).is_dir():
         folder = before.folder or "."
     if not Path(folder).is_dir():
-        raise UserError(f"{folder} is no folder", path="--cwd")
+        raise UserError(f"{folder} is not a folder", path="--cwd")
     return folder
 
 
@@ -358,7 +362,7 @@ def run(options: argparse.Namespace) -> int:
         options.task, options.durable = options.durable, ""
     task = task_of(options.task)
     if task is None and options.goes_on is None and not options.durable:
-        raise UserError('say what is to be done, as in toolwire run "Fix the test.", or --continue', path="run")
+        raise UserError('give a task, as in toolwire run "Fix the test.", or --continue', path="run")
     screen, out = screens_of(options)
     with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
         try:
@@ -381,10 +385,10 @@ def _asked_for_more(agent: Agent) -> str:
     """Ask what is to be done next, where a conversation has its answer."""
     screen = agent.screen
     if not (screen.terminal and sys.stdin.isatty()):
-        raise UserError("it has its answer already: say what is to be done next, after --continue", path="run")
-    screen.write("It has its answer. What is to be done next? ", "question")
+        raise UserError("it has its answer already: give a new task after --continue", path="run")
+    screen.write("It has its answer. What is the next task? ", "question")
     words = sys.stdin.readline().strip()
     if not words:
-        raise UserError("nothing is to be done", path="run")
+        raise UserError("there is no task", path="run")
     screen.entered()
     return words

@@ -12,7 +12,7 @@ _MAX_STEPS = 25
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
-    command.add_argument("task", nargs="?", default=None, help="what is to be done; - reads it from standard input")
+    command.add_argument("task", nargs="?", default=None, help="the task; - reads it from standard input")
     _add_agent_options(command)
     command.add_argument(
         "--durable",
@@ -43,13 +43,15 @@ def _chat(options: argparse.Namespace) -> int:
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
     """Add what is said of an agent."""
     command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
-    command.add_argument("--provider", default=None, help="who serves it, such as openai or ollama")
-    command.add_argument("--base-url", type=base_url, metavar="URL", help="where, if it is not the usual place")
+    command.add_argument("--provider", default=None, help="the provider, such as openai or ollama")
+    command.add_argument(
+        "--base-url", type=base_url, metavar="URL", help="the provider's address, instead of the usual one"
+    )
     add_options(command, cwd=None)
     command.add_argument(
         "--tools", type=_names, default=None, metavar="A,B", help="only these of the code tools (default: all)"
     )
-    command.add_argument("--yes", action="store_true", help="approve whatever writes, runs or fetches, unasked")
+    command.add_argument("--yes", action="store_true", help="approve every call without asking")
     command.add_argument(
         "--max-steps",
         type=count,
@@ -57,7 +59,9 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how often the model is asked (default: {_MAX_STEPS})",
     )
-    command.add_argument("--max-tokens", type=count, default=None, metavar="N", help="how long an answer is")
+    command.add_argument(
+        "--max-tokens", type=count, default=None, metavar="N", help="how many tokens an answer may have"
+    )
     command.add_argument(
         "--continue",
         dest="goes_on",
@@ -65,7 +69,7 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         const="",
         default=None,
         metavar="ID",
-        help="go on with this conversation, or with the last one of this folder, with any provider",
+        help="continue this conversation, or the last one of this folder, with any provider",
     )
     command.add_argument(
         "--traces",

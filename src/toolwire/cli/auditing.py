@@ -25,7 +25,7 @@ _FILTERS = {
     "tenant": "of this tenant",
     "conversation": "of this conversation",
     "tool": "of this tool",
-    "ending": f"that ended so: {', '.join(traces.ENDINGS)}",
+    "ending": f"with this ending: {', '.join(traces.ENDINGS)}",
 }
 
 
@@ -64,7 +64,7 @@ def _instant(text: str) -> datetime:
             return datetime.now(UTC) - timedelta(**{_UNITS[unit]: int(number)})
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -118,7 +118,7 @@ def show(options: argparse.Namespace) -> int:
             found = store.traces(after=max(0, int(options.id) - 1), limit=1).rows
             one = next((row for row in found if row.position == int(options.id)), None)
     if one is None:
-        raise InvalidField("id", f"is that of no trace: {options.id!r}", path="traces")
+        raise InvalidField("id", f"belongs to no trace: {options.id!r}", path="traces")
     if options.json:
         print(_json(one))
         return 0
@@ -173,7 +173,7 @@ def import_(options: argparse.Namespace) -> int:
 
 
 def stats(options: argparse.Namespace) -> int:
-    """Sum up calls by tool and ending."""
+    """Count calls and their time, by tool and ending."""
     with _open(options) as store:
         found = store.stats(**_filters(options))
     for one in found:
@@ -189,7 +189,7 @@ JSON = {"--json": {"action": "store_true", "help": "whole rows, one to a line"}}
 _ANCHOR = {"--anchor": {"default": None, "help": "a line that was kept elsewhere, or the file that holds it"}}
 _COMMANDS: dict[str, tuple[Any, str, bool]] = {
     "list": (_list_, "calls, one to a line", True),
-    "show": (show, "all that is known of one call", False),
+    "show": (show, "every field of one call", False),
     "verify": (verify, "whether every row is as it was written", False),
     "export": (export, "rows as lines of JSON, hashes and all", True),
     "import": (import_, "put an exported chain into an empty store", False),

@@ -20,7 +20,7 @@ from toolwire.providers import named
 from toolwire.resolvers import tools_of
 
 _HELP = (
-    ("/help", "say what there is"),
+    ("/help", "list the commands"),
     ("/tools", "list the tools"),
     ("/model MODEL", "go on with another model: NAME, or PROVIDER/NAME"),
     ("/save FILE", "write the conversation to a file"),
@@ -34,7 +34,7 @@ def chat(options: argparse.Namespace) -> int:
     screen, out = screens_of(options)
     with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
         agent.introduce()
-        screen.line(f"[{agent.name} {agent.client.model}; /help says what there is]", "note")
+        screen.line(f"[{agent.name} {agent.client.model}; /help lists the commands]", "note")
         prompts = Prompts(screen, [*_COMMANDS, "/quit"])
         while (prompt := prompts.next()) is not None and _go_on(agent, prompt.strip()):
             continue
@@ -51,7 +51,7 @@ def _go_on(agent: Agent, prompt: str) -> bool:
         if word in _COMMANDS:
             _COMMANDS[word](agent, rest.strip())
         elif word.startswith("/") and "/" not in word[1:]:
-            agent.screen.line(f"there is no {word}; /help says what there is", "error")
+            agent.screen.line(f"there is no {word}; /help lists the commands", "error")
         elif prompt:
             agent.tell_end(agent.answer(prompt))
     except ProviderError as problem:
@@ -92,7 +92,7 @@ def _save(agent: Agent, rest: str) -> None:
     if not rest:
         agent.place.keep(kept)
     elif path.exists():
-        raise UserError(f"{path} is there already: name another file")
+        raise UserError(f"{path} exists already: name another file")
     else:
         conversations.write(path, kept)
     agent.screen.line(f"[written to {path}]", "note")

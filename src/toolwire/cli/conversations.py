@@ -93,7 +93,7 @@ def found(part: str, cwd: str) -> Path:
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 if msgspec.json.decode(path.read_bytes(), type=_Beginning).folder == folder:
                     return path
-        raise UserError(f"there is no conversation to go on with in this folder, {folder}; {_LISTS}")
+        raise UserError(f"there is no conversation to continue in this folder, {folder}; {_LISTS}")
     paths = [path for path in _newest_first() if path.stem.startswith(part) or path.stem.endswith(part)]
     if len(paths) != 1:
         known = f"{len(paths)} conversations begin or end with" if paths else "there is no conversation"
@@ -106,7 +106,7 @@ def read(path: Path) -> Kept:
     try:
         return load_as(path.read_bytes(), Kept)
     except FileNotFoundError:
-        raise UserError(f"there is no conversation to go on with: {path} is not there") from None
+        raise UserError(f"there is no conversation to continue: {path} is not there") from None
 
 
 class Place:
@@ -160,7 +160,9 @@ def write(path: Path, kept: Kept) -> None:
 
 def add(commands: Any) -> None:
     """Add the command of this file."""
-    command = commands.add_parser("conversations", help="list what `run --continue ID` can go on with, newest first")
+    command = commands.add_parser(
+        "conversations", help="list the conversations that `run --continue ID` can continue, newest first"
+    )
     command.add_argument("--cwd", default=None, help="only those of this project folder")
     command.add_argument("--json", action="store_true", help="one JSON object to a line")
     command.set_defaults(run=_list)

@@ -14,7 +14,7 @@ def state_folder(option: str) -> Path:
     try:
         home = configured if configured.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError:
-        raise UserError(f"nobody knows your home folder here: say {option}, to keep it there") from None
+        raise UserError(f"your home folder is not known here: pass {option}, to keep it there") from None
     return home / "toolwire"
 
 

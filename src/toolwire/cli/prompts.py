@@ -50,7 +50,7 @@ def _piped() -> str:
         if stat.S_ISCHR(os.fstat(fd).st_mode):
             return ""
         if not select.select([fd], [], [], _PATIENCE)[0]:
-            print("toolwire: reading standard input; `< /dev/null` where there is none", file=sys.stderr)
+            print("toolwire: reading standard input; pass `< /dev/null` if there is none", file=sys.stderr)
         return sys.stdin.buffer.read().decode(errors="replace")
     with contextlib.suppress(OSError):  # a stand-in for standard input, which may not be there to be read
         return sys.stdin.read()

@@ -261,4 +261,4 @@ def show_losses(screen: Screen, losses: Iterable[Loss], provider: str) -> None:
     lost = [loss for loss in losses if loss.severity == "semantic"]
     if lost:
         more = f", and {len(lost) - 1} more" if lost[1:] else ""
-        screen.line(f"[not said to {provider}: {lost[0]}{more}]", "note")
+        screen.line(f"[not sent to {provider}: {lost[0]}{more}]", "note")

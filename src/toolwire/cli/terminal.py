@@ -27,7 +27,7 @@ _FETCHES = frozenset({"http_get"})
 WHOLE, _PART = 400, 40
 _BLINK = 0.1
 _QUESTION = "Run it? [y/N], [a]lways {tool}, or say why not: "
-NOBODY = "nobody can be asked here, as there is no terminal; --yes approves all"
+NOBODY = "there is no terminal to ask for approval; --yes approves all calls"
 _STOPPED = "everything was stopped"
 
 

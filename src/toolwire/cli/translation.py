@@ -39,17 +39,19 @@ def add(commands: Any) -> None:
     command.add_argument("--from", dest="source", required=True, choices=names, help="the dialect of the input")
     command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
     command.add_argument("--kind", choices=_KINDS, default="request", help="what the input is (default: request)")
-    command.add_argument("--path", default="", help="the URL path of a request, where it says something (gemini)")
+    command.add_argument("--path", default="", help="the URL path of a request (that of gemini names the model)")
     command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
-    command.add_argument("--model", default=None, help="the model to ask, in the place of the one that is named")
-    command.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if meaning would be lost")
+    command.add_argument("--model", default=None, help="the model to ask, instead of the one in the body")
+    command.add_argument(
+        "--strict", action="store_true", help="write nothing and exit with 1 if a semantic loss is found"
+    )
     told = command.add_mutually_exclusive_group()
     told.add_argument("--json", action="store_true", help="print path, body and losses as one JSON object")
     told.add_argument("--json-losses", action="store_true", help="losses to stderr as one JSON object a line")
     command.add_argument(
-        "--all-losses", action="store_true", help="tell formal losses too: echoes, envelopes, bookkeeping"
+        "--all-losses", action="store_true", help="report formal losses too: echoes, envelopes, bookkeeping"
     )
-    command.add_argument("file", nargs="?", default="-", help="the body; standard input where none is given")
+    command.add_argument("file", nargs="?", default="-", help="the file of the body (default: standard input)")
     command.set_defaults(run=_translate)
     command = commands.add_parser("dialects", help="list the dialects")
     command.set_defaults(run=_dialects)

@@ -43,10 +43,10 @@ _BINDING = frozenset({"anthropic"})
 class Clearing(Struct, frozen=True, kw_only=True):
     """When old results are cleared, and which.
 
-    `at` is a share of the model's context window, or a number of tokens where it is above 1. `at_least` says
-    what a step must free: a share of `at`, or tokens. The last `keep` results stay, and those of the tools in
-    `exclude`. `window` is for a model that the catalogue does not know. `native` leaves it to the provider
-    where that can do it.
+    `at` is a share of the model's context window, or a number of tokens if it is above 1. `at_least` is what each
+    clearing must free: a share of `at`, or tokens. The last `keep` results stay, and so do those of the tools in
+    `exclude`. `window` is for a model that the catalogue does not know. With `native` the provider clears the results
+    if it can.
     """
 
     at: float = 0.7
@@ -68,13 +68,13 @@ class Clearing(Struct, frozen=True, kw_only=True):
                 raise InvalidField(name, f"must be {wanted}, not {getattr(self, name)!r}", path="Clearing")
 
     def limit(self, window: int | None) -> int | None:
-        """Give the tokens at which it is cleared; None where nobody knows."""
+        """Give the number of tokens at which results are cleared; None if the window is unknown."""
         if self.at > 1:
             return int(self.at)
         return None if window is None else int(self.at * window)
 
     def least(self, limit: int) -> int:
-        """Give the tokens that a step must free."""
+        """Give the number of tokens that a clearing must free."""
         return int(self.at_least if self.at_least > 1 else self.at_least * limit)
 
 

@@ -146,7 +146,7 @@ def check_media(messages: Iterable[Message]) -> None:
         for index, part in enumerate(message.content if isinstance(message.content, list) else ()):
             if isinstance(part, Image | Document | Audio) and part.opaque is None and _is_no_url(part.url):
                 kind, at = type(part).__name__, f"messages[{place}].content[{index}]"
-                what = f"is no URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
+                what = f"is not a URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
                 raise InvalidField("url", what, path=at)
 
 
@@ -388,7 +388,7 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
 
 
 def _nobody(call: Any) -> Any:
-    return "error", f"there is nobody to run {call.name!r}"
+    return "error", f"nothing here runs {call.name!r}"
 
 
 def _telling(listener: _Listener | None, event: Any) -> Work[None]:

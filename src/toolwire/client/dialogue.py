@@ -197,7 +197,7 @@ class Dialogue:
         model: str | None = settings.pop("model", None) or self.model
         if model is None and self.provider.dialect != "gemini":
             raise InvalidField(
-                "model", "must be said: neither the client nor the call names one", path=self.provider.name
+                "model", "is missing: neither the client nor the call names one", path=self.provider.name
             )
         return model
 
@@ -236,7 +236,7 @@ def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
     from toolwire.client.structured import AnswerForm  # noqa: PLC0415 - only where a form is wanted
 
     if setup.terminal_tool is not None:
-        raise InvalidField("terminal_tool", "cannot be said beside `output`: the answer ends the run")
+        raise InvalidField("terminal_tool", "cannot be used with `output`: the answer ends the run")
     return replace(setup, form=AnswerForm.of(output, upstream.provider, setup.request), terminal_tool=ANSWER)
 
 
@@ -244,7 +244,7 @@ def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[
     """Have old results cleared: by the provider where it can, else by the run; `True` is the usual way."""
     policy = Clearing() if clearing is True else clearing
     if not isinstance(policy, Clearing):
-        raise InvalidField("clearing", "must be a Clearing, or True for the usual one")
+        raise InvalidField("clearing", "must be a Clearing, or True for the default one")
     provider, window = upstream.provider, window_of(setup.request.model)
     own = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
     if own is None:

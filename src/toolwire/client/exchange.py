@@ -86,7 +86,7 @@ class Retries(Struct, frozen=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A request failed with this error, and is sent again in so many seconds: told to `on_event`."""
+    """A request failed with this error, and is sent again in so many seconds; `on_event` gets this."""
 
     error: Error
     seconds: float
@@ -290,7 +290,7 @@ def _read_answer(
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
-        return Error("server", f"the answer is no JSON object: {problem}", answer.status), None
+        return Error("server", f"the answer is not a JSON object: {problem}", answer.status), None
 
 
 def _error_of(problem: TransportError) -> Error:

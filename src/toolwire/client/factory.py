@@ -42,7 +42,7 @@ class _AnyResponse(type(Response)):  # type: ignore[misc]
 
 
 class LLMResponse(Response, frozen=True, metaclass=_AnyResponse):
-    """A `Response` by another name: every one is an instance."""
+    """A `Response` by another name: every `Response` is an instance of it."""
 
     @staticmethod
     def from_openai(body: dict[str, Any]) -> Response:
@@ -64,15 +64,15 @@ class LLMFactory:
 
     @staticmethod
     def create(name: str | None = None, /, *, model: str | None = None, **options: Unpack[ClientOptions]) -> Client:
-        """Make a client of a provider, a model, or what the environment says; `model=` says another model."""
+        """Make a client of a provider and a model, or of those in the environment; `model=` names another model."""
         provider, usual = _meant(name)
         return Client(provider, _model_of(model) if model else usual, **options)
 
     @staticmethod
     def create_with_fallback(names: Sequence[str], **options: Unpack[ClientOptions]) -> Client:
-        """Make a client that asks the next of these models where one fails before it has said anything.
+        """Make a client that asks the next of these models when one fails before its answer has begun.
 
-        What is said of the server holds for each of them; a key without an address, for those of its provider alone.
+        Options of the server hold for each of them; a key without an address holds for its own provider alone.
         """
         given: dict[str, Any] = dict(options)
         of_server = {name: given.pop(name) for name in Provider.__struct_fields__ if name in given}

@@ -8,7 +8,7 @@ from toolwire.types import Error
 
 
 class ProviderError(ToolwireError):
-    """A provider refused a request, or could not be reached; `error` is what it said."""
+    """A provider refused a request, or could not be reached; `error` says why."""
 
     def __init__(self, error: Error, provider: str = "") -> None:
         self.error = error
@@ -55,12 +55,12 @@ class AllFailed(ToolwireError):
 
 
 class ChoiceIgnored(ToolwireError):
-    """A model was to call a tool, and did not, however often it was asked; `done` holds what it said."""
+    """A model did not call, although the request required a call; it was asked again in vain; `done` is the end."""
 
     def __init__(self, provider: str, done: Any) -> None:
         self.provider = provider
         self.done = done
-        super().__init__(f"no tool was called, though one had to be: {done.reason}", path=provider)
+        super().__init__(f"the model did not call, although the request required a call: {done.reason}", path=provider)
 
 
 _KINDS: dict[str, type[ProviderError]] = {

@@ -51,7 +51,7 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 msgspec.convert(value, _kinds()[name])
             except msgspec.ValidationError as problem:
-                raise InvalidField(name, f"is of another kind: {problem}", path="settings") from None
+                raise InvalidField(name, f"has the wrong type: {problem}", path="settings") from None
     return dict(settings)
 
 
@@ -74,7 +74,7 @@ def _unknown_setting(unknown: str) -> InvalidField:
         return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
     known = (*_SETTINGS, *_OF_A_RUN)
     hint = meant(unknown, (*known, *OF_A_SERVER, *OF_A_CLIENT))
-    return InvalidField(unknown, f"is no setting; there are: {', '.join(known)}{hint}", path="settings")
+    return InvalidField(unknown, f"is not a setting; there are: {', '.join(known)}{hint}", path="settings")
 
 
 def check_able(given: Any, name: str, *abilities: str) -> None:
@@ -90,7 +90,7 @@ def check_options(options: Mapping[str, Any], provider: str) -> None:
     if unknown is not None:
         known = (*fields, *OF_A_CLIENT)
         listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(OF_A_CLIENT)}"
-        raise InvalidField(unknown, f"is no option of a provider; {listed}{meant(unknown, known)}", path=provider)
+        raise InvalidField(unknown, f"is not an option of a provider; {listed}{meant(unknown, known)}", path=provider)
 
 
 def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:
@@ -108,8 +108,10 @@ def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:
         raise InvalidField(name, what, path="settings")
     for field in given:
         if field not in fields:
-            raise InvalidField(str(field), f"is none; there are: {', '.join(fields)}{meant(field, fields)}", path=name)
+            raise InvalidField(
+                str(field), f"is not a field; there are: {', '.join(fields)}{meant(field, fields)}", path=name
+            )
     try:
         return msgspec.convert(dict(given), kind)
     except msgspec.ValidationError as problem:
-        raise InvalidField(name, f"is not as it must be: {problem}", path="settings") from None
+        raise InvalidField(name, f"cannot be used: {problem}", path="settings") from None

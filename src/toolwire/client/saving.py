@@ -75,7 +75,7 @@ def load_as(text: str | bytes, form: type[S]) -> S:
     except msgspec.ValidationError as problem:
         raise InvalidField("conversation", f"is not as it was saved: {problem}", path="load") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise InvalidBody(f"is no JSON: {problem}", path="load") from None
+        raise InvalidBody(f"is not JSON: {problem}", path="load") from None
 
 
 def _difference(one: Saved, other: Saved) -> str:

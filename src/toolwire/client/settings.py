@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from toolwire.traces.trace import Scope
 
 Prompt = AnyMessage | Context | Sequence[AnyMessage] | None
-"""What a model is asked: a text, a message, several of them, or a whole context."""
+"""A prompt: a text, a message, several of them, or a whole context."""
 AnyTool = Tool | ServerTool | Mapping[str, Any] | RunnableTool | AnyResolver
-"""A tool in any of its forms: declared, to be run, or a resolver of several."""
-Tools = Iterable[AnyTool] | AnyResolver
-"""The tools of a conversation, in any mixture."""
+"""A tool in any form: declared, runnable, or a resolver of several tools."""
+Tools = Iterable[AnyTool] | AnyTool
+"""The tools of a conversation: one, or several in any mixture."""
 AnyChoice = ToolChoice | str | Mapping[str, Any] | None
 """A tool choice: `auto`, `required`, `none`, the name of a tool, a `ToolChoice`, or OpenAI's map."""
 Providers = AnyProvider | Sequence[AnyProvider] | None
@@ -56,22 +56,22 @@ Providers = AnyProvider | Sequence[AnyProvider] | None
 StreamItem = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
 """What a stream yields: words, complete calls, results, and the end."""
 RunEvent = LoopStep | Event | Ran | ToolResult | Outcome
-"""What `on_event` is told of: steps, events of the wire, what became of calls, and the end."""
+"""The events that `on_event` gets: steps, events of the wire, what became of calls, and the end."""
 OnEvent = Callable[[RunEvent], object]
-"""A listener, sync or async; its answer means nothing."""
+"""A listener, sync or async; what it returns is ignored."""
 OnChunk = Callable[[StreamItem], object]
-"""What is shown a stream, sync or async; its answer means nothing."""
+"""A function that gets what a stream yields, sync or async; what it returns is ignored."""
 
 
 class RequestSettings(TypedDict, total=False):
-    """What one request can be asked with."""
+    """The settings of one request."""
 
     system: str | list[Part] | None
-    """The system prompt; it comes before that of a `Context`."""
+    """The system prompt, instead of the one of a `Context`."""
     provider_state: dict[str, Any] | None
     """The provider's own state of the conversation: the `provider_state` of an earlier answer."""
     capabilities: Capabilities | Mapping[str, bool] | None
-    """Abilities of the server that are other than usual for this request: `{"native_tool_calls": False}`."""
+    """Abilities of the server that differ for this request: `{"native_tool_calls": False}`."""
     stream: bool | None
     """Whether the provider sends its answer as a stream."""
     parallel_tool_calls: bool | None
@@ -79,33 +79,33 @@ class RequestSettings(TypedDict, total=False):
     max_tokens: int | None
     """How many tokens the answer may have."""
     temperature: float | None
-    """How much chance there is in the choice of words: 0 is the least."""
+    """How random the choice of words is: 0 is the least random."""
     top_p: float | None
-    """The share of likely words that are chosen from, from 0 to 1."""
+    """The model chooses among the likeliest tokens that together have this probability, from 0 to 1."""
     top_k: float | None
-    """How many likely words are chosen from."""
+    """The model chooses among this many of the likeliest tokens."""
     stop: list[str] | None
-    """Texts that end the answer where the model writes them."""
+    """The answer ends when the model writes one of these texts."""
     seed: int | None
-    """The seed of chance: the same one gives the same answer, where the provider can do that."""
+    """The random seed: the same seed gives the same answer, if the provider can do that."""
     n: int | None
     """How many answers to give."""
     frequency_penalty: float | None
-    """How much less likely a word becomes each time it was used."""
+    """How much less likely a token becomes each time it is used."""
     presence_penalty: float | None
-    """How much less likely a word becomes once it was used."""
+    """How much less likely a token becomes once it is used."""
     logprobs: bool | None
-    """Whether to report how likely each token of the answer was."""
+    """Whether to report the probability of each token of the answer."""
     top_logprobs: int | None
-    """How many other tokens to report at each place, with how likely they were."""
+    """How many alternatives to report for each token, with their probabilities."""
     logit_bias: dict[str, Any] | None
-    """How much more or less likely each of these tokens is made."""
+    """How much more or less likely each of these tokens becomes."""
     thinking: Literal["enabled", "adaptive", "between_tools", "disabled"] | None
     """Whether the model thinks before it answers."""
     thinking_budget: int | None
     """How many tokens the model may think."""
     thinking_display: str | None
-    """How thoughts are shown, in the provider's own word."""
+    """How the answer shows thoughts, in the provider's own word."""
     effort: Effort | None
     """How much work the model puts into the answer."""
     verbosity: str | None
@@ -115,52 +115,52 @@ class RequestSettings(TypedDict, total=False):
     user: str | None
     """The caller's name for the user who asks."""
     safety_identifier: str | None
-    """The caller's stable name for the user, by which the provider finds abuse."""
+    """A stable name for the user, by which the provider finds abuse."""
     service_tier: str | None
-    """How fast and at which price the provider serves the request, in its own word."""
+    """The speed and the price of the request, in the provider's own word."""
     store: bool | None
     """Whether the provider keeps the answer."""
     cache_key: str | None
-    """A key that requests with the same beginning share, so that the provider's prompt cache finds it."""
+    """A key that requests with the same beginning share, for the provider's prompt cache."""
     opaque: Opaque | None
     """Fields that only one dialect knows; no other dialect sends them."""
 
 
 class RunSettings(RequestSettings, total=False):
-    """What a conversation with tools can be asked with."""
+    """The settings of a conversation with tools."""
 
     messages: Sequence[AnyMessage]
     """The messages that come before the prompt."""
     tools: Tools
-    """The tools: functions, `@tool`s, classes, resolvers, `Tool`s and OpenAI's maps, in any mixture."""
+    """The tools: functions, `@tool`s, classes, resolvers, `Tool`s and OpenAI's maps, one or several in any mixture."""
     tool_choice: AnyChoice
     """Whether the model may, must or must not call: `auto`, `required`, `none`, or the name of a tool."""
     context: object
     """The context that the tools get; no model sees it."""
     resolver: AnyResolver | Callable[[ToolCall], object] | None
-    """Runs the calls, instead of the tools themselves; it declares the tools that it lists, where no others are."""
+    """Runs the calls, instead of the tools themselves; without other tools, it declares those that it lists."""
     approve: Approve | None
-    """Asked before each call, with the call and its preview: True lets it run, a text is the reason why not."""
+    """Is asked before each call, with the call and its preview: True lets it run, a text is the reason why not."""
     auto_tools: bool
-    """Whether the calls are run (`True`), or the run ends with them."""
+    """Whether calls run (`True`, the default), or the run ends with them."""
     limits: LoopLimits | Mapping[str, Any] | None
     """When a run without an answer ends: turns, tokens, cost, seconds."""
     max_iterations: int | None
-    """How many turns a run may have: `limits=LoopLimits(turns=...)`, where no `limits` are said."""
+    """How many turns a run may have, without `limits`: the same as `limits=LoopLimits(turns=...)`."""
     running: Limits | Mapping[str, Any] | None
-    """How calls are run: their seconds, the length of their results, how many at the same time."""
+    """How calls run: their seconds, the length of their results, how many at the same time."""
     terminal_tool: str | None
     """The tool whose call ends the run."""
     cancel: Cancel | None
     """Stops the run, from any thread."""
     traces: "Store | Scope | None"
-    """Where each call is recorded: what `traces.open` gave, or its `of(...)`."""
+    """The store that records each call: the one that `traces.open` gave, or its `of(...)`."""
     clearing: Clearing | Literal[True] | None
-    """When old tool results are left out of what is sent; `True` is the usual way."""
+    """When requests leave out old tool results; `True` is the default way."""
     on_event: OnEvent | None
-    """Told of each step, each event of the wire, what became of each call, and the end."""
+    """Gets each step, each event of the wire, what became of each call, and the end."""
     on_chunk: OnChunk | None
-    """Shown what a stream yields, while it comes: words, complete calls, results, and the end."""
+    """Gets what a stream yields, as it arrives: words, complete calls, results, and the end."""
 
 
 class LineOptions(TypedDict, total=False):
@@ -169,13 +169,13 @@ class LineOptions(TypedDict, total=False):
     transport: Transport | None
     """Sends the HTTP requests; without one, httpx2 does."""
     timeouts: Timeouts | Mapping[str, Any] | float | None
-    """The seconds that an exchange may take; a number is all of it."""
+    """The seconds that an exchange may take; a number is the total."""
     retries: Retries | Mapping[str, Any] | int | None
-    """How often a request is tried, and how long the pauses are; a number is how often."""
+    """How often a request is tried, and how long the pauses are; a number is the attempts."""
     bounds: Bounds | Mapping[str, Any] | None
-    """How long one answer may be."""
+    """How large one answer may be."""
     fallback: bool
-    """Whether calls are read that a model writes into its text although it need not (`True`)."""
+    """Whether to read calls in the text of a model that has native calls (`True`, the default)."""
     readers: Iterable[str]
     """The forms of calls in text that are read besides the protocol: names of `text_tagged.READERS`."""
 
@@ -191,22 +191,22 @@ class _Model(TypedDict, total=False):
 
 class _Options(ServerOptions, LineOptions, total=False):
     options: ClientOptions | Mapping[str, object] | None
-    """How the provider is reached: what `Client` takes beside the provider and the model."""
+    """How to reach the provider: what `Client` takes beside the provider and the model."""
 
 
 class _Plain(TypedDict, total=False):
     output: Output | None
-    """The form of the answer, as the wire has it; the answer stays text."""
+    """The form of the answer, in the wire's own words; the answer stays text."""
 
 
 class _Typed(TypedDict, Generic[T_co], total=False):
     output: Required["TypeForm[T_co]"]
-    """The type of the value that the answer is read to: asked for natively, by a tool or in words, and mended."""
+    """The type of the answer's value: asked for natively, by a tool or in words, and again if it does not fit."""
 
 
 class _Schema(TypedDict, total=False):
     output: Required[Mapping[str, Any]]
-    """The JSON Schema of the value that the answer is read to."""
+    """The JSON Schema of the answer's value."""
 
 
 class ChatSettings(RequestSettings, _Model, _Plain, total=False):

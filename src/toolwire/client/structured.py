@@ -221,7 +221,7 @@ def _breaks(loss: Loss, way: Way) -> bool:
 def prepare(request: Request, wanted: WantedForm, way: Way) -> Request:
     """Ask for the form of the answer; the request is that of a turn, without what this adds to it."""
     if any(getattr(tool, "name", None) == ANSWER for tool in request.tools):
-        raise InvalidField("tools", f"has a tool of the name {ANSWER}, which is that of the answer's own")
+        raise InvalidField("tools", f"has a tool named {ANSWER}: that name is reserved for the answer")
     if way.kind == "native":
         output = Output("schema", wanted.schema, wanted.name, strict=True if way.strict else None)
         return replace(request, output=output)

@@ -28,13 +28,13 @@ from toolwire.work.waiting import flow, run
 class Client(Dialogue):
     """A client of one provider.
 
-    `chat` is one round, `run` leads a conversation, `stream` shows it, `generate` gives the value of its answer.
+    `chat` is one round. `run` leads a conversation to its end, `stream` shows it, and `generate` gives its value.
     """
 
     def chat(
         self, messages: Prompt, tools: Tools = (), tool_choice: AnyChoice = None, **settings: Unpack[ChatSettings]
     ) -> Response:
-        """Send messages once, and give the answer; nothing is run."""
+        """Send messages once, and give the answer; no tool runs."""
         return run(self.asking(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
     @overload
@@ -44,9 +44,9 @@ class Client(Dialogue):
     @overload
     def generate(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
     def generate(self, prompt: Prompt = None, **settings: Any) -> Any:
-        """Lead a conversation with tools to its end, and give it; with `output`, give the value of the answer instead.
+        """Lead a conversation with tools to its end, and give the end; with `output`, give the value of the answer.
 
-        `NoStructuredOutput` is raised where the answer has no such value.
+        If the answer has no such value, `NoStructuredOutput` is raised.
         """
         return run(self.leading(prompt, settings, value=True))
 
@@ -57,7 +57,7 @@ class Client(Dialogue):
     @overload
     def run(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
     def run(self, prompt: Prompt = None, **settings: Any) -> Done:
-        """Lead a conversation with tools to its end, and give it; its `output` is the value, where one is wanted."""
+        """Lead a conversation with tools to its end, and give the end; with `output`, `Done.output` is the value."""
         done: Done = run(self.leading(prompt, settings))
         return done
 
@@ -68,15 +68,15 @@ class Client(Dialogue):
     @overload
     def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> "Stream[None]": ...
     def stream(self, prompt: Prompt = None, **settings: Any) -> "Stream":
-        """Lead a conversation, and show it while it happens."""
+        """Lead a conversation with tools, and yield what happens as it happens."""
         return Stream(self, prompt, settings)
 
     def send(self, request: Request) -> Response:
-        """Send a request, decoded from any wire, as it is, and give the answer; nothing is run."""
+        """Send a request that was decoded from any wire, and give the answer; no tool runs."""
         return run(self.sending(request))
 
     def send_stream(self, request: Request) -> "EventStream":
-        """Send a request, decoded from any wire, and give the events of the answer while they come."""
+        """Send a request that was decoded from any wire, and give the events of the answer as they arrive."""
         return EventStream(self, request)
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class Client(Dialogue):
 class Stream(ConversationStream[T_co]):
     """A conversation while it happens: iterate over it, or `next()`; `collect()` reads the rest.
 
-    `done` is its end, once there is one; after an interruption it holds the history as far as it came.
+    `done` is the end, once there is one; after an interruption it holds the history so far.
     """
 
     _drive = staticmethod(flow)
@@ -108,7 +108,7 @@ class Stream(ConversationStream[T_co]):
             yield item
 
     def next(self) -> tuple[list[StreamItem], Self | None]:
-        """Give what comes next, and the stream; at the end, nothing and None."""
+        """Give the next items, and the stream; at the end, an empty list and None."""
         for item in self._items:
             return [item], self
         return [], None
@@ -123,7 +123,7 @@ class Stream(ConversationStream[T_co]):
         return self.done
 
     def close(self) -> None:
-        """Stop here; the connection is closed, and `done` says how far it came."""
+        """Stop here, and close the connection; `done` holds the history so far."""
         self._items.close()
 
     def __enter__(self) -> Self:
@@ -193,10 +193,10 @@ def generate(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Done[None]: ...
 def generate(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Any:
-    """Ask a model, run the tools that it calls, and give the end (`Done`): an answer, or why there is none.
+    """Ask a model, run the tools that it calls, and give the end (`Done`): an answer, or the reason for none.
 
-    With `output`, a type or a JSON Schema, the value of the answer is given instead; `NoStructuredOutput` is
-    raised where there is none.
+    With `output`, a type or a JSON Schema, give the value of the answer instead; if the answer has none,
+    `NoStructuredOutput` is raised.
     """
     with Client(provider, model, **options_among(settings, settings.pop("options", None))) as client:
         return client.generate(prompt, **settings)
@@ -215,6 +215,6 @@ def stream(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
-    """Ask a model, and show what happens while it happens."""
+    """Ask a model, run the tools that it calls, and yield what happens as it happens."""
     client = Client(provider, model, **options_among(settings, settings.pop("options", None)))
     return Stream(client, prompt, settings, client.close)

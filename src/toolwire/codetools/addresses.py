@@ -141,7 +141,7 @@ def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTar
         if host != url.raw_host.decode():
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
-        raise AddressRefused(f"{brief(text)} is no address that can be fetched: {brief(str(problem))}") from None
+        raise AddressRefused(f"{brief(text)} is not an address to fetch: {brief(str(problem))}") from None
     if url.scheme not in _DEFAULT_PORTS:
         raise AddressRefused(f"{brief(text)}: only http:// and https:// addresses are fetched")
     if not host:
@@ -164,7 +164,7 @@ def _check_host(host: str, rules: FetchRules) -> None:
     if "%" in host and ":" in host:
         raise AddressRefused(f"{shown(host)} is an address of one network card: those are refused")
     if meant is None and not _is_name(host):
-        raise AddressRefused(f"{brief(host)} is no name of a host")
+        raise AddressRefused(f"{brief(host)} is not the name of a host")
     if meant is not None and meant != host:
         raise AddressRefused(
             f"{host} is another spelling of {meant}" if meant else f"{host} is neither a name nor an address"

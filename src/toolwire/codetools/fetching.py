@@ -71,7 +71,7 @@ def headers_of(wanted: Mapping[str, Any] | None) -> _Headers:
     for name, value in wanted.items():
         low = name.lower()
         if not _NAME.fullmatch(name) or not isinstance(value, str) or not _VALUE.fullmatch(value):
-            raise ToolError(f"headers: {shown(name[:80])} is no header of printable ASCII characters on one line")
+            raise ToolError(f"headers: {shown(name[:80])} is not a header of printable ASCII characters on one line")
         if low in _FRAMING or low.startswith("proxy-"):
             raise ToolError(f"headers: {name} is set by the tool itself; leave it out")
         if low in read:
@@ -168,7 +168,7 @@ def _next(target: FetchTarget, location: str | None, rules: FetchRules) -> Fetch
     try:
         return target_of(location, rules, base=target.url)
     except AddressRefused as problem:
-        raise AddressRefused(f"{target.host} redirects to what is not fetched: {problem}") from None
+        raise AddressRefused(f"{target.host} redirects to an address that is refused: {problem}") from None
 
 
 async def _addresses(target: FetchTarget, rules: FetchRules, network: Network) -> list[str]:
@@ -227,7 +227,7 @@ async def _asked(
     async with connection.stream("GET", url, headers=sent) as response:
         answered = _read_headers(response.headers)
         if response.status < 200:
-            raise ToolError(f"{target.host} wants to change the protocol, which is not done")
+            raise ToolError(f"{target.host} wants to change the protocol, which is not supported")
         if response.status in _REDIRECTING or not wanted(answered):
             return Fetched(response.status, target, answered, None)
         stream.left += _WIRE_FACTOR * limit + _HEAD_BYTES
@@ -276,7 +276,7 @@ class _Metered(httpcore2.AsyncNetworkStream):
         data = await self.stream.read(min(max_bytes, _PIECE_BYTES), timeout)
         self.left -= len(data)
         if self.left < 0:
-            raise ToolError("the server sends more around its content than is read")
+            raise ToolError("the server sends too much besides its content")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
@@ -331,7 +331,7 @@ class Unpacking:
             try:
                 self._add(self.member.decompress(piece, _PIECE_BYTES))
             except zlib.error:
-                raise ToolError("the content is no proper gzip, so it was not read") from None
+                raise ToolError("the content is not proper gzip, so it was not read") from None
             piece = self.member.unused_data if self.member.eof else self.member.unconsumed_tail
             if self.member.eof:
                 self.member = None

@@ -30,7 +30,7 @@ PLANNED = ".toolwire-journal.new"
 COMMITTED = ".toolwire-journal"
 _OURS = re.compile(r"\.toolwire-[0-9a-f]{16}-[0-9]{1,4}\.(staged|old)")
 SOON = 1.0
-_UNDONE = "could neither be finished nor undone; that is tried again when the tools are started again"
+_UNDONE = "could neither be finished nor undone; the tools try again when they next start"
 _IN_THE_WAY = (
     f"an earlier change of several files is not finished, its note {COMMITTED} is there: try again later, "
     "and take the note away if nothing else is at work"

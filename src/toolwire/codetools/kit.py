@@ -46,13 +46,13 @@ class CodeToolOptions(TypedDict, total=False):
     """The options of single code tools."""
 
     sandbox: str
-    """Where the commands of bash run: `auto`, `bubblewrap` or `none`."""
+    """How the commands of bash are confined: `auto`, `bubblewrap` or `none`."""
     network: bool
     """Whether the commands of bash in the sandbox have the network."""
     environment: Mapping[str, str] | None
     """The variables that commands get."""
     on_output: Callable[[bytes], object] | None
-    """Given the bytes that a command of bash writes, as they come, in its thread."""
+    """Gets the bytes that a command of bash writes, as they arrive, in the command's thread."""
     readable: Iterable[str | os.PathLike[str]]
     """Folders that commands in the sandbox may read too."""
     allow_private: bool
@@ -67,10 +67,10 @@ OPTIONS = frozenset(CodeToolOptions.__annotations__)
 
 
 class CodeTools(Resolver):
-    """The code tools of a project folder; `tools` names those that are wanted, all twelve if nothing is said.
+    """The code tools of a project folder; `tools` selects some of them by name, else there are all twelve.
 
-    `roots` are more folders that may be used, by absolute paths. `covered` are files, by absolute paths, that no
-    tool reads, writes, finds or moves, as those of a store of traces. `CodeToolOptions` are those of single tools.
+    `roots` are further folders for the tools, by absolute paths. `covered` are files, by absolute paths, that no tool
+    reads, writes, finds or moves, such as a store of traces. `CodeToolOptions` has the options of single tools.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class CodeTools(Resolver):
         self._handlers = {tool.name: self._handler(tool) for tool in TOOLS if tool.name in self._wanted}
 
     def at(self, cwd: str | os.PathLike[str]) -> "CodeTools":
-        """Give the same tools for another folder; for the same folder, the same ones again."""
+        """Give the tools for another folder; for the same folder, give the same object again."""
         path = os.path.abspath(cwd)
         if path not in self._elsewhere:
             options: dict[str, Any] = {**self._kept, **self.desk.options}
@@ -110,7 +110,7 @@ class CodeTools(Resolver):
         return self._elsewhere[path]
 
     def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        """Keep more files from the tools, by absolute paths, here and in every other folder."""
+        """Keep further files from the tools, by absolute paths, in this folder and every other one."""
         more = tuple(path for path in paths if path not in self._kept["covered"])
         self._kept["covered"] += more
         self.workspace.cover(more)
@@ -119,11 +119,11 @@ class CodeTools(Resolver):
 
     @property
     def sandbox(self) -> str:
-        """The level that commands run at, "bubblewrap" or "none"; "refused" where they do not run."""
+        """How commands are confined: "bubblewrap" or "none"; "refused" if they do not run."""
         return str(importlib.import_module("toolwire.codetools.sandbox").in_force(self.desk.options))
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Say what a call would change, run or fetch; None where it only reads."""
+        """Show what a call would change, run or fetch; None if it only reads."""
         del context
         handler = self._handlers.get(call.name)
         if handler is None:

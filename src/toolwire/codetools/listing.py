@@ -98,7 +98,7 @@ def _opened_folder(workspace: Workspace, place: ProjectPath) -> Any:
     if place.parts:
         mode = workspace.status(place).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISLNK(mode):
-            raise PathRefused("not_a_folder", place.given, "it is no folder; read_file reads files")
+            raise PathRefused("not_a_folder", place.given, "it is not a folder; read_file reads files")
     return workspace.open_folder(place)
 
 

@@ -74,7 +74,7 @@ def masks_of(workspace: Workspace, further: Iterable[str] = ()) -> list[Mask]:
     for _ in range(LOOKS):
         with contextlib.suppress(_Moved):
             return _Look(workspace).masks(further)
-    raise _not_run("what it must not see was moved while it was looked for", "try again when nothing else is at work")
+    raise _not_run("files that it must not see were moved during the search", "try again when nothing else is at work")
 
 
 class _Moved(Exception):

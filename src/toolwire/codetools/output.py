@@ -97,7 +97,7 @@ def _is_binary(data: bytes) -> bool:
 
 def _said(data: bytes, total: int) -> str:
     if _is_binary(data):
-        return f"[{total} bytes that are no text, and not shown]"
+        return f"[{total} bytes that are not text, and not shown]"
     return plain(data.decode("utf-8", "replace"))
 
 

@@ -58,7 +58,7 @@ class PathRefused(ToolError):
 
 REASONS: dict[int, tuple[str, str]] = {
     errno.ENOENT: ("not_found", "there is no such file or folder"),
-    errno.ENOTDIR: ("not_a_folder", "a part of the path is no folder"),
+    errno.ENOTDIR: ("not_a_folder", "a part of the path is not a folder"),
     errno.EISDIR: ("not_regular_file", "it is a folder"),
     errno.EACCES: ("no_permission", "permission denied"),
     errno.EPERM: ("no_permission", "permission denied"),
@@ -67,7 +67,7 @@ REASONS: dict[int, tuple[str, str]] = {
     errno.ENAMETOOLONG: ("invalid_path", "a name in it is too long"),
     errno.EXDEV: ("outside_root", "it leads out of the project folder"),
     errno.EEXIST: ("stale", "something is there by now: read it first"),
-    errno.ENXIO: ("not_regular_file", "it is no regular file"),
+    errno.ENXIO: ("not_regular_file", "it is not a regular file"),
     errno.ENOSPC: ("no_space", "no space is left on the disk"),
     errno.EDQUOT: ("no_space", "the disk quota is used up"),
     errno.EFBIG: ("no_space", "the file would be too large"),
@@ -128,7 +128,7 @@ class Root:
             self.fd: int = os.open(self.path, _HANDLE | os.O_DIRECTORY)
         except OSError as problem:
             reason = os.strerror(problem.errno or 0)
-            raise InvalidField("cwd", f"must be a folder: {path!r} is none ({reason})") from None
+            raise InvalidField("cwd", f"must be a folder: {path!r} is not one ({reason})") from None
         self.real: str = os.path.realpath(self.path)
 
     def __del__(self) -> None:
@@ -211,7 +211,7 @@ class Workspace:
         for root in self.roots:
             if (names := root.within(path)) is not None:
                 return root, names
-        raise PathRefused("outside_root", given, "it is outside of the project folder; give a path relative to it")
+        raise PathRefused("outside_root", given, "it is outside the project folder; give a path relative to it")
 
     def _is_there(self, place: ProjectPath) -> bool:
         try:

@@ -125,7 +125,7 @@ class LinePattern:
             self.may_fit: Test = engine(f"{flag}(?mR){body}")
         except ValueError:
             raise ToolError(
-                "the pattern is no regular expression in Rust syntax, or too large: "
+                "the pattern is not a regular expression in Rust syntax, or too large: "
                 f"{ascii(pattern)[1:-1][:200]}. There is no look-around and no back-reference; "
                 "for plain text, set literal."
             ) from None

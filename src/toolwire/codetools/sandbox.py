@@ -58,7 +58,7 @@ FIRST = (
     '(exec "$0" --noprofile --norc -c "$1" bash </dev/null 2>&3 3>&-); exit $?'
 )
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
-_CHOOSE = 'or choose sandbox="none", which lets commands do all that this user may do'
+_CHOOSE = 'or choose sandbox="none", which lets commands do everything that this user may do'
 _ADVICE = (
     ("uid map", "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
     ("No permissions to create", "the system has no user namespaces for users: see user.max_user_namespaces"),
@@ -218,7 +218,7 @@ def _readable(paths: Any) -> Iterator[str]:
         raise ToolError("the option `readable` must be a list of absolute paths")
     for path in map(os.fspath, paths):
         if not os.path.isabs(path) or os.path.normpath(path).strip("/") == "" or not os.path.exists(path):
-            raise ToolError("the option `readable` must be a list of absolute paths of what is there")
+            raise ToolError("the option `readable` must be a list of absolute paths of existing folders")
         yield from ("--ro-bind", path, path)
 
 

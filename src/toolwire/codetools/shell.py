@@ -91,7 +91,7 @@ def bash(desk: Any, command: str, timeout: float | None = None) -> Awaitable[str
     try:
         size = len(command.encode())
     except UnicodeEncodeError:
-        raise ToolError("the command has half of a surrogate pair, which is no character") from None
+        raise ToolError("the command has half of a surrogate pair, which is not a character") from None
     if size > COMMAND_BYTES:
         raise ToolError(
             f"the command has {size} bytes, and {COMMAND_BYTES} are the most: "

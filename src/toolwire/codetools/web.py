@@ -97,7 +97,7 @@ async def _get(url: str, headers: dict[str, str], rules: FetchRules, limit: int,
     phrase = responses.get(answer.status, "")
     head = f"{answer.status} {phrase}\nURL: {shown(str(answer.target.url))}\nContent-Type: {kind}\n"
     if not readable:
-        raise ToolError(f"{head}[The content is no text, so it is not given: {kind or 'no type'}, {_size(answer)}.]")
+        raise ToolError(f"{head}[The content is not text, and is not shown: {kind or 'no type'}, {_size(answer)}.]")
     if good and window.count and start >= window.count:
         raise ToolError(f"offset {start + 1} is beyond the end: the text has {window.count} characters")
     text = "\n".join([f"{head}{_DATA}\n", window.text, *_notices(answer, window, limit)])

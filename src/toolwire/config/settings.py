@@ -145,7 +145,7 @@ def read_settings(text: str, where: str = "toolwire.toml") -> GatewaySettings:
 
 def _unknown(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, 1)
-    return f"{name} is no section" + (f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}")
+    return f"{name} is not a section" + (f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}")
 
 
 def _told(section: str, problem: str, kind: Any) -> str:
@@ -157,7 +157,7 @@ def _told(section: str, problem: str, kind: Any) -> str:
         known = [one.encode_name for one in msgspec.structs.fields(inner)]
         near = get_close_matches(match[1], known, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-        return f"{place}.{match[1]} is no setting; {hint}"
+        return f"{place}.{match[1]} is not a setting; {hint}"
     return f"{place}: {text}"
 
 

@@ -23,7 +23,7 @@ __all__ = ["Declared", "Problem", "load", "loads"]
 
 
 class Declared(Struct, frozen=True):
-    """What a file declares: its tools, what runs those that have a handler, and the resolvers it composes."""
+    """The content of a file of declarations: its tools, their handlers, and the resolvers that it composes."""
 
     name: str
     tools: list[Tool]
@@ -59,7 +59,7 @@ def loads(
     handlers: bool = True,
     allow: Collection[str] | None = None,
 ) -> Declared:
-    """Load declarations from text; the end of the name says whether it is YAML or JSON."""
+    """Load declarations from text; the ending of the name says whether it is YAML or JSON."""
     return _load(text, Problems(name), handlers=handlers, allow=allow, folder=None)
 
 

@@ -109,7 +109,7 @@ def _check_map(node: Node, fields: Mapping[str, _Expected], field: str, problems
     for key, inner in node.value.items():
         kind = fields.get(key)
         if kind is None:
-            problems.add(inner, below(field, key), f"is no key here; {suggestion(key, fields)}")
+            problems.add(inner, below(field, key), f"is not a key here; {suggestion(key, fields)}")
         elif inner.value is not None and _check(inner, kind, below(field, key), problems):
             good[key] = inner
     return good

@@ -42,7 +42,7 @@ START = TextPosition(1, 1)
 
 
 class Problem(Struct, frozen=True):
-    """One thing that is wrong: in which file, at which place, in which field, why; and what raised it."""
+    """One thing that is wrong: its file, its place, its field, the reason, and the exception if there was one."""
 
     name: str
     line: int

@@ -21,25 +21,25 @@ class Dialect(Protocol):
     SETTING_PATHS: dict[str, str]
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
-        """Read a request's body; the path carries what the URL says."""
+        """Read a request's body; `path` is the path of its URL."""
 
     def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Write a request's body, and say what it cannot hold."""
+        """Write a request's body, and report what it cannot hold."""
 
     def decode_response(self, body: dict[str, Any]) -> Response:
         """Read a response's body."""
 
     def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Write a response's body, and say what it cannot hold."""
+        """Write a response's body, and report what it cannot hold."""
 
     def decode_stream(self) -> StreamDecoder:
-        """Read a stream: bytes to events, as they come."""
+        """Read a stream: bytes to events, as they arrive."""
 
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> StreamEncoder:
-        """Write a stream: events to bytes, as soon as they can be said."""
+        """Write a stream: events to bytes, as early as the wire allows."""
 
     def decode_error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
-        """Read an error's body; the headers say how long to wait, where the body does not."""
+        """Read an error's body; the headers say how long to wait if the body does not."""
 
     def encode_error(self, error: Error) -> ErrorReply:
         """Write an error's body."""
@@ -73,7 +73,7 @@ class _Tuned:
 
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
-    """Give a dialect by its name or alias, or one that is made already, tuned by quirks if any are given."""
+    """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
     found = name if not isinstance(name, str) else _load(name)
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 

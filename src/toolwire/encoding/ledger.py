@@ -121,37 +121,37 @@ class Quirks(Struct, frozen=True, kw_only=True):
 
 
 class QuirkOptions(TypedDict, total=False):
-    """The fields of `Quirks`, said one by one."""
+    """The fields of `Quirks`, one by one."""
 
     api_version: str | None
     """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""
     reasoning_key: str | None
-    """Where a Chat Completions server takes thinking: `reasoning_content` or `reasoning`."""
+    """The field in which a Chat Completions server takes thinking: `reasoning_content` or `reasoning`."""
     developer_role: bool
     """Whether the server knows that role (`True`)."""
     mid_system: bool
     """Whether the model takes system messages inside the conversation (Messages; `False`)."""
     cache_marks: bool
-    """Whether cache marks are sent to a Chat Completions or Responses server (`False`)."""
+    """Whether to send cache marks to a Chat Completions or Responses server (`False`)."""
     joined_texts: bool
-    """Whether texts of one message are joined, for a server that wants a string (`False`)."""
+    """Whether to join the texts of a message, for a server that wants a string (`False`)."""
     custom_tools: bool
     """Whether the server takes tools of free text (`True`); else they are functions with one text."""
     arguments_object: bool
     """Whether arguments are an object instead of text (some Chat Completions servers; `False`)."""
     arguments_json: bool
-    """Whether the server fails at arguments that are not JSON, so that none are sent instead (llama.cpp; `False`)."""
+    """Whether the server fails at arguments that are not JSON (llama.cpp; `False`); then none are sent."""
     id_grammar: Grammar | str | None
-    """Which call ids a server takes, also as text: nine letters or digits, for example."""
+    """A pattern of the call ids that the server takes, also as text."""
     max_tokens_key: str | None
     """`max_tokens` for a Chat Completions server that does not know `max_completion_tokens`."""
     default_max_tokens: int
-    """The tokens that Messages is asked for where nothing was said (`8192`)."""
+    """The `max_tokens` for Messages if the request has none (`8192`)."""
     reasons: bool | None
-    """Whether the model reasons: one that does not is asked for no effort and no thinking, one of OpenAI's that does
-    for no temperature. None, where nobody knows, sends all."""
+    """Whether the model reasons. A model that does not is sent no effort and no thinking; a model of OpenAI that does
+    is sent no temperature. With None, for a model that is not known, everything is sent."""
     skip_signature: bool
-    """Whether foreign calls get Gemini's word for "no signature here" (`True`)."""
+    """Whether calls of other providers get Gemini's mark for "no signature" (`True`)."""
     stream_usage: bool
     """Whether a Chat Completions stream ends with its counts (`True`)."""
     stream_array: bool
@@ -165,7 +165,7 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
     """Give quirks with some of them set otherwise."""
     unknown = settings.keys() - set(Quirks.__struct_fields__)
     if unknown:
-        raise InvalidField(", ".join(sorted(unknown)), f"is no quirk; known: {', '.join(Quirks.__struct_fields__)}")
+        raise InvalidField(", ".join(sorted(unknown)), f"is not a quirk; known: {', '.join(Quirks.__struct_fields__)}")
     return replace(quirks, **settings)
 
 

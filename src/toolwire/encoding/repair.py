@@ -28,7 +28,7 @@ _ANSWERERS = ("assistant", "model")
 
 
 def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Sequence[Message]:
-    """Give a history in which every call is followed by its result, and say in `losses` what it took."""
+    """Give a history in which every call is followed by its result; `losses` name each change."""
     return messages if is_legal(messages) else _Repair(messages, [] if losses is None else losses).run()
 
 

@@ -118,7 +118,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
         if preset_of is None and not said.base_url:
             raise InvalidField("base_url", "must say where it is", path=f"providers.{name}")
         if preset_of is None and not said.dialect:
-            raise InvalidField("dialect", "must say what it speaks", path=f"providers.{name}")
+            raise InvalidField("dialect", "is missing: name the provider's dialect", path=f"providers.{name}")
         base = preset_of or Provider(name=name, dialect=said.dialect, base_url=said.base_url, local=True)
         made[name] = base.with_options(**options)
     return made

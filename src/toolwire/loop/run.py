@@ -32,7 +32,7 @@ Loop = Generator[LoopStep, Any, Done]
 Price = Callable[[Usage | None, str | None], float | None]
 """Says what a usage costs with a model, or None."""
 Accept = Callable[[Response], str | None]
-"""Says what an answer has to be mended in, or None."""
+"""Says what is wrong with an answer, for the model to correct it, or None."""
 _Beside = Callable[[], tuple[Usage | None, float | None]]
 
 
@@ -49,11 +49,11 @@ def tool_loop(
 ) -> Loop:
     """Lead a conversation with tools to its end.
 
-    Without `auto_tools` nothing is run: the run ends with the calls. `terminal_tool` names a tool whose call
-    ends the run without being run. `price` says what a usage of a model costs, `elapsed` how many seconds
-    have passed; both are asked for their budgets only. `accept` says what an answer, or the call that ends
-    the run, has to be mended in: the model reads it, and answers again. `beside` says what the calls have used
-    themselves since it was asked last, where they lead runs of their own.
+    Without `auto_tools` no tool runs: the run ends with the calls. `terminal_tool` names a tool whose call ends the
+    run, and does not run. `price` gives the cost of a usage of a model, and `elapsed` the seconds that have passed;
+    each is asked only if there is such a limit. `accept` says what is wrong with an answer, or with the call that
+    ends the run: the model reads it, and answers again. `beside` gives the usage of runs that the calls have led,
+    since it was last asked.
     """
     run = _Run(request, limits or LoopLimits(), price, elapsed, accept, beside)
     done = yield from run.steps(auto_tools=auto_tools, terminal_tool=terminal_tool)
@@ -197,7 +197,7 @@ class _Run(Struct):
             case Response():
                 self._keep(answer)
                 return self._without_answer(answer)
-        raise TypeError(f"a Response, an Error or Cancelled is wanted, not {type(answer).__name__}")
+        raise TypeError(f"a Response, an Error or Cancelled must be sent, not {type(answer).__name__}")
 
     def _keep(self, answer: Response) -> None:
         self.turns += 1
@@ -350,7 +350,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Add the tokens of two exchanges; what neither has counted stays unknown, and what is no count is left out."""
+    """Add the tokens of two exchanges: a field that neither counted stays unknown, other values are left out."""
     sums: dict[str, Any] = {}
     others = 0
     for usage in (one, other):

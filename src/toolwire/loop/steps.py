@@ -30,12 +30,12 @@ ANSWER = "__structured_output__"
 
 
 class LoopLimits(Struct, frozen=True):
-    """When a run ends that has no answer: after so many turns, tokens, seconds, or so much money (USD).
+    """When a run without an answer ends: after so many turns, tokens, seconds, or so much money (USD).
 
-    Seconds and tokens are kept in the middle of an answer too, and seconds while tools run. Where nobody reports
+    Seconds and tokens are checked in the middle of an answer too, and seconds while tools run. If a server reports no
     tokens, or a model has no price, a run with that limit ends at once, and says so.
-    `repeats` is how often the same calls may have the same results, one turn after the other; `blanks` how
-    often an answer may say nothing at all; `repairs` how often one that will not do is asked for again.
+    `repeats` is how often the same calls may have the same results, one turn after the other. `blanks` is how often
+    an answer may be empty. `repairs` is how often the model may correct an answer that does not fit.
     """
 
     turns: int | None = 25
@@ -48,7 +48,7 @@ class LoopLimits(Struct, frozen=True):
 
 
 class AskModel(Struct, frozen=True):
-    """Send this request; send back the `Response`, or an `Error`. `tokens` are those that may still be used."""
+    """Send this request; send back the `Response`, or an `Error`. `tokens` may still be used."""
 
     request: Request
     turn: int
@@ -65,11 +65,11 @@ class RunTools(Struct, frozen=True):
 
 
 class Done(Struct, Generic[T_co], frozen=True):
-    """The run is over. `messages` are those that it added, `calls` those that nobody has run.
+    """The end of a run. `messages` are the messages that it added, `calls` the calls that did not run.
 
-    `losses` are what could not be said to the provider, and `output` the value that was asked for; both are
-    known to those who send the requests.
-    It can be read like the last answer: `message`, `content`, `tool_calls`, `finish_reason`, `model`.
+    `losses` are what could not be sent to the provider, and `output` is the value that was asked for; clients set
+    both.
+    It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`, `model`.
     """
 
     ending: Ending
@@ -89,7 +89,7 @@ class Done(Struct, Generic[T_co], frozen=True):
 
     @property
     def message(self) -> Message:
-        """The last answer; its content is a string where it has nothing but words."""
+        """The last answer; its content is a string if it has only words."""
         message = self.response.message if self.response is not None else Message("assistant", [])
         if message.parts and all(type(part) is Text for part in message.parts):
             return replace(message, content=message.text)
@@ -97,7 +97,7 @@ class Done(Struct, Generic[T_co], frozen=True):
 
     @property
     def content(self) -> str | None:
-        """The final text, or None where there is none."""
+        """The final text, or None."""
         return self.message.text or None
 
     @property
@@ -117,12 +117,12 @@ class Done(Struct, Generic[T_co], frozen=True):
 
     @property
     def provider_state(self) -> dict[str, Any] | None:
-        """What the provider keeps of the conversation."""
+        """The state of the conversation at the provider."""
         return self.response.provider_state if self.response is not None else None
 
 
 class Broken(Struct, frozen=True):
-    """Sent back instead of a response: what had come of it, and what went wrong."""
+    """Sent back instead of a response: the part that arrived, and the error."""
 
     response: Response
     error: Error
@@ -144,4 +144,4 @@ class Cancelled(Struct, frozen=True):
 LoopStep = AskModel | RunTools | Done
 """A step of the loop."""
 Outcome = Response | Error | Broken | Cancelled | list[ToolResult]
-"""What is sent back to the loop: an answer, results, or why there is none."""
+"""Sent back to the loop: an answer, results, or the reason for none."""

@@ -1,4 +1,4 @@
-"""MCP both ways: any resolver as a server, any server as a resolver; on the official package, extra `mcp`."""
+"""MCP both ways: any resolver as a server, any server as a resolver; needs the extra `mcp`."""
 
 from toolwire.mcp.client import McpResolver, http, stdio
 from toolwire.mcp.server import aserve, serve, server_of

@@ -204,6 +204,6 @@ def _mended(line: bytes) -> SessionMessage | None:
     except (ValueError, RecursionError) as problem:
         number = answered_number(line)
         if number is None:
-            logger.warning("a server wrote what is no message to its standard output: %r", line[:200])
+            logger.warning("a server wrote a line that is not a message to its standard output: %r", line[:200])
             return None
         return error_message(number, f"the answer cannot be read: {str(problem)[:200]}")

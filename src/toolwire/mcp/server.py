@@ -231,7 +231,7 @@ async def _hand_over(lines: "_Lines", to_server: Any, outgoing: Any) -> None:
                 if message is not None:
                     await to_server.send(message)
                 elif refusal is not None:
-                    logger.warning("a client wrote a line of %d bytes that is no message", len(line))
+                    logger.warning("a client wrote a line of %d bytes that is not a message", len(line))
                     await outgoing.send(refusal)
 
 

@@ -64,7 +64,7 @@ class Http(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True):
-    """How a server is dealt with.
+    """How a server is started, reached and waited for.
 
     `timeout` (of a call) and `connect_timeout` (of the handshake and a listing) are seconds, `max_message` is
     bytes; `parallel` says that its calls may run at the same time, in a turn.
@@ -77,7 +77,7 @@ class Terms(Struct, frozen=True):
 
 
 class HttpLimits(Struct, frozen=True):
-    """What the clients of a server over HTTP can hold of it, and for how long.
+    """The limits of a server over HTTP: connections, sessions, and how long clients may hold them.
 
     A connection over `connections` is closed at once, and so is one on which a request is not whole after
     `request_seconds`. A session over `sessions` is refused (503); one without a request for `idle_seconds` ends.

@@ -1,4 +1,4 @@
-"""Servers and models, as data: who serves what, where, for how much, and how it wants to be asked."""
+"""Servers and models, as data: addresses, keys, prices and deviations."""
 
 from toolwire.providers.known import (
     ALIASES,

@@ -37,7 +37,7 @@ Text = Annotated[str, Meta(min_length=1)]
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """USD per million tokens; `until` is the last day of this price, `after` the one announced to follow."""
+    """USD per million tokens; `until` is the last day of this price, `after` the price announced to follow it."""
 
     input: _Amount
     output: _Amount
@@ -88,7 +88,7 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderTraits(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one provider speaks of tools, as one source compares it with others."""
+    """How one provider handles tools, as one source compares it with others."""
 
     name: Text
     label: str
@@ -109,7 +109,7 @@ class ProviderTraits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retirement(Struct, frozen=True, forbid_unknown_fields=True):
-    """The day on which a provider is said to shut a model down."""
+    """The day on which a provider shuts a model down, as a source reports it."""
 
     model: Text
     provider: Text
@@ -119,7 +119,7 @@ class Retirement(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one source said at one time; both hold for each entry that states none of its own."""
+    """The entries of one source at one date; an entry may name a source or a date of its own."""
 
     as_of: Text
     source: Text
@@ -140,7 +140,7 @@ _Overrides = Mapping[str, Model | Mapping[str, Any]]
 
 
 class Catalogue:
-    """Models, providers and retirements that can be asked for; the later entry wins."""
+    """Models, providers and retirements; the later of two entries wins."""
 
     __slots__ = ("_models", "_providers", "_retirements", "entries")
 
@@ -285,7 +285,7 @@ def cost(
 
 
 def hints(model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
-    """Say what to mind when this model calls tools within this context."""
+    """Give advice for tool calls with this model and this context window."""
     return built_in().hints(model, context_window)
 
 

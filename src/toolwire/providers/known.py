@@ -36,10 +36,10 @@ _VERSIONS = {"anthropic": ("anthropic-version", "2026-10-21")}
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a server can do; each can be said otherwise for a client or a request.
+    """What a server can do; each field can be set for a client or for a request.
 
-    With `named_choice` it can be told which tools may be called, with `custom_tools` it takes tools of free text, with
-    `clearing` it can be told to clear old results itself.
+    With `named_choice` a request can name the tools that may be called. With `custom_tools` the server takes tools of
+    free text. With `clearing` it clears old results itself if it is asked to.
     """
 
     native_tool_calls: bool = True
@@ -59,11 +59,11 @@ class ServerOptions(TypedDict, total=False):
     """Where a server is, and what each request to it has."""
 
     base_url: str
-    """Where it is: a scheme, a host and a path."""
+    """The address: a scheme, a host and a path."""
     api_key: str | None
     """The key; it comes before that of the environment."""
     headers: Mapping[str, str]
-    """Headers that are sent as well."""
+    """Headers to send as well."""
     query: Mapping[str, str]
     """The query of each URL."""
     quirks: QuirkOptions | Mapping[str, object]
@@ -71,10 +71,10 @@ class ServerOptions(TypedDict, total=False):
 
 
 class ProviderOptions(ServerOptions, total=False):
-    """What of a provider can be said otherwise."""
+    """The fields of a provider that can be replaced."""
 
     name: str
-    """What the provider is called in errors and traces."""
+    """The provider's name in errors and traces."""
     dialect: str
     """The wire that it speaks."""
     auth: str | None
@@ -82,23 +82,23 @@ class ProviderOptions(ServerOptions, total=False):
     env: tuple[str, ...]
     """The environment variables that may hold the key."""
     base_url_env: str | None
-    """The environment variable that may say where it is."""
+    """The environment variable that may hold another address."""
     paths: tuple[tuple[str, str], ...]
-    """Where the dialect's own paths are at this server: a prefix, and what takes its place."""
+    """The beginning of the dialect's paths at this server: pairs of a prefix and its replacement."""
     capabilities: Capabilities | Mapping[str, bool]
-    """What the server can do; a map changes some of it."""
+    """What the server can do; a map changes some fields."""
     local: bool
-    """Whether it is on this machine."""
+    """Whether the server is on this machine."""
     default_model: str | None
-    """The model that is asked where none is named."""
+    """The model that is asked if none is named."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """A server: its address, its dialect, and how it wants to be asked.
+    """A server: its address, its dialect, its key, and its deviations.
 
-    `auth` is the header that carries the key, `env` the variables that may hold it, `base_url_env` the one
-    that may say where the server is instead. `paths` says where the dialect's own paths are at this server,
-    if elsewhere: a prefix that is replaced, and what takes its place.
+    `auth` is the header that carries the key, `env` the variables that may hold the key, `base_url_env` the variable
+    that may hold another address. `paths` replaces the beginning of the dialect's paths: pairs of a prefix and its
+    replacement.
     """
 
     name: str
@@ -126,13 +126,13 @@ class Provider(Struct, frozen=True, kw_only=True):
         return [("name", self.name), ("dialect", self.dialect), ("base_url", url_without_secrets(self.base_url))]
 
     def with_options(self, **fields: Unpack[ProviderOptions]) -> Self:
-        """Give the provider with some of it said otherwise; maps are added to."""
+        """Give the provider with some fields replaced; maps are merged."""
         options: dict[str, Any] = dict(fields)
         unknown = sorted(options.keys() - set(self.__struct_fields__))
         if unknown:
             known = ", ".join(self.__struct_fields__)
             hint = meant(unknown[0], self.__struct_fields__)
-            raise InvalidField(unknown[0], f"is no option of a provider; there are: {known}{hint}", path=self.name)
+            raise InvalidField(unknown[0], f"is not an option of a provider; there are: {known}{hint}", path=self.name)
         for name in ("headers", "query", "quirks"):
             if not isinstance(options.get(name, {}), Mapping):
                 raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
@@ -157,24 +157,24 @@ class Provider(Struct, frozen=True, kw_only=True):
             raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {said!r}", path=self.name)
         if unknown := next((name for name in said if name not in known), None):
             hint = meant(unknown, known)
-            raise InvalidField(unknown, f"is no capability; there are: {', '.join(known)}{hint}", path=self.name)
+            raise InvalidField(unknown, f"is not a capability; there are: {', '.join(known)}{hint}", path=self.name)
         return replace(able, **said)
 
     @property
     def key(self) -> str | None:
-        """The key: the one that was given, else that of this process, else that of the environment."""
+        """The key: `api_key`, else the key of this process (`put_key`), else that of the environment."""
         keys = (self.api_key, _KEYS.get(self.name), *(os.environ.get(name) for name in self.env))
         return next((key for key in keys if key), None)
 
     def lacks_key(self) -> bool:
-        """Whether the server wants a key, and there is none; `api_key=""` says that it wants none."""
+        """Whether the server wants a key and there is none; with `api_key=""` it wants none."""
         if (self.key or "").strip() or self.api_key is not None or self.local or self.auth is None or not self.env:
             return False
         logins = {self.auth.lower(), "authorization", "x-api-key", "api-key", "key"}
         return not logins & {name.lower() for name in (*self.headers, *self.query)}
 
     def placed(self) -> Self:
-        """Give the provider where the environment says that it is."""
+        """Give the provider with the address of the environment, if there is one."""
         url = os.environ.get(self.base_url_env or "", "").strip()
         if not url:
             return self
@@ -188,7 +188,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     @property
     def version_header(self) -> dict[str, str]:
-        """The header that says which version of its wire is spoken, on a wire that wants one."""
+        """The header with the version of the wire, for a wire that wants one."""
         if self.dialect not in _VERSIONS:
             return {}
         name, newest = _VERSIONS[self.dialect]
@@ -196,7 +196,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         return {name: self.quirks.get("api_version") or said}
 
     def speaks(self) -> Dialect:
-        """Give the dialect, tuned to this server."""
+        """Give the dialect, adapted to this server."""
         quirks = dict(self.quirks)
         for able in ("developer_role", "custom_tools"):
             if not getattr(self.capabilities, able):
@@ -211,7 +211,7 @@ def _check_base_url(url: Any, path: str) -> None:
     try:
         host = urlsplit(url).netloc
     except ValueError:
-        raise InvalidField("base_url", "is no URL; one looks like https://host/path", path=path) from None
+        raise InvalidField("base_url", "is not a URL; write it like https://host/path", path=path) from None
     if "@" in host:
         extra, instead = "a user or a password", "a key goes into `api_key`, any other login into `headers`"
     elif "#" in url:
@@ -224,7 +224,7 @@ def _check_base_url(url: Any, path: str) -> None:
 
 
 class UnknownProvider(UserError, LookupError):
-    """A provider that nobody has told of; lists the known ones."""
+    """A provider that is not known; lists the known ones."""
 
     def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
@@ -237,7 +237,7 @@ _KEYS: dict[str, str] = {}
 
 
 def put_key(provider: str, key: str | None) -> None:
-    """Keep the key of a provider for this process, or forget it; a key that a client is given comes first."""
+    """Keep the key of a provider for this process, or forget it; the `api_key` of a client comes first."""
     preset = named(provider)
     if preset is None:
         raise UnknownProvider(provider)
@@ -261,7 +261,7 @@ def named(name: str) -> Provider | None:
 
 
 def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
-    """Say what is known of a model in the quirks that an encode minds; nothing where nothing is known."""
+    """Give the quirks that are known of a model; none for a model that is not known."""
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
         quirks["default_max_tokens"] = max(known.max_output, _LEAST_MAX_TOKENS)
@@ -282,7 +282,7 @@ AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mappin
 def provider_of(
     given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
 ) -> tuple[Provider, str | None]:
-    """Say which provider and which model are meant.
+    """Find the provider and the model that are meant.
 
     `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
     of one of these and a map of options. Without one, the model's own prefix says it.
@@ -341,6 +341,6 @@ def _of_map(given: Mapping[str, Any]) -> Provider:
         return _preset(name, fields).with_options(**fields)
     for field in ("dialect", "base_url"):
         if field not in fields:
-            raise InvalidField(field, "must be said of a provider that is not among the known ones", path="provider")
+            raise InvalidField(field, "is needed for a provider that is not a known one", path="provider")
     own = Provider(name=name, dialect=fields.pop("dialect"), base_url=fields.pop("base_url"))
     return own.with_options(**fields)

@@ -1,4 +1,4 @@
-"""Resolvers: what offers tools and resolves calls, alone, merged, renamed, filtered or approved."""
+"""Resolvers offer tools and resolve calls: alone, merged, renamed, filtered or approved."""
 
 from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import AgentResolver, Handler, RunnableTool

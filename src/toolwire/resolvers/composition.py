@@ -27,7 +27,7 @@ from toolwire.work.waiting import Work
 
 
 class Composition(Resolver):
-    """Merges resolvers; each is a resolver, or a pair of one and the folder where it works."""
+    """Merges resolvers; each is a resolver, or a pair of a resolver and the folder in which it works."""
 
     def __init__(self, resolvers: Iterable[AnyResolver] = ()) -> None:
         folders = [(entry, entry[1] if type(entry) is tuple and len(entry) == 2 else HERE) for entry in resolvers]
@@ -60,7 +60,7 @@ class Composition(Resolver):
         return next((recipe for recipe in recipes if recipe is not None), None)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
-        """List the sensitive fields that any of the resolvers has for a tool of this name."""
+        """List the sensitive fields of a tool, of all resolvers that have a tool of this name."""
         fields = (field for resolver, _ in self.resolvers for field in fields_of(resolver, name))
         return list(dict.fromkeys(fields))
 
@@ -71,7 +71,7 @@ class Composition(Resolver):
             cover_files(resolver, kept)
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Say what a call would do, by the resolver that would run it."""
+        """Show what a call would do, as the resolver that would run it says."""
         for resolver, _ in self.resolvers:
             if any(tool.name == call.name for tool in tools_of(resolver)):
                 say = getattr(resolver, "preview", None)

@@ -35,7 +35,7 @@ _UNAPPROVED = "not run: nobody had approved it when everything was stopped"
 
 
 class Cancel:
-    """Stops calls that run, from any thread: the object itself is called. The calls get results that say so."""
+    """Stops calls that run, from any thread: call the object, or `cancel()`. The calls get results that say so."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -51,7 +51,7 @@ class Cancel:
             listener()
 
     def cancel(self) -> None:
-        """Stop, by a name that says so."""
+        """Stop the calls; the same as calling the object."""
         self()
 
     def is_set(self) -> bool:
@@ -60,7 +60,7 @@ class Cancel:
 
     @contextlib.contextmanager
     def telling(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Tell a listener, once, while this lasts."""
+        """Call a listener when it stops, while the `with` lasts."""
         with self._lock:
             stopped = self._event.is_set()
             if not stopped:
@@ -76,7 +76,7 @@ class Cancel:
 
 
 class Limits(Struct, frozen=True):
-    """How calls are run, where their tools say nothing else: `timeout` in seconds, `output` in characters."""
+    """How calls run, unless their tools declare limits of their own: `timeout` in seconds, `output` in characters."""
 
     timeout: float | None = None
     output: int = 100_000
@@ -85,7 +85,7 @@ class Limits(Struct, frozen=True):
 
 
 class LimitOptions(TypedDict, total=False):
-    """The fields of `Limits`, said one by one."""
+    """The fields of `Limits`, one by one."""
 
     timeout: float | None
     """The seconds that a call may take."""
@@ -130,7 +130,7 @@ def _refusal(call: ToolCall, index: int, ids: dict[str, int], limits: Limits) ->
     if index >= limits.calls:
         return failure(call, f"not run: a turn may have {limits.calls} calls")
     if call.id is not None and ids.get(call.id, 1) > 1:
-        return failure(call, f"not run: {ids[call.id]} calls have the id {call.id!r}, and results are told apart by it")
+        return failure(call, f"not run: {ids[call.id]} calls share the id {call.id!r}; each needs its own")
     if not call.runs:
         return invalid(call, [call.error or "they were cut off"])
     return None
@@ -238,11 +238,11 @@ def execute(
     record: CallRecord | None = None,
     **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
-    """Run calls, and give a result for each, in order.
+    """Run calls, and give one result for each, in order.
 
-    `resolve` is what `session_tools.prepare` gave, a resolver (with `context`), be it a class or a pair with its
-    folder, or a function of a call. What else is said (`timeout`, `output`, `calls`, `parallel`) are limits. `record`
-    keeps what became of each.
+    `resolve` is the function that `session_tools.prepare` gave, a resolver (with `context`; also a class, or a pair
+    with its folder), or a function of a call. `timeout`, `output`, `calls` and `parallel` are limits. `record` gets
+    what became of each call.
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
@@ -267,7 +267,7 @@ def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
     unknown = sorted(options.keys() - set(Limits.__struct_fields__))
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
-        raise InvalidField(unknown[0], f"is no limit; there are: {known}", path="execute")
+        raise InvalidField(unknown[0], f"is not a limit; there are: {known}", path="execute")
     return replace(limits or _USUAL, **options) if options else limits or _USUAL
 
 

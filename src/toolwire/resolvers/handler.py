@@ -25,7 +25,7 @@ _Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
 
 
 class Handler:
-    """A tool and what runs it.
+    """A tool and the function that runs it.
 
     `bind` makes of arguments and context what `function` is called with; `read` makes a result of its value.
     """
@@ -85,7 +85,7 @@ class Handler:
 
 
 RunnableTool = Handler | DeclaredTool | Callable[..., object]
-"""A tool that can be run: a function, a `@tool`, a class or an object that declares itself."""
+"""A tool that can run: a function, a `@tool`, a class or an object that declares itself."""
 
 
 def _has_text(call: ToolCall) -> bool:
@@ -141,7 +141,9 @@ def _of_function(source: FunctionTool) -> Handler:
     function, signature = source.function, source.signature
     if not source.bound:
         raise InvalidField(
-            "tools", f"has the method {source.tool.name!r} of no object: give the object's", path="AgentResolver"
+            "tools",
+            f"has the method {source.tool.name!r} without its object: pass the method of an object",
+            path="AgentResolver",
         )
     if source.tool.custom:
         bind: _Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
@@ -207,7 +209,7 @@ class AgentResolver(Resolver):
         return [handler.tool for handler in self._handlers.values()]
 
     def handler(self, name: str) -> Handler:
-        """Give the tool of a name with what runs it."""
+        """Give the tool of a name, with its function."""
         if name not in self._handlers:
             raise UnknownTool(name, self._handlers)
         return self._handlers[name]
@@ -221,12 +223,12 @@ class AgentResolver(Resolver):
         return self._recipes.get(name)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
-        """List the fields that a tool declared as sensitive; none for a tool that is not here."""
+        """List the fields that a tool declares as sensitive; none for an unknown tool."""
         handler = self._handlers.get(name)
         return list(handler.sensitive) if handler is not None else []
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Say what a call would do, if its tool says so."""
+        """Show what a call would do, if its tool can tell before it runs."""
         handler = self._handlers.get(call.name)
         if handler is None or handler.preview is None:
             return None

@@ -27,13 +27,13 @@ _UNKNOWN = "Unknown tool"
 
 @runtime_checkable
 class ToolResolver(Protocol):
-    """Offers tools and resolves calls; `dispatch_recipe(name)` may be there too."""
+    """Offers tools and resolves calls; it may have `dispatch_recipe(name)` too."""
 
     def available_tools(self) -> Sequence[Tool]:
         """List the tools."""
 
     def resolve(self, call: ToolCall, context: Any = None) -> object:
-        """Run a call and give its result: a `ToolResult`, text, `("ok" or "error", text)`, or what has JSON."""
+        """Run a call and give its result: a `ToolResult`, a text, `("ok" or "error", text)`, or JSON."""
 
 
 class _OtherResolver(Protocol):
@@ -46,7 +46,7 @@ class _OtherResolver(Protocol):
 
 _Alone = ToolResolver | _OtherResolver | type[_OtherResolver]
 AnyResolver = _Alone | tuple[_Alone, str | os.PathLike[str]]
-"""A resolver: an object, a class that is made without arguments, a module, or a pair of one and its folder."""
+"""A resolver: an object, a module, a class that needs no arguments, or a pair of one of these and its folder."""
 
 
 class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
@@ -69,7 +69,7 @@ class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `
 
 
 class Resolver:
-    """A resolver of this package: `resolving` says once how a call is resolved, in sync and async code."""
+    """A resolver of this package: `resolving` resolves a call, in sync and async code alike."""
 
     def available_tools(self) -> list[Tool]:
         """List the tools."""
@@ -80,7 +80,7 @@ class Resolver:
         raise NotImplementedError
 
     def resolve(self, call: ToolCall, context: Any = None) -> ToolResult:
-        """Run a call and give its result; in a running event loop, an async tool gives an awaitable of it."""
+        """Run a call and give its result; in a running event loop, an async tool gives an awaitable result."""
         return answer(self.resolving(call, context))
 
     async def aresolve(self, call: ToolCall, context: Any = None) -> ToolResult:
@@ -98,17 +98,17 @@ class Resolver:
         return []
 
     def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        """Keep files from the tools that use files, by absolute paths: those of a store of traces."""
+        """Keep files, by absolute paths, from the tools that use files."""
         del paths
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Say what a call would do, where that is known before it is run."""
+        """Show what a call would do, if its tool can tell before it runs."""
         del call, context
         return None
 
 
 def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Keep files from the tools of a resolver, if it is one of this package that minds files."""
+    """Keep files from the tools of a resolver, if its tools use files."""
     if isinstance(resolver, Resolver):
         resolver.cover_files(paths)
 
@@ -157,7 +157,7 @@ def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | 
 
 
 def fields_of(resolver: Any, name: str) -> list[str]:
-    """List the sensitive fields of a tool, from a resolver that knows them; one that fails hides all."""
+    """List the sensitive fields of a tool; if the resolver fails to say, all fields are sensitive."""
     find = getattr(resolver, "sensitive_fields_for", None)
     try:
         return list(find(name) or ()) if callable(find) else []
@@ -166,7 +166,7 @@ def fields_of(resolver: Any, name: str) -> list[str]:
 
 
 def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Ask any resolver; its failure is an error result, and only a name that is not its own is raised."""
+    """Ask any resolver; its failure becomes an error result. Only a name that it does not have is raised."""
     steps = getattr(resolver, "resolving", None)
     if steps is not None:
         return (yield from steps(call, context))  # type: ignore[no-any-return]

@@ -35,9 +35,9 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What a recipe wants done: `compose(serial_results, parallel_results, errors)` makes the result of it.
+    """The steps of a recipe; `compose(serial_results, parallel_results, errors)` makes the result of them.
 
-    One that takes a single argument gets the three as a map.
+    A `compose` that takes a single argument gets the three as a map.
     """
 
     serial: Sequence[Step] = ()
@@ -46,7 +46,7 @@ class Plan(Struct, frozen=True):
 
 
 class StepResult(Struct, frozen=True):
-    """What a step gave."""
+    """The result of a step."""
 
     tool: str
     label: str
@@ -54,7 +54,7 @@ class StepResult(Struct, frozen=True):
 
 
 class StepError(Struct, frozen=True):
-    """Why a step gave nothing."""
+    """Why a step has no result."""
 
     tool: str
     label: str
@@ -62,7 +62,7 @@ class StepError(Struct, frozen=True):
 
 
 def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Run a call: by its recipe, if the resolver has one, else directly."""
+    """Run a call: by its recipe if the resolver has one, else directly."""
     recipe = recipe_of(resolver, call.name) if call.runs else None
     if recipe is None:
         return (yield from resolving(resolver, call, context))
@@ -142,7 +142,7 @@ def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context:
         if not isinstance(arguments, dict):
             arguments = yield Ask(arguments, (dict(known),))
         if not isinstance(arguments, dict):
-            return StepError(step.tool, label, "its arguments are no map")
+            return StepError(step.tool, label, "its arguments are not a map")
         result = yield from resolving(resolver, ToolCall(call_id, step.tool, arguments), context)
     except UnknownTool as problem:
         return StepError(step.tool, label, str(problem))
@@ -160,7 +160,7 @@ def _words(content: Any) -> str:
 
 
 def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors: Sequence[StepError]) -> str:
-    """Write what was done, in Markdown."""
+    """Write the results of the steps, in Markdown."""
     parts: list[str] = []
     if serial:
         parts.append("## Sequential Results")

@@ -15,7 +15,7 @@ from toolwire.wire.arguments import input_of
 
 
 class RunSecrets:
-    """Says what is secret in the messages and calls that it heard of last."""
+    """Says which values of the latest messages and calls are secret."""
 
     def __init__(self, resolve: Any, given: Iterable[str | None] = ()) -> None:
         self._resolve = resolve

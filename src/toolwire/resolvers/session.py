@@ -16,7 +16,7 @@ from toolwire.work.waiting import Work, answer, arun
 
 
 class Session:
-    """Resolves the calls of one turn: `resolve(call)`. A tool that has a recipe is done by it."""
+    """Resolves the calls of one turn: `resolve(call)`. A tool with a recipe runs by its recipe."""
 
     __slots__ = ("_context", "_names", "_resolver", "tools")
 
@@ -27,7 +27,7 @@ class Session:
         self.tools: list[Tool] = tools
 
     def __call__(self, call: ToolCall) -> ToolResult:
-        """Run a call and give its result; in a running event loop, an async tool gives an awaitable of it."""
+        """Run a call and give its result; in a running event loop, an async tool gives an awaitable result."""
         return answer(self.resolving(call))
 
     async def aresolve(self, call: ToolCall) -> ToolResult:
@@ -60,7 +60,7 @@ class Session:
 def prepare(
     resolver: AnyResolver, names: Collection[str] | None, context: object = None
 ) -> tuple[list[Tool], Session | None]:
-    """Give the declared tools, each name once, and what resolves their calls; without any, `([], None)`."""
+    """Give the declared tools, each once, and a function that resolves their calls; without tools, `([], None)`."""
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")
     resolver = resolver_of(resolver, "session_tools.prepare")

@@ -87,14 +87,14 @@ class _Renamed(Resolver):
 
 
 def prefixed(resolver: AnyResolver, prefix: str) -> Resolver:
-    """Put a prefix before the name of each tool."""
+    """Put a prefix before each tool's name."""
     return _Renamed(
         resolver, lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else None
     )
 
 
 def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
-    """Give some tools other names: old to new; the others keep theirs, and no two may have the same."""
+    """Give some tools other names, by a map from old to new; no two tools may have the same name."""
     resolver = resolver_of(resolver, "renamed")
     there = [tool.name for tool in tools_of(resolver)]
     missing = [name for name in names if name not in there]
@@ -111,7 +111,7 @@ def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
 
 
 def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], bool]) -> Resolver:
-    """Keep the tools of these names, or those for which this says yes; the others are not there."""
+    """Keep the tools with these names, or those for which a function says yes; the others are hidden."""
     resolver = resolver_of(resolver, "filtered")
     if isinstance(keep, str):
         raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
@@ -126,7 +126,7 @@ def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], boo
 
 
 Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | None]
-"""Asked with a call and its preview, sync or async: True lets the call run, a text is the reason why not."""
+"""Is asked with a call and its preview, sync or async: True lets the call run, a text is the reason why not."""
 
 
 class _Approved(_Renamed):
@@ -186,9 +186,9 @@ class _Approved(_Renamed):
 
 
 def approved(resolver: AnyResolver, ask: Approve, *, only: Collection[str] | None = None) -> Resolver:
-    """Ask before calls are run, of all tools or of these: `ask(call, preview)`, sync or async.
+    """Ask before a call runs, for all tools or for `only` these: `ask(call, preview)`, sync or async.
 
-    True lets the call run. Anything else does not; a text is what the model reads as the reason.
+    True lets the call run. Any other answer refuses it; the model reads a text as the reason.
     """
     if places_of(ask) < 2:
         raise InvalidField("ask", "must take a call and its preview", path="approved")

@@ -1,4 +1,4 @@
-"""JSON Schemas as each target understands them, and the nulls that strictness brings, taken out again."""
+"""Fits JSON Schemas to what each target understands, and removes the nulls that strict schemas bring."""
 
 from toolwire.schema.fitting import fit
 from toolwire.schema.nulls import prune_nulls

@@ -140,7 +140,7 @@ def _draft_of(schema: Schema, path: str) -> str:
             return known
     names = ", ".join(f"https://{name}" for name in _DRAFTS)
     raise InvalidSchema(
-        f"unknown draft {str(named)[:_SHOWN]!r}; those that are known are {names}", path=inside(path, "$schema")
+        f"unknown draft {str(named)[:_SHOWN]!r}; known drafts are {names}", path=inside(path, "$schema")
     )
 
 
@@ -203,7 +203,7 @@ def _look_at(node: Schema, path: str, draft: str) -> None:
     for keyword in node.keys() - _KNOWN:
         if meant := _resembled(keyword):
             raise InvalidSchema(
-                f"{keyword!r} is no keyword and would be ignored; did you mean {meant!r}?",
+                f"{keyword!r} is not a keyword and would be ignored; did you mean {meant!r}?",
                 path=inside(path, keyword),
             )
     if path and "$schema" in node:
@@ -297,7 +297,7 @@ def _published(ref: str, keyword: str, place: Subschema) -> int:
     if ref.startswith("#"):
         raise InvalidSchema(f"{ref!r} points to no schema in this document", path=where)
     raise InvalidSchema(
-        f"{ref!r} points outside of the schema, and nothing is fetched; move what it names into $defs",
+        f"{ref!r} points outside the schema, and references are not fetched; move its target into $defs",
         path=where,
     )
 

@@ -29,7 +29,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 def _too_large(path: str) -> InvalidSchema:
     return InvalidSchema(
-        f"the schema is too large: more than {MAX_SIZE:,} JSON values, once what it refers to is written out",
+        f"the schema is too large: more than {MAX_SIZE:,} JSON values, once its references are written out",
         path=path,
     )
 
@@ -135,7 +135,7 @@ class RootSchema:
         """Find the subschema that a reference points to."""
         fragment = ref.removeprefix(self._base) if self._base and "#" in ref else ref
         if not fragment.startswith("#"):
-            raise InvalidSchema(f"$ref {ref!r} points outside of the schema; move what it names into $defs", path=path)
+            raise InvalidSchema(f"$ref {ref!r} points outside the schema; move its target into $defs", path=path)
         value = self._look_up(fragment[1:])
         if not isinstance(value, dict | bool):
             raise InvalidSchema(f"$ref {ref!r} points to no schema in this document", path=path)

@@ -55,7 +55,7 @@ _FORMAT_OF: Mapping[str, str] = {"int32": "integer", "int64": "integer", "float"
 
 
 def fit(schema: Schema, target: str) -> Fitted:
-    """Say a tool's parameters as a target understands them; the same object where nothing has to change."""
+    """Write a tool's parameters as a target understands them; the same object if nothing has to change."""
     rules = BY_NAME.get(target)
     if rules is None:
         raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")

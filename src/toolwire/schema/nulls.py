@@ -28,7 +28,7 @@ _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] 
 
 
 def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Delete the nulls that mean "absent" under the original schema; the same object where there are none."""
+    """Delete the nulls that mean "absent" under the original schema; the same object if there are none."""
     if not _holds_null(arguments):
         return arguments
     pruned: dict[str, Any] = _Pruning(schema).pruned(arguments, schema, 0)

@@ -66,7 +66,7 @@ def may_go(keyword: str, value: Any) -> bool:
 
 
 class Note(Struct, frozen=True):
-    """One thing that a fitted schema says otherwise: where, which keyword, and what became of it.
+    """One change in a fitted schema: its place, its keyword, and what became of it.
 
     `dropped`: it is gone. `described`: it stands in the description. `approximated`: it is said nearly so.
     `changes` says whether the schema asks for other calls than it did; a title, an unknown keyword and one that
@@ -82,7 +82,7 @@ class Note(Struct, frozen=True):
 
 
 class Fitted(Struct, frozen=True):
-    """A schema that a target understands, and what had to be said otherwise for it."""
+    """A schema that a target understands, and what was changed in it."""
 
     schema: Schema
     notes: tuple[Note, ...] = ()

@@ -176,5 +176,5 @@ def _invalid(problem: Any) -> InvalidSchema:
     last = problem.instance_path[-1] if problem.instance_path else ""
     if last == "pattern" or "patternProperties" in problem.instance_path[-2:-1]:
         pattern = problem.instance if last == "pattern" else problem.instance_path[-1]
-        return InvalidSchema(f"{str(pattern)[:_SHOWN]!r} is no regular expression that can be used", path=path)
+        return InvalidSchema(f"{str(pattern)[:_SHOWN]!r} is not a regular expression that can be used", path=path)
     return InvalidSchema(problem.message.partition("\n")[0][:_SHOWN], path=path)

@@ -64,7 +64,7 @@ def _flaw_of_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "holds half of a surrogate pair, which is no character"
+        return "holds half of a surrogate pair, which is not a character"
     return ""
 
 
@@ -76,14 +76,14 @@ def _flaw(value: Any) -> str:
     if kind is int:
         return f"is an integer of more than {_MAX_BITS:,} bits" if value.bit_length() > _MAX_BITS else ""
     if kind is float:
-        return "" if math.isfinite(value) else f"is {value}, which is no JSON number"
-    return "" if kind in _SCALARS or kind in (dict, list) else f"is no JSON value, but a Python {kind.__name__}"
+        return "" if math.isfinite(value) else f"is {value}, which is not a JSON number"
+    return "" if kind in _SCALARS or kind in (dict, list) else f"is not a JSON value, but a Python {kind.__name__}"
 
 
 def _flaw_of_keys(value: Any) -> str:
     for key in value if type(value) is dict else ():
         if type(key) is not str:
-            return f"has a key that is no string, but a Python {type(key).__name__}"
+            return f"has a key that is not a string, but a Python {type(key).__name__}"
         if len(key) > _MAX_KEY:
             return f"has a key of more than {_MAX_KEY:,} characters"
         if flaw := _flaw_of_text(key):

@@ -80,7 +80,7 @@ def cite(building: Any, citation: Citation) -> None:
 
 
 class Accumulator:
-    """Takes events as they come; `response` is what they tell so far."""
+    """Takes events as they arrive; `response` is what they add up to so far."""
 
     __slots__ = ("_choices", "_error", "_parts", "_shell", "_usage")
 
@@ -92,7 +92,7 @@ class Accumulator:
         self._error = False
 
     def feed(self, event: Event) -> None:
-        """Take one event; one of a part that never began says nothing."""
+        """Take one event; an event of a part that never began is ignored."""
         match event:
             case TextDelta() | RefusalDelta() | ThinkingDelta():
                 self._say(event.key, event.text)
@@ -145,7 +145,7 @@ class Accumulator:
 
     @property
     def response(self) -> Response:
-        """The response that the events so far tell."""
+        """The response that the events so far add up to."""
         shell = self._shell or Response()
         told: dict[int, list[Part]] = {place: [] for place in sorted(self._choices)}
         for building in self._parts.values():
@@ -170,7 +170,7 @@ class Accumulator:
 
 
 def accumulate(events: Iterable[Event]) -> Response:
-    """Give the response that events tell; it never raises."""
+    """Give the response that the events of a stream add up to; it never raises."""
     accumulator = Accumulator()
     for event in events:
         accumulator.feed(event)
@@ -178,7 +178,7 @@ def accumulate(events: Iterable[Event]) -> Response:
 
 
 def events_of(response: Response) -> Iterator[Event]:
-    """Tell a whole response as the events of a stream, each part in one piece."""
+    """Give a whole response as the events of a stream, each part in one piece."""
     yield MessageStart(replace(response, choices=[]))
     key = 0
     for place, choice in enumerate(response.choices):

@@ -231,7 +231,7 @@ class WireDecoder:
 
     def _refuse(self, frame: bytes) -> None:
         text = excerpt(frame.decode(errors="replace"), _EXCERPT)
-        self.fail(Error("server", f"a frame of the stream is no JSON object: {text!r}", code="stream_invalid"))
+        self.fail(Error("server", f"a frame of the stream is not a JSON object: {text!r}", code="stream_invalid"))
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one body."""

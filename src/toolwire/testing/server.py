@@ -150,7 +150,7 @@ def simulate(
     allow: Sequence[str] = (),
     port: int = 0,
 ) -> SimulatedModel:
-    """Make a simulated model, for a `with`: its `url` is where it is, `requests` is what came in.
+    """Make a simulated model, for a `with`: `url` is its address, `requests` are those that it got.
 
     The scenario is a list of turns, a function `(request, turn)` that gives one, a `Scenario`, the path of a
     file, or None for an echo. `api_key` is the only key that is taken; None takes any. `models` are the only

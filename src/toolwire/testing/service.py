@@ -49,7 +49,7 @@ _USUAL_MODELS = ("toy",)
 
 
 class Received:
-    """One request: as it came, what it means, and what became of it.
+    """One request: its bytes, its meaning, and what became of it.
 
     `request` is the body as a canonical value, or None where it is none. `status` is what was answered,
     `response` its body where that was sent whole, `losses` what its wire could not say, `refused` why if the

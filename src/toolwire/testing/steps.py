@@ -18,19 +18,19 @@ from toolwire.types import Error, FinishReason, Message, Part, Request, Response
 
 
 class Wait(Struct, frozen=True):
-    """Wait before what follows."""
+    """Wait before the next step."""
 
     seconds: float
 
 
 class Pace(Struct, frozen=True):
-    """Wait between each two events of what follows."""
+    """Wait between any two events of the following steps."""
 
     seconds: float
 
 
 class Cut(Struct, frozen=True):
-    """Close the connection: here, or once so many events of the stream or bytes of the body were sent.
+    """Close the connection: here, or after so many events of the stream or bytes of the body.
 
     A cut before anything was said gives no answer at all. `reset` closes it as a crash does.
     """
@@ -41,7 +41,7 @@ class Cut(Struct, frozen=True):
 
 
 class Raw(Struct, frozen=True):
-    """Send these bytes as they are; without any other part they are the whole body."""
+    """Send these bytes as they are; without another part they are the whole body."""
 
     data: bytes
     status: int = 200
@@ -49,7 +49,7 @@ class Raw(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """Answer with an error, or one of a status; after the first part, end the stream with one."""
+    """Answer with an error, or with the error of a status; after the first part, end the stream with it."""
 
     error: Error
     retry_after: float | None = None
@@ -71,14 +71,14 @@ class Fail(Struct, frozen=True):
 
 
 class Finish(Struct, frozen=True):
-    """Say why the answer ended, where its parts do not say it."""
+    """Set the finish reason, instead of the one that follows from the parts."""
 
     reason: FinishReason
     stop_sequence: str | None = None
 
 
 class Expect(Struct, frozen=True, kw_only=True):
-    """What a request must say; a request that does not is refused, and the simulation fails.
+    """What a request must contain; otherwise it is refused, and the simulation fails.
 
     `last` stands in the last message, `system` in the system prompt; `tools` are offered; `results` gives a
     text for each tool whose result the request must bring; `messages` is how many there are; `where` gives
@@ -102,7 +102,7 @@ STEPS: tuple[type, ...] = (
 
 
 class Turn(Struct, frozen=True):
-    """Where a request stands: how many came before it, and how many answers its history has."""
+    """The place of a request: how many came before it, and how many answers its history has."""
 
     number: int
     round: int

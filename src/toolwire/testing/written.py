@@ -35,7 +35,7 @@ def steps_of(turn: Any, path: str) -> list[ScriptStep]:
 
 def _read(key: str, value: Any, path: str) -> Sequence[ScriptStep]:
     if key not in READERS:
-        raise _wrong(path, f"is no step; known: {', '.join(READERS)}")
+        raise _wrong(path, f"is not a step; known: {', '.join(READERS)}")
     read = READERS[key](value, path)
     return read if isinstance(read, list) else [read]
 
@@ -68,7 +68,7 @@ def _map(value: Any, path: str, known: Any) -> dict[str, Any]:
         raise _wrong(path, f"must be a map of {', '.join(sorted(known))}, not {value!r}")
     for key in value:
         if key not in known:
-            raise _wrong(f"{path}.{key}", f"is no key here; known: {', '.join(sorted(known))}")
+            raise _wrong(f"{path}.{key}", f"is not a key here; known: {', '.join(sorted(known))}")
     return dict(value)
 
 

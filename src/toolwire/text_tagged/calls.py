@@ -37,7 +37,7 @@ SHAPE = 'a call is one object like {"name": "TOOL", "arguments": {}}'
 
 
 class CallError(Struct, frozen=True):
-    """One call that cannot be run: what is wrong, what the model wrote, and the name, if it has one."""
+    """A call that cannot run: what is wrong, what the model wrote, and the name, if it has one."""
 
     code: _ErrorCode
     message: str
@@ -58,7 +58,7 @@ class CallError(Struct, frozen=True):
 
 
 class Parsed(Struct, frozen=True):
-    """What was read: the calls that can be run, what is wrong with others, and the text for the user."""
+    """The calls that can run, what is wrong with others, and the text for the user."""
 
     calls: list[ToolCall] = []
     errors: list[CallError] = []

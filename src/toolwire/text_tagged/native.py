@@ -1,4 +1,4 @@
-"""Calls as providers say them, in OpenAI's shape, in Anthropic's, and read already: one function for all.
+"""Give native calls: in OpenAI's shape, in Anthropic's, or already read.
 
 Rules of this file:
 - A bad call is an error value that says which one it is; the good ones of the answer stay.
@@ -106,4 +106,4 @@ def _written(entry: Any) -> str:
     try:
         return msgspec.json.encode(entry).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return f"({kind_of(entry)} that is no JSON)"
+        return f"({kind_of(entry)} that is not JSON)"

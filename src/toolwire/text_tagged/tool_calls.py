@@ -1,4 +1,4 @@
-"""The calls of an answer, by whichever protocol the model wrote them.
+"""Finds the calls of an answer, in whichever protocol the model wrote them.
 
 What is read depends on what the provider says of itself and on what the answer holds:
 

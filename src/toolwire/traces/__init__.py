@@ -1,4 +1,4 @@
-"""Traces: every tool call recorded so that nobody changes it in silence, in SQLite or PostgreSQL.
+"""Traces: each tool call recorded in SQLite or PostgreSQL, so that a change is found.
 
 Rules of this file:
 - What needs SQLAlchemy is loaded when it is first used; where it is not installed, the message says how to get it.

@@ -106,7 +106,7 @@ def write_anchor(position: int, ledger: str) -> str:
 
 
 def verify(rows: Iterable[Row], anchor: str | None = None, key: bytes | str | None = None) -> Verification:
-    """Find what was changed, removed, inserted, moved or put in another order since the rows were written."""
+    """Find rows that were changed, removed, inserted or moved since they were written."""
     check = Check(key, anchor)
     for row in rows:
         check.row(row)
@@ -185,7 +185,7 @@ class Check:
 
 
 def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
-    """Write rows to a text file, all or those that are meant; give their number."""
+    """Write rows to a text file, all or a selection; give their number."""
     number = 0
     for row in store.rows(**filters):
         file.write(_encode_line({name: value for name, value in row.items() if value is not None}) + "\n")
@@ -199,12 +199,12 @@ def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            raise InvalidBody(f"is no JSON: {problem}", path=f"line {number}") from None
+            raise InvalidBody(f"is not JSON: {problem}", path=f"line {number}") from None
         if not isinstance(row, dict):
-            raise InvalidBody("is no JSON object", path=f"line {number}")
+            raise InvalidBody("is not a JSON object", path=f"line {number}")
         yield row
 
 
 def import_(store: "Store", file: Iterable[str | bytes], anchor: str | None = None) -> Verification:
-    """Put an exported chain into an empty store; nothing is put in where it does not verify."""
+    """Put an exported chain into an empty store; a chain that does not verify is refused whole."""
     return store.load(rows_of(file), anchor)

@@ -190,7 +190,7 @@ def load(
         found = check.end()
         if not found.ok:
             shown = "; ".join(map(str, found.problems[:_PROBLEMS_SHOWN]))
-            raise StoreFailed(f"the traces are no whole chain: {shown}", path="traces")
+            raise StoreFailed(f"the traces are not a whole chain: {shown}", path="traces")
     return found
 
 

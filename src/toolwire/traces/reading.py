@@ -63,7 +63,7 @@ def _conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[Column
     if unknown := filters.keys() - Filters.__annotations__.keys():
         name, known = min(unknown), [*Filters.__annotations__]
         raise InvalidField(
-            name, f"is no filter of traces; there are: {', '.join(known)}{meant(name, known)}", path="traces"
+            name, f"is not a filter of traces; there are: {', '.join(known)}{meant(name, known)}", path="traces"
         )
     return [
         compare(columns[column], read(name, filters[name]))
@@ -132,7 +132,7 @@ def one(place: StoreLocation, given: str) -> Trace | None:
 
 
 def stats(place: StoreLocation, filters: Filters) -> tuple[Stats, ...]:
-    """Sum up calls by tool and ending."""
+    """Count calls and their time, by tool and ending."""
     columns = place.table.c
     kinds = (columns.tool_name, columns.result_type, columns.ending)
     sums = (func.count(), func.avg(columns.duration_ms), func.max(columns.duration_ms))

@@ -44,31 +44,31 @@ class Store:
         self._end.atexit = False
 
     def of(self, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Scope:
-        """Say whose calls are recorded here: what clients take as `traces`."""
+        """Give a scope for the calls of one tenant and conversation; clients take it as `traces`."""
         return Scope.of(self, tenant_id, conversation_id, session)
 
     def record(self, trace: _Recorded) -> Ticket:
-        """Record a trace, or what makes one; wait only where more is recorded than the database takes."""
+        """Record a trace, or a map that makes one; wait only if the database is slower than the calls."""
         return self._writer.put(_row(trace))
 
     async def arecord(self, trace: _Recorded) -> Ticket:
-        """Record a trace in async code: what waits does not block the loop."""
+        """Record a trace in async code; waiting does not block the loop."""
         return await self._writer.aput(_row(trace))
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until all that was recorded so far is committed."""
+        """Wait until everything recorded so far is committed."""
         return self._writer.flush(timeout)
 
     async def aflush(self) -> None:
-        """Wait in async code until all that was recorded so far is committed."""
+        """Wait in async code until everything recorded so far is committed."""
         await self._writer.aflush()
 
     def close(self, timeout: float | None = None) -> None:
-        """Commit all that was recorded, end the store's thread and close its connections."""
+        """Commit everything recorded, end the store's thread and close its connections."""
         self._writer.close(timeout)
 
     async def aclose(self) -> None:
-        """Close in async code: what waits does not block the loop."""
+        """Close in async code; waiting does not block the loop."""
         try:
             await self._writer.aflush()
         finally:
@@ -82,7 +82,7 @@ class Store:
 
     @property
     def failed(self) -> StoreFailed | None:
-        """Why nothing more is recorded, with `failing="stop"`; `resume` takes traces again.
+        """Why the store takes no more traces, with `failing="stop"`; `resume` takes traces again.
 
         What became of a store's files is looked at first.
         """
@@ -92,13 +92,13 @@ class Store:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that hold the store, the one that is named first; on PostgreSQL there are none."""
+        """The files of the store, the named one first; PostgreSQL has none."""
         watch = self._found.files
         return () if watch is None else files_of(watch.path)
 
     @property
     def lost(self) -> int:
-        """How many traces were recorded and will never be committed; none of them was acknowledged."""
+        """How many traces will never be committed; none of them was acknowledged."""
         return self._writer.lost
 
     def resume(self) -> None:
@@ -116,7 +116,7 @@ class Store:
         return reading.one(self._place, id)
 
     def stats(self, **filters: Unpack[Filters]) -> tuple[Stats, ...]:
-        """Sum up calls by tool and ending."""
+        """Count calls and their time, by tool and ending."""
         return reading.stats(self._place, filters)
 
     def count(self, **filters: Unpack[Filters]) -> int:
@@ -132,15 +132,15 @@ class Store:
         return load(self._place, rows, key=self._key, anchor=anchor)
 
     def verify(self, anchor: str | None = None) -> Verification:
-        """Find what was changed, removed, inserted, moved or put in another order since it was recorded."""
+        """Find rows that were changed, removed, inserted or moved since they were recorded."""
         return reading.verify(self._place, key=self._key, anchor=anchor)
 
     def anchor(self) -> str | None:
-        """Give one line that proves all rows up to now, to be kept elsewhere; None where there are none."""
+        """Give a line that proves all rows up to now, to keep elsewhere; None for an empty store."""
         return reading.anchor(self._place)
 
     def grants(self, role: str) -> list[str]:
-        """List what lets a role of PostgreSQL record and read, and nothing else."""
+        """List the statements that let a role of PostgreSQL record and read, and nothing else."""
         return grants(self._place.table, role)
 
     def __enter__(self) -> Self:

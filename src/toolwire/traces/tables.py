@@ -152,7 +152,7 @@ def create_guards(connection: Connection, table: Table) -> None:
 
 
 def grants(table: Table, role: str) -> list[str]:
-    """List what lets a role of PostgreSQL record and read, and nothing else."""
+    """List the statements that let a role of PostgreSQL record and read, and nothing else."""
     if not (isinstance(role, str) and ROLE.fullmatch(role)):
         raise InvalidField("role", "must be the plain name of a role", path="traces")
     named = _named(table)

@@ -88,7 +88,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def new(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> Self:
-        """Make a trace from maps, keywords or another trace; all that is wrong is raised at once."""
+        """Make a trace from maps, keywords or another trace; one exception lists everything that is wrong."""
         given = _given(attrs, fields)
         if missing := _missing(given):
             raise InvalidTrace(missing + _wrong(given))
@@ -96,12 +96,12 @@ class Trace(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def check(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> list[UserError]:
-        """List what is wrong with what `new` would be given; nothing is raised."""
+        """List what is wrong with the arguments of `new`, without raising."""
         return list(cls.changeset(*attrs, **fields).errors)
 
     @classmethod
     def changeset(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> "_Changeset":
-        """Give what `new` would make a trace of, and what is wrong with it; nothing is raised."""
+        """Give the fields that `new` would take, and what is wrong with them, without raising."""
         try:
             given = _given(attrs, fields)
         except InvalidTrace as problem:
@@ -242,7 +242,7 @@ class Scope(Struct, frozen=True):
 
     @classmethod
     def of(cls, given: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Self:
-        """Read what was given as `traces`: a scope, or a store; a conversation without an id gets one."""
+        """Make a scope of the value of `traces`: a scope, or a store; a conversation without an id gets one."""
         if isinstance(given, cls):
             return given
         if not callable(getattr(given, "record", None)):
@@ -254,7 +254,7 @@ class Scope(Struct, frozen=True):
         return cls(given, opaque(tenant_id) or "", opaque(conversation), session)
 
     def check(self) -> None:
-        """Raise why nothing is recorded any more."""
+        """Raise the failure of the store, if it has failed."""
         if self.store.failed is not None:
             raise StoreFailed(str(self.store.failed))
 

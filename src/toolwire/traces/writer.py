@@ -37,7 +37,7 @@ Item = tuple[int, Row]
 
 
 class Ticket:
-    """One trace that was recorded: whether it is committed by now."""
+    """A trace on its way into the store: `done()` says whether it is committed."""
 
     __slots__ = ("_number", "_writer")
 

@@ -35,7 +35,7 @@ _ARGUMENT_KEYS = ("arguments", "input", "args")
 
 
 def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], provider: str) -> list[dict[str, Any]]:
-    """Write declarations as they stand under `tools` of a provider's request."""
+    """Write declarations in the form that `tools` of a provider's request has."""
     target = _dialect(provider)
     declared = Context(tools=list(tools)).tools
     for place, tool in enumerate(declared):
@@ -66,7 +66,7 @@ def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
 
 
 def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[str, Any]]:
-    """Write results as the messages that bring them to a provider: together in one where it wants them so."""
+    """Write results as the messages that bring them to a provider: one message for all if the provider wants that."""
     target = _dialect(provider)
     link = _LINKS.get(target.DIALECT)
     for index, result in enumerate(results):
@@ -209,7 +209,7 @@ def _written(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return f"({kind_of(value)} that is no JSON)"
+        return f"({kind_of(value)} that is not JSON)"
 
 
 def _texts(value: Any) -> set[str]:

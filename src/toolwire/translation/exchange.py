@@ -82,7 +82,7 @@ _read = msgspec.json.Decoder(_Kept).decode
 
 
 class Exchange:
-    """One request as the target is sent it, and its answer as the source's client understands it."""
+    """A request as it goes to the target, and its answer as it goes back to the client."""
 
     def __init__(
         self, request: Request, body: Any, source: Dialect, target: Dialect | Provider, path: str = "", **how: Any

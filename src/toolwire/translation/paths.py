@@ -81,7 +81,7 @@ def vendor_of(headers: Mapping[str, str]) -> str | None:
 
 
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
-    """Say which dialect an HTTP request speaks, or None where it speaks none of them."""
+    """Find the dialect of an HTTP request, or None."""
     asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
     if asked is None or method.upper() not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
         return None

@@ -33,7 +33,7 @@ def request(
     strict: bool = False,
     reuse: Scope | None = None,
 ) -> Encoded:
-    """Translate a request's body; `path` carries what its URL says (Gemini's model and streaming).
+    """Translate a request's body; `path` is that of its URL (Gemini's names the model and says whether to stream).
 
     `model` is asked in the place of the one that the request names. What was translated before is taken from the
     scope `reuse`, by default the one of this process.
@@ -116,7 +116,7 @@ def error(
     target: str | Dialect,
     headers: Mapping[str, str] | None = None,
 ) -> ErrorReply:
-    """Translate an error's body; nothing that a server may answer is refused, and bytes may be any text.
+    """Translate an error's body; it may be anything that a server may answer, bytes of any text too.
 
     The `headers` of the answer say how long to wait; the reply says it in its own.
     """

@@ -62,7 +62,7 @@ def is_count(value: Any) -> bool:
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one exchange: `input_tokens` includes what was cached, `output_tokens` what was thought."""
+    """Tokens of one exchange: `input_tokens` includes cached ones, `output_tokens` those of thinking."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -73,11 +73,11 @@ class Usage(Struct, frozen=True):
 
     @property
     def total_tokens(self) -> int:
-        """Everything that was read and written; what is no count is left out."""
+        """The tokens of input and output together; a value that is not a count is left out."""
         return sum(count for count in (self.input_tokens, self.output_tokens) if is_count(count))  # type: ignore[misc]
 
     def keys(self) -> tuple[str, ...]:
-        """List the names under which counts can be read like those of a map, in both common spellings."""
+        """List the names of the counts, in both common spellings: a usage can be read like a map."""
         return tuple(COUNTS)
 
     def __getitem__(self, name: str) -> int:
@@ -108,7 +108,7 @@ class Usage(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """One answer of several; the wire's own word for its end stands beside ours."""
+    """One answer of several; `raw_finish_reason` is the wire's own word for its end."""
 
     message: Message
     finish_reason: FinishReason | None = None
@@ -118,10 +118,10 @@ class Choice(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds lists
-    """What came back. The first choice is the answer; the properties speak of it.
+    """The response of a model. The first choice is the answer; the properties are those of the answer.
 
-    `losses` are what could not be said on the way: of the request, where a client asked, and of the answer. They are
-    no part of what came back: responses that differ in nothing else are equal.
+    `losses` are those of the answer, and of the request if a client sent it. Responses that differ in their losses
+    alone are equal.
     """
 
     choices: list[Choice] = []
@@ -143,7 +143,7 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
         return brief(self)
 
     def in_full(self) -> str:
-        """Give all of what came back as text: an id is derived from it."""
+        """Give the whole response as text, from which an id can be derived."""
         return f"Response({', '.join(f'{name}={getattr(self, name)!r}' for name in _COMPARED)})"
 
     @classmethod
@@ -153,12 +153,12 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     @property
     def message(self) -> Message:
-        """The answer; an empty one where there is no choice."""
+        """The answer; an empty one if there is no choice."""
         return self.choices[0].message if self.choices else Message("assistant", [])
 
     @property
     def content(self) -> str | None:
-        """The final text, or None where there is none."""
+        """The final text, or None."""
         return self.message.text or None
 
     @property
@@ -168,25 +168,25 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls that the model wants run, in order; every one came whole, and its arguments are good."""
+        """The calls to run, in order: each is whole, and its arguments are a JSON object."""
         return self.message.tool_calls
 
     def has_tool_calls(self) -> bool:
-        """Whether the model wants something run."""
+        """Whether there are calls to run."""
         return bool(self.tool_calls)
 
     def is_final_answer(self) -> bool:
-        """Whether the model has said what it had to say, and wants nothing run."""
+        """Whether the answer is final: it has no calls to run."""
         return self.finish_reason in ("stop", "stop_sequence") and not (self.tool_calls or self.broken_calls)
 
     @property
     def broken_calls(self) -> list[ToolCall]:
-        """The calls that cannot be run: cut off, or with text that is no JSON object (`raw`, `error`)."""
+        """The calls that cannot run: cut off, or with text that is not a JSON object (`raw`, `error`)."""
         return self.message.broken_calls
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the answer ended, in canonical words."""
+        """Why the answer ended, in toolwire's word for every wire."""
         return self.choices[0].finish_reason if self.choices else None
 
     @property
@@ -199,7 +199,7 @@ _COMPARED = tuple(name for name in Response.__struct_fields__ if name != "losses
 
 
 class Error(Struct, frozen=True):
-    """What went wrong at the provider; `retry_after` is how many seconds it asked to be left alone."""
+    """An error of a provider; `retry_after` is how many seconds it asked to wait."""
 
     kind: ErrorKind
     message: str

@@ -32,7 +32,7 @@ SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
 class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
-    """A tool as the model sees it: pure data, nothing to run. A custom one takes text (of a `format`)."""
+    """A tool as the model sees it: data without a function. A custom tool takes text (of a `format`)."""
 
     name: str
     description: str | None = None
@@ -108,7 +108,7 @@ shield(Tool, "parameters", "metadata", "format")
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
-    """A tool that the provider runs: declared in its own words, understood by `dialect` alone."""
+    """A tool that the provider runs, declared as the provider wants it; only `dialect` understands it."""
 
     type: str
     dialect: str
@@ -185,7 +185,7 @@ class Message(Struct, frozen=True, gc=False):
 
     @classmethod
     def from_map(cls, attrs: Mapping[str, Any]) -> Self:
-        """Make a message from an OpenAI-format map; what has no canonical field stays opaque."""
+        """Make a message from an OpenAI-format map; fields without a canonical name stay opaque."""
         rest = dict(attrs)
         role, content = rest.pop("role", "user"), rest.pop("content", None)
         calls = rest.pop("tool_calls", None) or []
@@ -203,7 +203,7 @@ class Message(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, value: "AnyMessage") -> "Message":
-        """Make a message of whatever may stand for one."""
+        """Make a message from a message, a text or an OpenAI-format map."""
         match value:
             case dict() | Mapping():
                 return cls.from_map(value)
@@ -228,12 +228,12 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls in the message that can be run, in order: each came whole, and its arguments are good."""
+        """The calls to run, in order: each is whole, and its arguments are a JSON object."""
         return [part for part in self.parts if type(part) is ToolCall and part.runs]
 
     @property
     def broken_calls(self) -> list[ToolCall]:
-        """The calls that cannot be run: cut off, or with text that is no JSON object (`raw`, `error`)."""
+        """The calls that cannot run: cut off, or with text that is not a JSON object (`raw`, `error`)."""
         return [part for part in self.parts if type(part) is ToolCall and not part.runs]
 
 
@@ -255,7 +255,7 @@ class _DeclaredTools(FrozenList):
 
 
 class Context(Struct, frozen=True):
-    """A conversation: what is said to the model, and with which tools."""
+    """A conversation: the system prompt, the messages and the tools."""
 
     system: str | list[Part] | None = None
     messages: Sequence[Message] = []
@@ -292,7 +292,7 @@ class Context(Struct, frozen=True):
 
     @property
     def handlers(self) -> Sequence[DeclaredTool]:
-        """Those of the tools that can be run: clients run them, and no wire knows of them."""
+        """The tools that can run: clients run them, and no wire carries them."""
         return getattr(self.tools, "handlers", ())
 
     @classmethod

@@ -12,10 +12,10 @@ Severity = Literal["semantic", "minor", "formal"]
 
 
 class Loss(Struct, frozen=True):
-    """One thing that the target cannot say: where it stood in the canonical value, and what became of it.
+    """One value that the target cannot express: its path in the canonical value, and what became of it.
 
-    Its severity: `semantic`, what the model may do or sees has changed; `minor`, it has not, but was said in
-    other words; `formal`, an echo, an envelope or bookkeeping.
+    Its severity: `semantic`, what the model may do or sees has changed; `minor`, the model may do and sees the same,
+    in other words; `formal`, an echo, an envelope or bookkeeping.
     """
 
     path: str
@@ -96,7 +96,7 @@ _held = Encoded.__dict__["body"].__get__
 
 
 class ErrorReply(Struct, frozen=True):
-    """An error as a dialect's server would answer it; `headers` are those that say something of it."""
+    """An error as a server of the dialect would answer it; `headers` are those that belong to the error."""
 
     status: int
     body: Any

@@ -21,19 +21,19 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
 
 
 class MessageStart(_Event, frozen=True, gc=False, tag="message_start"):
-    """The answer begins: a shell of what is known of it."""
+    """The answer begins: `response` is its head, without content."""
 
     response: Response
 
 
 class MessageDelta(_Event, frozen=True, gc=False, tag="message_delta"):
-    """More is known of the answer: the whole shell as it is now."""
+    """More is known of the answer: `response` is its head as it is now."""
 
     response: Response
 
 
 class PartStart(_Event, frozen=True, gc=False, tag="part_start"):
-    """A part begins: as far as it is known, or whole if its wire gives it at once."""
+    """A part begins; `part` is what is known of it, or all of it if its wire sends it at once."""
 
     key: int
     part: Part
@@ -41,44 +41,44 @@ class PartStart(_Event, frozen=True, gc=False, tag="part_start"):
 
 
 class TextDelta(_Event, frozen=True, gc=False, tag="text_delta"):
-    """Some words."""
+    """A piece of text."""
 
     key: int
     text: str
 
 
 class RefusalDelta(_Event, frozen=True, gc=False, tag="refusal_delta"):
-    """Some words of a refusal."""
+    """A piece of a refusal."""
 
     key: int
     text: str
 
 
 class ThinkingDelta(_Event, frozen=True, gc=False, tag="thinking_delta"):
-    """Some words of a thought."""
+    """A piece of a thought."""
 
     key: int
     text: str
 
 
 class SignatureDelta(_Event, frozen=True, gc=False, tag="signature_delta"):
-    """What binds a thought to its provider; a later one replaces an earlier one."""
+    """The signature that binds a thought to its provider; a later one replaces an earlier one."""
 
     key: int
     signature: str
 
 
 class CitationDelta(_Event, frozen=True, gc=False, tag="citation_delta"):
-    """Where some of a text says that it comes from."""
+    """A source of some of the text so far."""
 
     key: int
     citation: Citation
 
 
 class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
-    """What only the wire that said it understands: of the part under `key`, or of the answer.
+    """Data that only its own wire understands: of the part under `key`, or of the answer.
 
-    `repeated` says that an end repeats whatever of it means something.
+    With `repeated`, the event that ends the part or the answer repeats the data.
     """
 
     key: int | None = None
@@ -87,14 +87,14 @@ class OpaqueDelta(_Event, frozen=True, gc=False, tag="opaque_delta"):
 
 
 class PartEnd(_Event, frozen=True, gc=False, tag="part_end"):
-    """A part is whole; its words are in the deltas."""
+    """A part is complete; its words are in the deltas."""
 
     key: int
     part: Part
 
 
 class CallStart(_Event, frozen=True, gc=False, tag="call_start"):
-    """The model begins to ask for a tool; nothing can be run yet."""
+    """The model begins a call; it cannot run yet."""
 
     key: int
     id: str | None
@@ -105,7 +105,7 @@ class CallStart(_Event, frozen=True, gc=False, tag="call_start"):
 
 
 class CallDelta(_Event, frozen=True, gc=False, tag="call_delta"):
-    """A fragment of the text of a call's arguments; `partial_json` shows what a prefix says so far."""
+    """A fragment of the text of a call's arguments; `partial_json` reads what has arrived so far."""
 
     key: int
     fragment: str
@@ -125,20 +125,20 @@ class UsageDelta(_Event, frozen=True, gc=False, tag="usage_delta"):
 
 
 class ChoiceEnd(_Event, frozen=True, gc=False, tag="choice_end"):
-    """One answer of several is over: a shell that says why."""
+    """One answer of several is over; `choice` has no content, and says why it ended."""
 
     index: int
     choice: Choice
 
 
 class ErrorEnd(_Event, frozen=True, gc=False, tag="error_end"):
-    """Something went wrong at the provider or on the way; what had arrived stays."""
+    """An error at the provider or on the way; the parts that arrived before it stay."""
 
     error: Error
 
 
 class MessageEnd(_Event, frozen=True, gc=False, tag="message_end"):
-    """The stream is over; `complete` says that the wire ended it, and not an error or a lost connection."""
+    """The stream is over; `complete` is false after an error or a lost connection."""
 
     complete: bool = True
 

@@ -50,7 +50,7 @@ def build(
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
-    """Provider data that only `dialect` may replay: a whole part, or what is left of one."""
+    """Data of a provider that the canonical model does not have; only the dialect that read it may write it again."""
 
     dialect: str
     value: Any
@@ -58,13 +58,13 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """A mark: everything up to here is worth keeping in the provider's prompt cache."""
+    """A cache mark: the provider's prompt cache should keep everything up to here."""
 
     ttl: str | None = None
 
 
 class Citation(Struct, frozen=True, gc=False):
-    """Where a text says that it comes from."""
+    """A source that a text names."""
 
     url: str | None = None
     title: str | None = None
@@ -80,7 +80,7 @@ class _Part(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
 
 
 class Text(_Part, frozen=True, gc=False, tag="text"):
-    """Words, of the user or of the model."""
+    """Text of the user or of the model."""
 
     text: str
     citations: list[Citation] | None = None
@@ -124,7 +124,7 @@ class Audio(_Part, frozen=True, gc=False, tag="audio"):
 
 
 class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
-    """Reasoning of the model; `signature` binds it to the provider that made it (`opaque.dialect`).
+    """A thought of the model; `signature` binds it to the provider that made it (`opaque.dialect`).
 
     Redacted thinking has no text: its signature is the encrypted blob.
     """
@@ -135,9 +135,9 @@ class Thinking(_Part, frozen=True, gc=False, tag="thinking"):
 
 
 class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
-    """A request of the model to run a tool.
+    """A call: the model asks to run a tool.
 
-    `raw` is the argument text as it came; `error` says why it is no JSON object (then `arguments` is empty).
+    `raw` is the argument text as it arrived; `error` says why it is not a JSON object (then `arguments` is empty).
     A custom tool takes free text: `custom` is true and the text is `raw`.
     """
 
@@ -166,7 +166,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     @property
     def runs(self) -> bool:
-        """Whether the call can be run: it came whole, and its arguments are what they should be."""
+        """Whether the call can run: it is whole, and its arguments are a JSON object."""
         return self.complete and self.error is None
 
     def __eq__(self, other: object) -> bool:
@@ -192,7 +192,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
 
     @classmethod
     def parse(cls, id: str | None, name: str, raw: str, **fields: Any) -> "ToolCall":  # noqa: A002 - the field's name
-        """Make a call from the argument text of a wire, keeping the text and saying what is wrong with it."""
+        """Make a call from the argument text of a wire; the call keeps the text, and says what is wrong with it."""
         arguments, error = parse_arguments(raw)
         return cls(id, name, arguments, raw=raw, error=error, **fields)
 
@@ -201,7 +201,7 @@ shield(ToolCall, "arguments")
 
 
 class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
-    """What came of a call; linked to it by `tool_call_id`."""
+    """The result of a call, linked to it by `tool_call_id`."""
 
     tool_call_id: str | None
     name: str | None
@@ -216,7 +216,7 @@ class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):
 
 
 class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
-    """A tool that the provider runs itself; never dispatched here."""
+    """A call that the provider runs itself; toolwire never runs it."""
 
     id: str | None
     name: str
@@ -224,7 +224,7 @@ class ServerToolCall(_Part, frozen=True, gc=False, tag="server_tool_call"):
 
 
 class ServerToolResult(_Part, frozen=True, gc=False, tag="server_tool_result"):
-    """What the provider's own tool gave; `content` is the provider's."""
+    """The result of a tool of the provider; `content` is in the provider's own form."""
 
     tool_call_id: str | None
     name: str

@@ -20,14 +20,14 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
 class Preview(Struct, frozen=True):
-    """What a beginning of JSON text says; `complete` says that the text is whole."""
+    """The value of a beginning of JSON text; `complete` says whether the text is whole."""
 
     value: Any
     complete: bool
 
 
 def partial_json(fragments: str) -> Preview:
-    """Show what the beginning of a call's arguments says."""
+    """Read the beginning of a call's arguments."""
     try:
         return Preview(_decode(fragments), complete=True)
     except _UNREADABLE:

@@ -20,9 +20,9 @@ FailureKind = Literal["connect", "timeout", "reset", "protocol", "cancelled", "t
 
 
 class Timeouts(Struct, frozen=True):
-    """Seconds: to connect, until the answer begins, between two pieces of it, and for all of it.
+    """Seconds: to connect, until the answer begins, between two pieces of it, and in total.
 
-    A pause between two attempts counts as well for all of it.
+    Pauses between attempts count in the total.
     """
 
     connect: float | None = 10.0
@@ -32,7 +32,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """How much one answer may be: so many bytes, and so many events of a stream."""
+    """The largest answer: its bytes, and the events of its stream."""
 
     bytes: int = 64 * 1024 * 1024
     events: int = 1_000_000
@@ -54,7 +54,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class TransportError(ToolwireError):
-    """The network failed, or was told to stop, by `kind`."""
+    """An HTTP request could not be sent, or its answer could not be read; `kind` says how it failed."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class Stop(Protocol):
         """Whether it was said."""
 
     def telling(self, listener: Callable[[], None]) -> AbstractContextManager[Any]:
-        """Tell a listener, once, while this lasts."""
+        """Call a listener when it stops, while the `with` lasts."""
 
 
 class HttpResponse(Protocol):

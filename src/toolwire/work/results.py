@@ -60,7 +60,7 @@ class _SecretsWanted(Struct, frozen=True):
 class Ran(Struct, frozen=True):
     """What became of a call: its result, how it ended, when it began (Unix time), how long it took.
 
-    `waited` are the seconds until somebody had approved it; `seconds` are the tool's.
+    `waited` are the seconds until somebody approved the call; `seconds` are those of the tool.
     """
 
     call: ToolCall
@@ -192,7 +192,7 @@ def result_of(value: Any, call: ToolCall) -> ToolResult:
     try:
         return ToolResult(call.id, call.name, write_json(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as problem:
-        return failure(call, f"{FAILED}the tool gave what has no JSON: {problem}")
+        return failure(call, f"{FAILED}the tool gave a value that cannot be written as JSON: {problem}")
 
 
 def answer_of(value: Any, call: ToolCall) -> ToolResult:

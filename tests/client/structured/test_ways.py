@@ -189,7 +189,7 @@ def test_the_tools_of_the_caller_come_first(tools: list[Tool], given: Any, choic
 
 
 def test_the_name_of_the_answers_tool_is_taken() -> None:
-    with pytest.raises(InvalidField, match=f"a tool of the name {ANSWER}"):
+    with pytest.raises(InvalidField, match=f"a tool named {ANSWER}"):
         prepare(asking(tools=[Tool(ANSWER, "", {})]), WantedForm.of(Point), TOOL)
 
 

@@ -81,13 +81,13 @@ def test_options_say_what_the_function_does_not() -> None:
 
 
 def test_an_option_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InvalidField, match=r"tool: paralel is no option; there are: context, custom, description"):
+    with pytest.raises(InvalidField, match=r"tool: paralel is not an option; there are: context, custom, description"):
         tool(paralel=True)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("given", [lambda: 1])
 def test_what_has_no_name_needs_one(given: Any) -> None:
-    with pytest.raises(InvalidField, match="name must be given"):
+    with pytest.raises(InvalidField, match="name is missing"):
         tool(given)
     assert tool(name="one")(given).definition().name == "one"
 
@@ -203,9 +203,9 @@ def test_a_class_that_has_a_definition_is_declared_already() -> None:
 
     assert tool(Made) is Made
     assert AgentResolver([tool(Made)]).resolve(ToolCall("c", "made", {})).content == "made"
-    with pytest.raises(InvalidField, match="give no options"):
+    with pytest.raises(InvalidField, match="pass no options"):
         tool(name="other")(Made)
-    with pytest.raises(InvalidField, match="execute must be there"):
+    with pytest.raises(InvalidField, match="execute is missing"):
         tool(type("Empty", (), {}))
 
 

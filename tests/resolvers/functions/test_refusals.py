@@ -78,8 +78,8 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("bare Union", typing.Union, "", "write Optional[X], Union[X, Y] or X | Y"),
     ("Counter", collections.Counter[str], "", CLASSES),
     ("empty Enum", Nothing, "", "Nothing has no members"),
-    ("Enum of tuples", Tuples, "", "the value (1, 2) has no JSON"),
-    ("Literal of bytes", Literal[b"a"], "", "the value b'a' has no JSON"),
+    ("Enum of tuples", Tuples, "", "the value (1, 2) is not JSON"),
+    ("Literal of bytes", Literal[b"a"], "", "the value b'a' is not JSON"),
     ("Literal of 1 and 1.0", Literal[1, Decimal] if (Decimal := 1.0) else None, "", "the same in JSON"),
     ("in a list", list[Arbitrary], "[]", "Arbitrary has no JSON Schema"),
     ("in a dict", dict[str, list[Arbitrary]], "{}[]", "Arbitrary has no JSON Schema"),
@@ -99,11 +99,11 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("unknown name inside", list["Unheard"], "[]", "define it before the tool"),  # type: ignore[name-defined]  # noqa: F821
     ("no Python", "list[", "", "cannot be evaluated"),
     ("wrong Python", "int[str]", "", "cannot be evaluated"),
-    ("length of a number", Annotated[int, at.MinLen(1)], "", "min_length says nothing of integer"),
-    ("bound of text", Annotated[str, at.Gt(1)], "", "gt says nothing of string"),
-    ("bound that is none", Annotated[float, at.Lt(float("inf"))], "", "inf is no bound"),
+    ("length of a number", Annotated[int, at.MinLen(1)], "", "min_length does not apply to integer"),
+    ("bound of text", Annotated[str, at.Gt(1)], "", "gt does not apply to string"),
+    ("bound that is not valid", Annotated[float, at.Lt(float("inf"))], "", "inf is not a bound"),
     ("negative length", Annotated[str, at.MaxLen(-1)], "", "must be a whole number of at least 0, not -1"),
-    ("pattern", Annotated[str, pydantic.Field(pattern="(")], "", "the pattern '(' is none"),
+    ("pattern", Annotated[str, pydantic.Field(pattern="(")], "", "the pattern '(' is not valid"),
 ]
 
 

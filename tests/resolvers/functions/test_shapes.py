@@ -161,7 +161,7 @@ def test_items_that_are_extra_are_read_as_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("annotation", "value", "message"),
     [
-        (shapes.Point, {"x": 1, "z": 2}, r"^value\.z is no field of Point; it has x, y, labels$"),
+        (shapes.Point, {"x": 1, "z": 2}, r"^value\.z is not a field of Point; it has x, y, labels$"),
         (shapes.Point, {}, r"^value must have x$"),
         (shapes.Point, [], r"^value must be an object, not an array$"),
         (list[shapes.Point], [{"x": 1}, {"x": "1"}], r"^value\[1\]\.x must be an integer, not a string$"),

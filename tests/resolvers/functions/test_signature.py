@@ -193,7 +193,7 @@ def test_what_a_partial_fixes_is_neither_shown_nor_taken() -> None:
     fixed_user = functools.partial(delete, user="me")
     signature = read_signature(fixed_user)
     assert list(properties(signature)) == ["path"]
-    with pytest.raises(ValueError, match="user is no parameter"):
+    with pytest.raises(ValueError, match="user is not a parameter"):
         signature.bind({"path": "a", "user": "you"})
     assert fixed_user(path="a", user="you") == ("a", "you")  # the control: Python itself would take it
 
@@ -232,7 +232,7 @@ def test_keywords_of_a_typed_dict_are_parameters() -> None:
         {"query": "q", "limit": 5, "unit": Unit.F},
     )
     for arguments, message in [
-        ({"query": "q", "limits": 1}, "limits is no parameter"),
+        ({"query": "q", "limits": 1}, "limits is not a parameter"),
         ({"query": "q", "limit": "1"}, "limit must be an integer, not a string"),
     ]:
         with pytest.raises(ValueError, match=message):

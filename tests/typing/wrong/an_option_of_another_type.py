@@ -1,5 +1,5 @@
-"""A number for timeouts."""
+"""A text for timeouts."""
 
 from toolwire import Client
 
-Client("openai", timeouts=5)  # error: arg-type, reportArgumentType
+Client("openai", timeouts="5")  # error: arg-type, reportArgumentType

@@ -52,7 +52,7 @@ _CONSTANTS = {"type": "message", "role": "assistant"}
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and say what it cannot hold."""
+    """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
     mine = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if mine else {**_CONSTANTS, "stop_sequence": None}

@@ -114,7 +114,7 @@ def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: di
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and say what it cannot hold."""
+    """Write a request's body, and report what it cannot hold."""
     ledger = Conversation(quirks, request.model, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)

@@ -111,7 +111,7 @@ def _decode_answer(body: dict[str, Any], links: Links) -> Message:
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and say what it cannot hold."""
+    """Write a response's body, and report what it cannot hold."""
     ledger = Conversation(quirks, settings=settings, of="response")
     body: dict[str, Any] = {}
     candidates = []

@@ -65,7 +65,7 @@ def _write_time(seconds: float) -> str | None:
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and say what it cannot hold."""
+    """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
     return Encoded("", encode_body(response, ledger), tuple(ledger.losses))
 

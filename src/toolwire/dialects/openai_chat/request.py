@@ -62,7 +62,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and say what it cannot hold."""
+    """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     mine = made_by(request.opaque, DIALECT)
     form = form_of(request.opaque, DIALECT)

@@ -105,7 +105,7 @@ def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and say what it cannot hold."""
+    """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
     mine = made_by(response.opaque, DIALECT)
     if mine:

@@ -77,7 +77,7 @@ _STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversa
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and say what it cannot hold."""
+    """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context

@@ -205,7 +205,7 @@ def _one_of(members: list[Any], walk: Walk, *, many: bool = False, **keywords: A
         schema["type"] = next(iter(kinds))
     table = {(isinstance(value, bool), value): member for value, member in zip(values, members, strict=True)}
     if len(table) < len(members):
-        raise walk.refuse("two of the values are the same in JSON, so that it cannot say which is meant")
+        raise walk.refuse("two of the values are the same in JSON, which cannot tell them apart")
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in values)
 
     def read(value: Any) -> Any:
@@ -223,7 +223,7 @@ def _value_of(member: Any, walk: Walk) -> Any:
     kind: Any = next((kind for kind in (str, bool, int, float, NoneType) if isinstance(value, kind)), None)
     if kind is None or (kind is float and not math.isfinite(value)):
         raise walk.refuse(
-            f"the value {value!r} has no JSON; a Literal or an Enum has strings, numbers, booleans or None"
+            f"the value {value!r} is not JSON; a Literal or an Enum has strings, numbers, booleans or None"
         )
     return value if value is None else kind(value)
 
@@ -291,7 +291,7 @@ def _keys(keys: JsonType, walk: Walk) -> tuple[Schema, Read]:
 def _union(annotation: Any, walk: Walk) -> JsonType:
     members = get_args(annotation)
     if not members:
-        raise walk.refuse(f"{annotation!r} says nothing of what it takes; write Optional[X], Union[X, Y] or X | Y")
+        raise walk.refuse(f"{annotation!r} does not say which types it takes; write Optional[X], Union[X, Y] or X | Y")
     present = [member for member in members if getattr(member, "__qualname__", "") != "UnsetType"]
     return union_of([walk.type_of(member) for member in present], walk.definitions)
 

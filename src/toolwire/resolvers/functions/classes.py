@@ -99,7 +99,7 @@ def _object(kind: Any, members: _Members, required: list[str], described: Schema
     known = ", ".join(field.key for field, _ in sorted(members, key=lambda member: member[0].name is None))
 
     def refuse(_value: Any) -> Any:
-        raise UnreadableValue(f"is no field of {kind.__name__}; it has {known or 'none'}")
+        raise UnreadableValue(f"is not a field of {kind.__name__}; it has {known or 'none'}")
 
     readers = {field.key: (field.name, one.read) for field, one in members}
     read = object_reader(readers, (read_text, others.read if others else refuse), required, _making(kind, members))

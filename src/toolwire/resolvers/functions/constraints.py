@@ -73,7 +73,7 @@ def annotated(made: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
     for constraint in constraints:
         limited = _limited(made, constraint, walk)
         if limited is None:
-            raise walk.refuse(f"{constraint.name} says nothing of {made.schema.get('type', 'this')}")
+            raise walk.refuse(f"{constraint.name} does not apply to {made.schema.get('type', 'this')}")
         made = limited
     for predicate in predicates:
         made = replace(made, read=_checked(made.read, predicate))
@@ -130,7 +130,7 @@ def _constraint(name: str, value: Any, walk: Walk) -> _Constraint:
             try:
                 re.compile(value)
             except re.error as problem:
-                raise walk.refuse(f"the pattern {value!r} is none: {problem}") from problem
+                raise walk.refuse(f"the pattern {value!r} is not valid: {problem}") from problem
             keywords = {"string": (keyword, value)}
         case "tz":
             shown = "with" if value else "without"
@@ -146,7 +146,7 @@ def _for_numbers(keyword: str, value: Any, walk: Walk) -> dict[str, tuple[str, A
     if not isinstance(value, int | float):
         return {}
     if not math.isfinite(value) or isinstance(value, bool):
-        raise walk.refuse(f"{value!r} is no bound; leave it out, or give a finite number")
+        raise walk.refuse(f"{value!r} is not a bound; leave it out, or give a finite number")
     return dict.fromkeys(NUMBERS, (keyword, value))
 
 

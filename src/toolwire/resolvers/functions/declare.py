@@ -36,9 +36,9 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class FunctionTool(Generic[P, R_co]):
-    """A function that is a tool as well: called as before.
+    """A function that is a tool as well, and is called as before.
 
-    `tool` is its declaration, `signature` says how arguments are given to it, `bound` that it has its object.
+    `tool` is its declaration, `signature` says how its arguments are passed, `bound` whether it has its object.
     """
 
     __name__: str
@@ -100,12 +100,12 @@ class FunctionTool(Generic[P, R_co]):
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool(...)` can be told of a tool; what is not said is read from its name, docstring and annotations."""
+    """The options of `@tool(...)`; the name, the docstring and the annotations give the others."""
 
     name: str | None
-    """The name that the model calls it by."""
+    """The name by which the model calls the tool."""
     description: str | None
-    """What the model reads about the tool."""
+    """The description that the model reads."""
     parameters: dict[str, Any] | None
     """The JSON Schema of the arguments."""
     context: str | None
@@ -127,7 +127,7 @@ class ToolOptions(TypedDict, total=False):
     metadata: dict[str, Any] | None
     """Anything else about the tool, for programs; no model sees it."""
     preview: Callable[..., object] | None
-    """Says what a call would do, to whoever is asked to approve it; it takes the tool's arguments."""
+    """Shows a person who approves a call what it would do; it takes the tool's arguments."""
 
 
 class _Declaring(Protocol):
@@ -146,10 +146,10 @@ def tool(given: Callable[P, R_co], /, **options: Unpack[ToolOptions]) -> Functio
 @overload
 def tool(**options: Unpack[ToolOptions]) -> _Declaring: ...
 def tool(given: Any = None, /, **options: Any) -> Any:
-    """Declare a function, a method or a class as a tool; `ToolOptions` lists what can be said of it."""
+    """Declare a function, a method or a class as a tool; `ToolOptions` lists the options."""
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
-        raise InvalidField(unknown[0], f"is no option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
+        raise InvalidField(unknown[0], f"is not an option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
     if given is None:
         return lambda later: _declare(later, **options)
     return _declare(given, **options)
@@ -182,7 +182,7 @@ def _has_object(function: Any) -> bool:
 def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) -> Tool:
     name = options.get("name") or name
     if not name or name == "<lambda>":
-        raise InvalidField("name", "must be given: what is declared has no name of its own", path="tool")
+        raise InvalidField("name", "is missing: the declared object has no name of its own", path="tool")
     metadata = dict(options.get("metadata") or {})
     metadata |= {key: options[key] for key in _RUNNING if options.get(key) is not None}
     if options.get("effects") is not None:
@@ -203,10 +203,10 @@ def _declare_class(kind: type, options: dict[str, Any]) -> type:
     """Declare a class by its `execute`; one that has a `definition` is declared already."""
     execute = getattr(kind, "execute", None)
     if execute is None:
-        raise InvalidField("execute", "must be there: it is what the tool does", path=kind.__name__)
+        raise InvalidField("execute", "is missing: the tool needs it to run", path=kind.__name__)
     if getattr(kind, "definition", None) is not None:
         if options:
-            raise InvalidField("definition", "says it all: give no options beside it", path=kind.__name__)
+            raise InvalidField("definition", "is complete: pass no options with it", path=kind.__name__)
         return kind
     skip = not isinstance(inspect.getattr_static(kind, "execute"), staticmethod | classmethod)
     signature = read_signature(execute, context=options.get("context", "context"), skip=int(skip))

@@ -66,7 +66,7 @@ def read_docstring(text: str | None) -> Docstring:
     griffe = _griffe()
     if griffe is None:
         if sections & {*_PARAMETERS, *_PARAMETER_FIELDS}:
-            raise MissingExtra("griffelib", "tools", "to read what a docstring says of parameters")
+            raise MissingExtra("griffelib", "tools", "to read the descriptions of parameters in docstrings")
         return Docstring(description)
     told = "\n".join(_spaced([line for line in lines if line.section]))
     # A section is only one below something else.

@@ -123,7 +123,7 @@ def _in_json(value: Any) -> Any:
         return value.value
     if hasattr(type(value), "__pydantic_serializer__") and hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def wrong(expected: str, value: Any) -> UnreadableValue:
@@ -413,7 +413,7 @@ def _choosing(types: tuple[JsonType, ...], kinds: frozenset[str], definitions: D
                     return read_one(value)
                 except UnreadableValue as reason:
                     problem = reason
-        raise problem or UnreadableValue("must be one of what is allowed here" if choices else f"must be {expected}")
+        raise problem or UnreadableValue("must be one of the allowed values" if choices else f"must be {expected}")
 
     return read
 

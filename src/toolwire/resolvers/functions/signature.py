@@ -104,7 +104,7 @@ class Signature(Struct, frozen=True):
         if self.packed is not None and name in self.packed[0]:
             return value
         if self.extra is None or name in self.hidden or not isinstance(name, str):
-            raise UnreadableValue(f"is no parameter; there are: {', '.join(self.reads) or 'none'}")
+            raise UnreadableValue(f"is not a parameter; there are: {', '.join(self.reads) or 'none'}")
         return self.extra(value)  # noqa: S610 - no database is near
 
     def _placed(self, made: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

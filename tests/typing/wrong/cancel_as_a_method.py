@@ -1,5 +1,0 @@
-"""The object itself is called."""
-
-from toolwire import Cancel
-
-Cancel().cancel()  # error: attr-defined, reportAttributeAccessIssue
