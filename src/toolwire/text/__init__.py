@@ -1,0 +1,24 @@
+"""Calls in a model's own text: every format read while it streams, and written, as data.
+
+Rules of this package:
+- A format is a row of `formats.toml`; an engine for each shape of syntax reads and writes it. A user adds one by a table.
+- Only offered tools become calls, complete or not at all. Everything else is words, as it stood.
+- What is written is read back the same; what a format cannot say is a loss.
+"""
+
+from toolwire.text.detecting import Guess, detect
+from toolwire.text.format import Format, format
+from toolwire.text.rows import UnknownFormat, names
+from toolwire.text.templates import from_response_template
+from toolwire.text.writing import Written
+
+__all__ = [
+    "Format",
+    "Guess",
+    "UnknownFormat",
+    "Written",
+    "detect",
+    "format",
+    "from_response_template",
+    "names",
+]

@@ -1,0 +1,163 @@
+"""Calls as JSON objects: one after a mark, several in a list, or bare.
+
+Rules of this file:
+- A call counts with the end of its object; in a list, with the end of the list. What stands around may be missing.
+- An object of a list that is none does not take the others with it.
+- Where JSON stands bare, only what begins like a call is looked at: other JSON is text, at once.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from toolwire.text.cursor import Reading
+from toolwire.text.rows import Row
+from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
+from toolwire.text.json_text import fields_of, items_of, json_object, skim
+from toolwire.text.python_text import read_python, skim_python
+from toolwire.text.values import json_of
+from toolwire.types import ToolCall
+
+_CALL_KEYS = ("function", "type")
+
+
+def begins(row: Row) -> tuple[str, ...]:
+    """Give the marks that a call begins with."""
+    return row.call[:1] if row.call else ("{", "[")
+
+
+def read(scene: Scene, mark: str) -> Reading:
+    """Read the object or the list that a mark begins."""
+    row, cursor = scene.row, scene.cursor
+    opening, begin = mark[-1], cursor.length - 1
+    if row.many is False and opening == "[" and not row.list:
+        return None
+    bare = row.loose and not row.call
+    if bare and opening == "[":
+        found = yield scene.find("object", "{", near=True)
+        if found.mark != "{":
+            return None
+        cursor.give_back(cursor.length - 1)
+    if row.quotes == ("'",):
+        end = yield from skim_python(opening)
+    else:
+        end = yield from skim(opening, _first_keys(row) if bare and opening == "{" else None)
+    if end == "whole":
+        return _heard_in(row, cursor.text()[begin:], opening)
+    if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
+        return None
+    cut = end == "cut"
+    ended = yield from end_broken(scene, () if cut and not _ends(row) else _ends(row))
+    text = cursor.text()
+    if opening == "[" and not ended:
+        return [heard for item, whole in items_of(text[begin:], _begin_of_item(row)) for heard in item_of(row, item, whole)]
+    return _broken(row, text, opening, CUT if ended else MALFORMED, cut=ended)
+
+
+def _ends(row: Row) -> tuple[str, ...]:
+    return tuple(exits_of(row).values())
+
+
+def _first_keys(row: Row) -> frozenset[str]:
+    return frozenset((*"|".join(row.keys).split("|"), *_CALL_KEYS))
+
+
+def _heard_in(row: Row, text: str, opening: str) -> list[Heard]:
+    if row.quotes:
+        return [_pythonic(row, text)] if opening == "{" else _pythonic_list(row, text)
+    if opening == "{":
+        return list(item_of(row, text, True))
+    return [heard for item, whole in items_of(text, _begin_of_item(row)) for heard in item_of(row, item, whole)]
+
+
+def _pythonic_list(row: Row, text: str) -> list[Heard]:
+    try:
+        items = read_python(text)
+    except ValueError:
+        return _broken(row, text, "[", MALFORMED, cut=False)
+    return [_object(row, item, text) for item in items if type(item) is dict]
+
+
+def _pythonic(row: Row, text: str) -> Heard:
+    try:
+        value = read_python(text)
+    except ValueError:
+        return _broken(row, text, "{", MALFORMED, cut=False)[0]
+    return _object(row, value, text)
+
+
+def _object(row: Row, value: dict[str, Any], text: str) -> Heard:
+    name = next((value[key] for key in row.keys[0].split("|") if type(value.get(key)) is str), None)
+    arguments = next((value[key] for key in row.keys[1].split("|") if key in value), {})
+    return Heard(text, name, arguments)
+
+
+def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
+    """Read one object."""
+    fields = fields_of(text) if whole else None
+    if fields is None:
+        return _broken(row, text, "{", MALFORMED, cut=False)
+    if row.keys[0] == "*":
+        if len(fields) != 1:
+            return [Heard(text)]
+        [(name, arguments)] = fields.items()
+        return [Heard(text, name, arguments)]
+    if "name" not in fields and "function" in fields and fields["function"][:1] == "{":
+        fields = {**fields, **(fields_of(fields["function"]) or {})}
+    name = _text_under(fields, row.keys[0])
+    if name is None:
+        return [Heard(text)]
+    arguments = next((fields[key] for key in row.keys[1].split("|") if key in fields), None)
+    if arguments is not None and arguments[:1] == '"':
+        arguments = _text_under({"text": arguments}, "text")
+    call_id = _text_under(fields, row.keys[2]) if len(row.keys) > 2 else None
+    return [Heard(text, name, arguments, call_id)]
+
+
+def _text_under(fields: dict[str, Any], keys: str) -> str | None:
+    for key in keys.split("|"):
+        if fields.get(key, "")[:1] == '"':
+            return str(json_object(fields[key]))
+    return None
+
+
+def _name_in(row: Row, text: str) -> str | None:
+    """Find the name of a call that is no JSON."""
+    if row.keys[0] == "*":
+        found = re.search(r"""\{\s*["']([^"'\\\n]+)["']\s*:\s*\{""", text)
+        return found[1] if found else None
+    found = re.search(rf"""["'](?:{row.keys[0]})["']\s*:\s*["']([^"'\\\n]+)["']""", text)
+    return found[1] if found else None
+
+
+def _begin_of_item(row: Row) -> re.Pattern[str]:
+    keys = r"[^\"]+" if row.keys[0] == "*" else "|".join(_first_keys(row))
+    return re.compile(rf"""\{{\s*"(?:{keys})"\s*:""")
+
+
+def _broken(row: Row, text: str, opening: str, problem: str, *, cut: bool) -> list[Heard]:
+    """Give the calls of a text that is no JSON, none of which can be run."""
+    if opening == "{" or row.keys[0] == "*":
+        return [Heard(text, _name_in(row, text), None, None, problem, cut)]
+    items = items_of(text, _begin_of_item(row)) or [(text, False)]
+    return [Heard(item, _name_in(row, item), None, None, problem, cut) for item, _ in items]
+
+
+def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+    """Write calls: each as an object, or all as one list."""
+    items = [_written(row, call, given, place) for place, (call, given) in enumerate(zip(calls, arguments, strict=True))]
+    texts = [repr(item) if row.quotes else json_of(item) for item in items]
+    if row.list:
+        inner = f"{row.between or ', '}".join(texts)
+        return [f"{row.call[0] if row.call else '['}{inner}]"]
+    return texts
+
+
+def _written(row: Row, call: ToolCall, arguments: dict[str, Any], place: int) -> dict[str, Any]:
+    if row.keys[0] == "*":
+        return {call.name: arguments}
+    name, given = row.keys[0].split("|")[0], row.keys[1].split("|")[0]
+    item: dict[str, Any] = {}
+    if row.call_id:
+        item[row.call_id] = call.id if call.id is not None else str(place)
+    return {**item, name: call.name, given: arguments}
