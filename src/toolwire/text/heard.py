@@ -36,7 +36,10 @@ MALFORMED = "the call is malformed"
 
 
 class Scene(Struct):
-    """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered."""
+    """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
+
+    `body` is where the present call begins in its block, after its marks.
+    """
 
     row: Row
     cursor: Cursor
@@ -44,6 +47,7 @@ class Scene(Struct):
     begins: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
     marks: dict[str, Find] = {}
+    body: int = 1
 
     def find(self, key: str, *marks: str, near: bool = False) -> Find:
         """Give what is looked for, made once."""
@@ -81,16 +85,16 @@ def exits_of(row: Row) -> dict[str, str]:
     return {core(begin): core(end) for begin, end in pairs if end}
 
 
-def end_broken(scene: Scene, ends: Iterable[str]) -> Reading:
+def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) -> Reading:
     """Go to the end of a broken block, and say whether the text ended in it."""
-    cursor, known = scene.cursor, tuple(end for end in ends if end)
-    inside = _end_inside(cursor.text(), known, scene.begins, at_end=cursor.ended)
+    cursor, known, begins = scene.cursor, tuple(end for end in ends if end), (*scene.begins, *more)
+    inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=False)
     if inside is not None:
         cursor.give_back(inside)
         return False
-    found = yield scene.find(f"broken {known}", *known, *scene.begins)
+    found = yield scene.find(f"broken {known} {more}", *known, *begins)
     if found.end:
-        inside = _end_inside(cursor.text(), known, scene.begins, at_end=True)
+        inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=True)
         if inside is not None and inside < cursor.length:
             cursor.give_back(inside)
         return inside is None
@@ -99,12 +103,14 @@ def end_broken(scene: Scene, ends: Iterable[str]) -> Reading:
     return False
 
 
-def _end_inside(text: str, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool) -> int | None:
+def _end_inside(
+    text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool
+) -> int | None:
     """Find where the block ends inside of what was taken."""
     pattern = _inside(ends, begins)
     if pattern is None:
         return None
-    for match in pattern.finditer(text, 1):
+    for match in pattern.finditer(text, body):
         if match["last"] is None:
             return match.end("end") if match["end"] is not None else match.start("begin")
         if at_end:

@@ -268,6 +268,7 @@ class Stream:
             if not found.mark:
                 return self._refuse(first, gap)
             mark = found.mark
+        self.scene.body = self.cursor.length
         heard = yield from marked.engine.read(self.scene, mark)
         if heard is None:
             return self._refuse(first, gap)

@@ -8,6 +8,7 @@ Rules of this file:
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from toolwire.text.cursor import Reading
@@ -47,11 +48,19 @@ def read(scene: Scene, mark: str) -> Reading:
     if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
         return None
     cut = end == "cut"
-    ended = yield from end_broken(scene, () if cut and not _ends(row) else _ends(row))
+    ended = yield from end_broken(scene, _ends(row), () if row.wrap is not None or opening == "[" else _first_marks(row))
+    if ended and not cut and opening == "[" and "]" in cursor.text()[begin:]:
+        cursor.give_back(cursor.text().rindex("]") + 1)
+        ended = False
     text = cursor.text()
-    if opening == "[" and not ended:
-        return [heard for item, whole in items_of(text[begin:], _begin_of_item(row)) for heard in item_of(row, item, whole)]
+    if opening == "[" and not ended and not cut:
+        return [heard for item, whole in _items(row, text[begin:]) for heard in item_of(row, item, whole)]
     return _broken(row, text, opening, CUT if ended else MALFORMED, cut=ended)
+
+
+def _first_marks(row: Row) -> tuple[str, ...]:
+    """Give what the next object begins with, where objects stand one after the other."""
+    return tuple(f'{{"{key}"' for key in row.keys[0].split("|"))
 
 
 def _ends(row: Row) -> tuple[str, ...]:
@@ -63,19 +72,14 @@ def _first_keys(row: Row) -> frozenset[str]:
 
 
 def _heard_in(row: Row, text: str, opening: str) -> list[Heard]:
-    if row.quotes:
-        return [_pythonic(row, text)] if opening == "{" else _pythonic_list(row, text)
     if opening == "{":
         return list(item_of(row, text, True))
-    return [heard for item, whole in items_of(text, _begin_of_item(row)) for heard in item_of(row, item, whole)]
-
-
-def _pythonic_list(row: Row, text: str) -> list[Heard]:
-    try:
-        items = read_python(text)
-    except ValueError:
-        return _broken(row, text, "[", MALFORMED, cut=False)
-    return [_object(row, item, text) for item in items if type(item) is dict]
+    if row.quotes:
+        try:
+            return [_object(row, item, repr(item)) for item in read_python(text)]
+        except ValueError:
+            pass
+    return [heard for item, whole in _items(row, text) for heard in item_of(row, item, whole)]
 
 
 def _pythonic(row: Row, text: str) -> Heard:
@@ -86,7 +90,9 @@ def _pythonic(row: Row, text: str) -> Heard:
     return _object(row, value, text)
 
 
-def _object(row: Row, value: dict[str, Any], text: str) -> Heard:
+def _object(row: Row, value: Any, text: str) -> Heard:
+    if type(value) is not dict:
+        return Heard(text)
     name = next((value[key] for key in row.keys[0].split("|") if type(value.get(key)) is str), None)
     arguments = next((value[key] for key in row.keys[1].split("|") if key in value), {})
     return Heard(text, name, arguments)
@@ -94,6 +100,8 @@ def _object(row: Row, value: dict[str, Any], text: str) -> Heard:
 
 def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
     """Read one object."""
+    if row.quotes:
+        return [_pythonic(row, text)]
     fields = fields_of(text) if whole else None
     if fields is None:
         return _broken(row, text, "{", MALFORMED, cut=False)
@@ -130,16 +138,25 @@ def _name_in(row: Row, text: str) -> str | None:
     return found[1] if found else None
 
 
-def _begin_of_item(row: Row) -> re.Pattern[str]:
-    keys = r"[^\"]+" if row.keys[0] == "*" else "|".join(_first_keys(row))
-    return re.compile(rf"""\{{\s*"(?:{keys})"\s*:""")
+def _items(row: Row, text: str) -> list[tuple[str, bool]]:
+    """Split a list that may be broken into its objects."""
+    if row.keys[0] == "*":
+        begin = r"""\{\s*"[^"]+"\s*:\s*\{"""
+    else:
+        begin = rf"""\{{\s*["'](?:{"|".join(_first_keys(row))})["']\s*:"""
+    begins = re.compile(begin)
+    if not row.quotes:
+        return items_of(text, begins)
+    places = [found.start() for found in begins.finditer(text)]
+    items = [text[place:end].rstrip(" \n,") for place, end in pairwise([*places, len(text)])]
+    return [(item.removesuffix("]") if item.endswith("}]") else item, True) for item in items]
 
 
 def _broken(row: Row, text: str, opening: str, problem: str, *, cut: bool) -> list[Heard]:
     """Give the calls of a text that is no JSON, none of which can be run."""
-    if opening == "{" or row.keys[0] == "*":
+    if opening == "{":
         return [Heard(text, _name_in(row, text), None, None, problem, cut)]
-    items = items_of(text, _begin_of_item(row)) or [(text, False)]
+    items = _items(row, text) or [(text, False)]
     return [Heard(item, _name_in(row, item), None, None, problem, cut) for item, _ in items]
 
 

@@ -62,6 +62,7 @@ def read(scene: Scene, mark: str) -> Reading:
 
 def _read_whole(scene: Scene) -> Reading:
     """Read an object that says all of the call."""
+    scene.body = scene.cursor.length
     found = yield scene.find("object", "{", near=True)
     if found.mark != "{":
         return None
@@ -98,7 +99,7 @@ def _named(row: Row, header: str) -> tuple[str, str | None]:
 
 
 def _broken(scene: Scene, name: str, call_id: str | None) -> Reading:
-    cut = yield from end_broken(scene, [*map(core, scene.row.call[2:]), *scene.ends])
+    cut = yield from end_broken(scene, [core(scene.row.call[-1]), *scene.ends])
     return [Heard(scene.cursor.text(), name, None, call_id, CUT if cut else MALFORMED, cut)]
 
 
