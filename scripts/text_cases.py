@@ -4,6 +4,8 @@ The texts are put together here, by hand and for each format anew, and not by th
 Run it after a change: `python scripts/text_cases.py`; `--check` says whether the files are in step.
 """
 
+# ruff: noqa: C416, D103, PLW0108, RUF001
+
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -103,7 +105,11 @@ def kind(value: Any) -> str:
 
 def pythonic(begin: str, end: str, between: str = ", ") -> Any:
     def write(calls: list[Call]) -> str:
-        return begin + between.join(f"{name}({', '.join(f'{k}={v!r}' for k, v in given.items())})" for name, given in calls) + end
+        return (
+            begin
+            + between.join(f"{name}({', '.join(f'{k}={v!r}' for k, v in given.items())})" for name, given in calls)
+            + end
+        )
 
     return write
 
@@ -154,7 +160,10 @@ CODER = Spec(
     bad=("\n</parameter>", ""),
     marks="</function>, </tool_call> and <tool_call>",
     bare=CODER_CALLS,
-    empties=("<tool_call><function=get_time></function></tool_call>", "<tool_call>\n<function=get_time>\n{}\n</function>\n</tool_call>"),
+    empties=(
+        "<tool_call><function=get_time></function></tool_call>",
+        "<tool_call>\n<function=get_time>\n{}\n</function>\n</tool_call>",
+    ),
 )
 GLM = Spec(
     tags("<tool_call>NAME\n", "<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value>\n", "</tool_call>"),
@@ -181,7 +190,9 @@ def invoke(p: str, outer: str, argument: str = ' name="KEY">VALUE', thinking: An
     )
 
 
-def lists(begin: str, end: str, *, thinking: Any = None, keys: tuple[str, str] = ("name", "arguments"), **more: Any) -> Spec:
+def lists(
+    begin: str, end: str, *, thinking: Any = None, keys: tuple[str, str] = ("name", "arguments"), **more: Any
+) -> Spec:
     marks = f"{end or ']'} and {begin}"
     if end:
         more.setdefault("bare", lambda calls: listed(begin, "", keys)(calls))
@@ -227,8 +238,15 @@ K3 = tags(
     "",
 )
 SEED = tags("<function=NAME>\n", "<parameter=KEY>VALUE</parameter>\n", "</function>")
-HY3 = tags("<tool_call>NAME<tool_sep>\n", "<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value>\n", "</tool_call>\n", "")
-IFM = tags("<ifm|tool_call>NAME\n", "<ifm|arg_key>KEY</ifm|arg_key><ifm|arg_value>VALUE</ifm|arg_value>\n", "</ifm|tool_call>\n", "")
+HY3 = tags(
+    "<tool_call>NAME<tool_sep>\n", "<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value>\n", "</tool_call>\n", ""
+)
+IFM = tags(
+    "<ifm|tool_call>NAME\n",
+    "<ifm|arg_key>KEY</ifm|arg_key><ifm|arg_value>VALUE</ifm|arg_value>\n",
+    "</ifm|tool_call>\n",
+    "",
+)
 M3 = "]<]minimax[>["
 
 SPECS: dict[str, Spec] = {
@@ -279,10 +297,16 @@ SPECS: dict[str, Spec] = {
     "llama3-json": Spec(objects("", "", "; ", ("name", "parameters")), marks="<|python_tag|>"),
     "llama4-json": Spec(objects("", "", "; ", ("name", "parameters")), marks="<|python_tag|>"),
     "deepseek-v3": Spec(
-        around("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", V3), thinking=THINK, marks="<｜tool▁call▁end｜>", bare=V3
+        around("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", V3),
+        thinking=THINK,
+        marks="<｜tool▁call▁end｜>",
+        bare=V3,
     ),
     "deepseek-v31": Spec(
-        around("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", V31), thinking=TIGHT, marks="<｜tool▁call▁end｜>", bare=V31
+        around("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", V31),
+        thinking=TIGHT,
+        marks="<｜tool▁call▁end｜>",
+        bare=V31,
     ),
     "kimi-k2": Spec(
         around("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", kimi),
@@ -321,7 +345,11 @@ SPECS: dict[str, Spec] = {
         bare=HY3,
     ),
     "solar-open2": Spec(
-        tags("<|tool_call:start|>NAME\n", "<|tool_arg:start|>KEY<|tool_arg:value|>VALUE<|tool_arg:end|>\n", "<|tool_call:end|>"),
+        tags(
+            "<|tool_call:start|>NAME\n",
+            "<|tool_arg:start|>KEY<|tool_arg:value|>VALUE<|tool_arg:end|>\n",
+            "<|tool_call:end|>",
+        ),
         bad=("<|tool_arg:end|>", ""),
         marks="<|tool_call:end|>",
     ),
@@ -387,7 +415,10 @@ SPECS: dict[str, Spec] = {
         words=("<|channel|>final<|message|>", "<|end|><|start|>assistant"),
     ),
     "tagged": Spec(
-        objects("~~~tool_call\n", "\n~~~\n", ""), marks="~~~ and ~~~tool_call", words=("", "\n"), bad=('"Paris"', "Paris")
+        objects("~~~tool_call\n", "\n~~~\n", ""),
+        marks="~~~ and ~~~tool_call",
+        words=("", "\n"),
+        bad=('"Paris"', "Paris"),
     ),
 }
 
@@ -397,7 +428,9 @@ NOW: Call = ("get_time", {})
 UTC: Call = ("get_time", {"timezone": "UTC"})
 UNKNOWN: Call = ("launch", {"city": "Paris"})
 HARD = 'He said "hi", C:\\temp\\new, a tab\there,\nand a line; it\'s 100% {ok} [1] <b>.'
-FOREIGN = '<tool_calls>[{"name": "get_time", "arguments": {}}]</tool_calls> or ~~~tool_call {} or [get_time()] or functools[]'
+FOREIGN = (
+    '<tool_calls>[{"name": "get_time", "arguments": {}}]</tool_calls> or ~~~tool_call {} or [get_time()] or functools[]'
+)
 ISSUES = {
     "parallel": "ggml-org/llama.cpp#20260: parallel calls came as text",
     "text after": "vLLM drops text after a tool block (comment in vllm/parser/minimax_m3.py)",

@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from toolwire.cli import agents, auditing, serving, simulating, tools, translation
+from toolwire.cli import agents, auditing, serving, simulating, text, tools, translation
 from toolwire.errors import ToolwireError
 from toolwire.work.results import safe
 
@@ -34,6 +34,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="toolwire", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for part in (agents, translation, tools, simulating, serving, auditing):
+    for part in (agents, translation, tools, text, simulating, serving, auditing):
         part.add(commands)
     return parser

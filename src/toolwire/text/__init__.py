@@ -1,7 +1,7 @@
 """Calls in a model's own text: every format read while it streams, and written, as data.
 
 Rules of this package:
-- A format is a row of `formats.toml`; an engine for each shape of syntax reads and writes it. A user adds one by a table.
+- A format is a row of `formats.toml`; an engine for each shape of syntax reads and writes it; a table adds one.
 - Only offered tools become calls, complete or not at all. Everything else is words, as it stood.
 - What is written is read back the same; what a format cannot say is a loss.
 """

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolwire.streams.accumulation import accumulate
 from toolwire.text.format import format
 from toolwire.text.values import json_of
 from toolwire.types import Response, Text, Thinking
@@ -66,19 +67,18 @@ def tools_of_cases() -> list[dict[str, Any]]:
     return msgspec.json.decode((_FOLDER / "tools.json").read_bytes(), type=list[dict[str, Any]])
 
 
-@cache
-def cases_of(name: str) -> list[Case]:
+def cases_of(name: Any) -> list[Case]:
     """Give the cases of a format; none where there are none."""
     file = _FOLDER / f"{format(name).name}.json"
     return msgspec.json.decode(file.read_bytes(), type=_Cases).cases if file.is_file() else []
 
 
-def ours(name: str, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> Parser:
+def ours(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> Parser:
     """Give our own parser of a format; `cut` says in which pieces it gets the text."""
-    from toolwire.streams.accumulation import accumulate  # noqa: PLC0415
+    known = format(name)
 
     def parse(text: str, tools: list[dict[str, Any]]) -> Expected:
-        stream = format(name).decode_stream(tools)
+        stream = known.decode_stream(tools)
         events = [event for piece in cut(text) for event in stream.feed(piece)]
         return said(accumulate([*events, *stream.close()]))
 

@@ -85,7 +85,9 @@ def _by_template(template: Any) -> Guess:
 
 
 def _by_marks(text: str) -> Guess:
-    fitting = {row.name: _telltales(row) for row in _all() if _telltales(row) and all(m in text for m in _telltales(row))}
+    fitting = {
+        row.name: _telltales(row) for row in _all() if _telltales(row) and all(m in text for m in _telltales(row))
+    }
     most = {
         name: marks
         for name, marks in fitting.items()
@@ -97,7 +99,9 @@ def _by_marks(text: str) -> Guess:
 
 def _covers(others: frozenset[str], marks: frozenset[str]) -> bool:
     """Whether each mark stands inside of another format's, which so says more."""
-    return marks != others and all(any(mark in other and mark != other for other in others) or mark in others for mark in marks)
+    return marks != others and all(
+        any(mark in other and mark != other for other in others) or mark in others for mark in marks
+    )
 
 
 def _telltales(row: Row) -> frozenset[str]:
@@ -120,7 +124,16 @@ def _distinct(names: Iterable[str], *, written: bool = True) -> list[str]:
     seen: dict[tuple[Any, ...], str] = {}
     for name in names:
         row = rows()[name]
-        same: tuple[Any, ...] = (row.shape, row.sections, row.wrap, row.call, row.argument, row.value, row.keys, row.pad)
+        same: tuple[Any, ...] = (
+            row.shape,
+            row.sections,
+            row.wrap,
+            row.call,
+            row.argument,
+            row.value,
+            row.keys,
+            row.pad,
+        )
         seen.setdefault((*same, row.noise, row.turns, row.thinking) if written else same, name)
     return list(seen.values())
 

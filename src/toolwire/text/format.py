@@ -87,6 +87,6 @@ def _marked(row: Row) -> Marked:
     return Marked(row)
 
 
-def format(given: str | Mapping[str, Any]) -> Format:  # noqa: A001 - the public name
+def format(given: str | Mapping[str, Any]) -> Format:
     """Give the format of a name, or of a table like those of `formats.toml`; an unknown name is `UnknownFormat`."""
     return Format(row_of(given))

@@ -103,9 +103,7 @@ def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) ->
     return False
 
 
-def _end_inside(
-    text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool
-) -> int | None:
+def _end_inside(text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool) -> int | None:
     """Find where the block ends inside of what was taken."""
     pattern = _inside(ends, begins)
     if pattern is None:

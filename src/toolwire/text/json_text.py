@@ -101,11 +101,6 @@ def fields_of(text: str) -> dict[str, Any] | None:
         return None
 
 
-def json_object(text: str) -> Any:
-    """Read a value that is known to be one."""
-    return msgspec.json.decode(text)
-
-
 def value_of(text: str) -> Any:
     """Read a value; raises ValueError."""
     try:

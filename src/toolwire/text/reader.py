@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolwire.text.cursor import Cursor, Find, Reading
-from toolwire.text.rows import Row, core, spelled
 from toolwire.text.heard import Heard, Scene, entries_of, exits_of
+from toolwire.text.rows import Row, core, spelled
 from toolwire.text.shapes import ENGINES
 from toolwire.text_tagged.calls import Answer, CallError, Offer
 from toolwire.text_tagged.quoting import Given
@@ -145,7 +145,7 @@ class Stream:
         self.given = Given(given)
         self.cursor = Cursor(self._say)
         self.scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
-        self._tell = self.teller.say
+        self._tell: Any = self.teller.say
         self._pending: list[str] = []
         self.whole = True
         self._cut = False
@@ -259,13 +259,13 @@ class Stream:
         """Read one block: sections, and what stands in them."""
         marked, first = self.marked, mark
         self.cursor.begin(mark)
-        opened: list[str] = []
+        opened: dict[str, str] = {}
         while mark in marked.sections:
-            opened.append(marked.exits.get(mark, ""))
+            opened[mark] = marked.exits.get(mark, "")
             if not marked.calls:
                 break
             found = yield marked.inner
-            if not found.mark:
+            if not found.mark or found.mark in opened:
                 return self._refuse(first, gap)
             mark = found.mark
         self.scene.body = self.cursor.length
@@ -273,7 +273,7 @@ class Stream:
         if heard is None:
             return self._refuse(first, gap)
         if self.tell_heard(heard, self.cursor.text(), gap):
-            self._pending += [end for end in reversed(opened) if end]
+            self._pending += [end for end in reversed(opened.values()) if end]
         return None
 
     def _refuse(self, first: str, gap: str) -> None:

@@ -18,7 +18,11 @@ _ALIASES = {
     **dict.fromkeys("str text varchar char enum".split(), "string"),
     **dict.fromkeys("int int32 int64 uint long short".split(), "integer"),
     **dict.fromkeys("float float32 float64 double".split(), "number"),
-    **{"bool": "boolean", "dict": "object", "map": "object", "list": "array", "tuple": "array"},
+    "bool": "boolean",
+    "dict": "object",
+    "map": "object",
+    "list": "array",
+    "tuple": "array",
 }
 _ORDER = ("null", "integer", "number", "boolean", "object", "array", "string")
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
@@ -130,7 +134,7 @@ def unpadded(text: str, *, padded: bool) -> str:
     """Take off the line break on each side of a value: of any where the format writes one, else where both are."""
     if padded:
         text = text.removeprefix("\r").removeprefix("\n")
-        return text[:-1] if text.endswith("\n") else text
+        return text.removesuffix("\n")
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == "\n" else text
 
 

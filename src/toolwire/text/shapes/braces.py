@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.rows import Row, core
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
 from toolwire.text.json_text import value_of
+from toolwire.text.rows import Row, core
 from toolwire.text.values import json_of, properties_of, resolved, typed, types_of
 from toolwire.types import ToolCall
 
@@ -49,7 +49,11 @@ def read(scene: Scene, mark: str) -> Reading:
 def _skim(scene: Scene) -> Reading:
     """Go to the closing brace; False where there is none."""
     quote = core(scene.row.quotes[0])
-    outside, inside, open_ = scene.find("brace", quote, *"{}[]", core(scene.row.call[2])), scene.find("quote", quote), "}"
+    outside, inside, open_ = (
+        scene.find("brace", quote, *"{}[]", core(scene.row.call[2])),
+        scene.find("quote", quote),
+        "}",
+    )
     while open_:
         found = yield outside
         match found.mark:
@@ -74,6 +78,14 @@ def _heard(scene: Scene, name: str, body: str) -> Heard:
         return Heard(text, name, reader.entries(schema))
     except ValueError as problem:
         return Heard(text, name, None, None, f"arguments: {problem}")
+
+
+def read_bare(text: str, quote: str) -> Any:
+    """Read one object whose texts stand between quoting marks; raises ValueError."""
+    text = text.strip()
+    if text[:1] != "{":
+        raise ValueError("an object was expected")
+    return _Bare(text[1:] + "}", quote, {}).entries({})
 
 
 class _Bare:
@@ -138,7 +150,7 @@ class _Bare:
         return word.strip() if types_of(schema, self.root) == {"string"} else value
 
     def _items(self, schema: Any) -> list[Any]:
-        items = []
+        items: list[Any] = []
         while True:
             self._skip()
             if self.text.startswith("]", self.at):

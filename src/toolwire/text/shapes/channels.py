@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Find, Reading
-from toolwire.text.rows import Row
 from toolwire.text.heard import CUT, MALFORMED, Heard
 from toolwire.text.json_text import skim_object
+from toolwire.text.rows import Row
 from toolwire.text.values import json_of
 from toolwire.types import Text, ToolCall
 

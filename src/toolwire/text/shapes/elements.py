@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
+from toolwire.text.heard import CUT, MALFORMED, Heard, Scene
 from toolwire.text.rows import Row, core
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
 from toolwire.text.values import properties_of, resolved, typed, types_of, written
 from toolwire.types import ToolCall
 
@@ -84,7 +84,7 @@ class _Elements:
                 raise ValueError(f"<{inner}> was not expected in <{name}>")
             self.at = end + 1
             below, said = self.inside(inner, depth + 1)
-            children.append((inner, below if below else said))
+            children.append((inner, below or said))
 
 
 def _value_of(value: Any, schema: Any, root: Any) -> Any:

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.rows import Row
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
-from toolwire.text.json_text import fields_of, items_of, json_object, skim
+from toolwire.text.json_text import fields_of, items_of, skim, value_of
 from toolwire.text.python_text import read_python, skim_python
+from toolwire.text.rows import Row
 from toolwire.text.values import json_of
 from toolwire.types import ToolCall
 
@@ -48,7 +48,9 @@ def read(scene: Scene, mark: str) -> Reading:
     if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
         return None
     cut = end == "cut"
-    ended = yield from end_broken(scene, _ends(row), () if row.wrap is not None or opening == "[" else _first_marks(row))
+    ended = yield from end_broken(
+        scene, _ends(row), () if row.wrap is not None or opening == "[" else _first_marks(row)
+    )
     if ended and not cut and opening == "[" and "]" in cursor.text()[begin:]:
         cursor.give_back(cursor.text().rindex("]") + 1)
         ended = False
@@ -94,7 +96,7 @@ def _object(row: Row, value: Any, text: str) -> Heard:
     if type(value) is not dict:
         return Heard(text)
     name = next((value[key] for key in row.keys[0].split("|") if type(value.get(key)) is str), None)
-    arguments = next((value[key] for key in row.keys[1].split("|") if key in value), {})
+    arguments: Any = next((value[key] for key in row.keys[1].split("|") if key in value), {})
     return Heard(text, name, arguments)
 
 
@@ -108,14 +110,13 @@ def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
     if row.keys[0] == "*":
         if len(fields) != 1:
             return [Heard(text)]
-        [(name, arguments)] = fields.items()
-        return [Heard(text, name, arguments)]
+        return [Heard(text, *next(iter(fields.items())))]
     if "name" not in fields and "function" in fields and fields["function"][:1] == "{":
         fields = {**fields, **(fields_of(fields["function"]) or {})}
     name = _text_under(fields, row.keys[0])
     if name is None:
         return [Heard(text)]
-    arguments = next((fields[key] for key in row.keys[1].split("|") if key in fields), None)
+    arguments: str | None = next((fields[key] for key in row.keys[1].split("|") if key in fields), None)
     if arguments is not None and arguments[:1] == '"':
         arguments = _text_under({"text": arguments}, "text")
     call_id = _text_under(fields, row.keys[2]) if len(row.keys) > 2 else None
@@ -125,7 +126,10 @@ def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
 def _text_under(fields: dict[str, Any], keys: str) -> str | None:
     for key in keys.split("|"):
         if fields.get(key, "")[:1] == '"':
-            return str(json_object(fields[key]))
+            try:
+                return str(value_of(fields[key]))
+            except ValueError:
+                return None
     return None
 
 
@@ -162,7 +166,9 @@ def _broken(row: Row, text: str, opening: str, problem: str, *, cut: bool) -> li
 
 def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
     """Write calls: each as an object, or all as one list."""
-    items = [_written(row, call, given, place) for place, (call, given) in enumerate(zip(calls, arguments, strict=True))]
+    items = [
+        _written(row, call, given, place) for place, (call, given) in enumerate(zip(calls, arguments, strict=True))
+    ]
     texts = [repr(item) if row.quotes else json_of(item) for item in items]
     if row.list:
         inner = f"{row.between or ', '}".join(texts)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.rows import Row, core
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
 from toolwire.text.json_text import skim_object
+from toolwire.text.rows import Row, core
 from toolwire.text.shapes import json_calls
 from toolwire.text.values import json_of
 from toolwire.types import ToolCall
@@ -41,15 +41,21 @@ def read(scene: Scene, mark: str) -> Reading:
         return (yield from json_calls.read(scene, "{"))
     if row.header == "object" and found.mark == core(row.call[1]):
         return (yield from _read_whole(scene))
-    if found.end or found.mark in scene.ends or found.mark in scene.begins or "\n" in header or not header:
+    if found.end or found.mark in {*scene.ends, *scene.begins} or "\n" in header or not header:
         return None
+    return (yield from _read_object(scene, header, found.mark))
+
+
+def _read_object(scene: Scene, header: str, mark: str) -> Reading:
+    """Read what stands after a name."""
+    row, cursor = scene.row, scene.cursor
     name, call_id = _named(row, header)
-    if found.mark == core(row.call_id):
+    if mark == core(row.call_id):
         found = yield scene.find("after id", *_after_name(row)[:-1], "{")
-        call_id = found.before.strip() or None
-    if found.mark != "{":
-        found = yield scene.find("object", "{", near=True)
-    if found.mark != "{":
+        mark, call_id = found.mark, found.before.strip() or None
+    if mark != "{":
+        mark = (yield scene.find("object", "{", near=True)).mark
+    if mark != "{":
         return (yield from _broken(scene, name, call_id))
     text, end = yield from skim_object(cursor)
     if end != "whole":

@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.rows import Row, core
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, entries_of, exits_of
 from toolwire.text.json_text import skim_object, value_of
+from toolwire.text.rows import Row, core
 from toolwire.text.values import padded, properties_of, typed, unpadded, written
 from toolwire.types import ToolCall
 

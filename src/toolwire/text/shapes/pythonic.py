@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.rows import Row, core
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
 from toolwire.text.python_text import calls_in, keywords_of, skim_python
+from toolwire.text.rows import Row, core
 from toolwire.text.shapes import json_calls
 from toolwire.types import ToolCall
 
