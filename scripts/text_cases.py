@@ -484,7 +484,7 @@ def cases(name: str, spec: Spec) -> Iterator[dict[str, Any]]:
     between = write([PARIS]) + joint(name) + say("Then.") + write([UTC])
     yield case("text between", between, [PARIS, UTC], content="Then.")
     yield case("several blocks", write([PARIS]) + joint(name, "\n") + write([UTC]), [PARIS, UTC])
-    yield from cut_cases(name, spec)
+    yield from cut_cases(spec)
     yield from odd_cases(name, spec, say)
     if spec.thinking is not None:
         yield from thought_cases(spec, say)
@@ -516,7 +516,7 @@ def joint(name: str, text: str = "") -> str:
     return "<|start|>assistant" if name == "harmony" else text
 
 
-def cut_cases(name: str, spec: Spec) -> Iterator[dict[str, Any]]:
+def cut_cases(spec: Spec) -> Iterator[dict[str, Any]]:
     one, two = spec.write([PARIS]), spec.write([PARIS, LONDON])
     yield case("cut in the name", (text := one[: one.index("get_weather") + 3]), content=text)
     broken = ["get_weather"]

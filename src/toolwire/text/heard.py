@@ -38,7 +38,7 @@ MALFORMED = "the call is malformed"
 class Scene(Struct):
     """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
 
-    `body` is where the present call begins in its block, after its marks.
+    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more.
     """
 
     row: Row
@@ -48,6 +48,7 @@ class Scene(Struct):
     ends: tuple[str, ...] = ()
     marks: dict[str, Find] = {}
     body: int = 1
+    unended: bool = False
 
     def find(self, key: str, *marks: str, near: bool = False) -> Find:
         """Give what is looked for, made once."""

@@ -31,7 +31,7 @@ def read(scene: Scene, mark: str) -> Reading:
     """Read a name, and what stands between the braces."""
     del mark
     row, cursor = scene.row, scene.cursor
-    found = yield scene.find("after name", "{", "\n", core(row.call[2]))
+    found = yield scene.find("after name", "{", "\n", core(row.call[2]), *scene.begins)
     name = found.before.strip()
     if found.mark != "{" or not name:
         return None
@@ -50,7 +50,7 @@ def _skim(scene: Scene) -> Reading:
     """Go to the closing brace; False where there is none."""
     quote = core(scene.row.quotes[0])
     outside, inside, open_ = (
-        scene.find("brace", quote, *"{}[]", core(scene.row.call[2])),
+        scene.find("brace", quote, *"{}[]", core(scene.row.call[2]), *scene.begins),
         scene.find("quote", quote),
         "}",
     )

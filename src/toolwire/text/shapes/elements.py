@@ -28,7 +28,7 @@ def read(scene: Scene, mark: str) -> Reading:
     """Read a name, and everything until the end of the call."""
     del mark
     row, cursor = scene.row, scene.cursor
-    found = yield scene.find("after name", ">", "\n")
+    found = yield scene.find("after name", ">", "\n", *scene.begins)
     name = found.before.strip().strip("\"'")
     if found.mark != ">" or not name:
         return None

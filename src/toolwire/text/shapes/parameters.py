@@ -135,10 +135,11 @@ def _read_value(call: _Call, own: str) -> Reading:
     """Read a value; with it, the key of an argument that ended it. Where it is broken, give None and why."""
     scene, cursor, parts, left = call.scene, call.scene.cursor, [], None
     wanted = scene.find("after value", call.after_value, call.argument, call.begin)
-    while True:
+    while not scene.unended:
         found = yield wanted
         if found.end:
-            return None, CUT
+            scene.unended = True
+            break
         parts.append(found.before)
         if found.mark == call.after_value:
             return "".join(parts), None
@@ -157,6 +158,7 @@ def _read_value(call: _Call, own: str) -> Reading:
             return "".join(parts), header.before
         parts += [found.mark, header.before, header.mark]
         left = None
+    return None, CUT
 
 
 @cache

@@ -118,13 +118,20 @@ def _tell(stream: Any, region: _Region, body: str, captured: dict[str, Any], pro
     except (ValueError, LookupError, TypeError):
         problem, made = MALFORMED, None
     if made is None:
-        found = re.search(r'"name"\s*:\s*"([^"\\\n]+)"', body)
+        found = re.search(rf'"{_name_key(region.field)}"\s*:\s*"([^"\\\n]+)"', body)
         stream.tell_heard(
             [Heard(text, name or (found[1] if found else None), problem=problem, cut=problem == CUT)], text
         )
         return
     items = [_call_of(each, text) for each in (made if isinstance(made, list) else [made])]
     stream.tell_heard(items, text)
+
+
+def _name_key(field: dict[str, Any]) -> str:
+    """Say under which key of the content the name stands."""
+    shape = field.get("transform") or {}
+    hole = _HOLE.fullmatch(str((shape.get("function") or shape).get("name", "{name}")))
+    return re.escape(hole[1].rpartition(".")[2]) if hole is not None else "name"
 
 
 def _content(text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
