@@ -8,6 +8,7 @@ Rules of this package:
 
 from toolwire.text.detecting import Guess, detect
 from toolwire.text.format import Format, format
+from toolwire.text.over import over
 from toolwire.text.rows import UnknownFormat, names
 from toolwire.text.templates import from_response_template
 from toolwire.text.writing import Written
@@ -21,4 +22,5 @@ __all__ = [
     "format",
     "from_response_template",
     "names",
+    "over",
 ]

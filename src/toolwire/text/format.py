@@ -17,7 +17,7 @@ class Format:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        self._marked = _marked(row) if row.template is None else Marked(row)
+        self.marked = _marked(row) if row.template is None else Marked(row)
 
     def __repr__(self) -> str:
         return f"<Format {self.name}>"
@@ -36,7 +36,7 @@ class Format:
         given: a block that stands there is a quotation. `seed` keeps ids apart that are made for equal calls of
         different answers. With `thinking`, the text begins inside of a thought, as some templates have it.
         """
-        return Stream(self._marked, offer_of(tools), given, seed=seed, thinking=thinking)
+        return Stream(self.marked, offer_of(tools), given, seed=seed, thinking=thinking)
 
     def decode(self, text: str, tools: Iterable[Any] | None = None, *, whole: bool = True, **settings: Any) -> Response:
         """Read a text at once; one that was cut off is not `whole`. The settings are those of `decode_stream`."""
@@ -76,7 +76,7 @@ class Format:
         return escape(self.row, text)
 
     def _writer(self, tools: Iterable[Any] = ()) -> Writer:
-        return Writer(self._marked, tools)
+        return Writer(self.marked, tools)
 
     def _written(self, writer: Writer, text: str) -> Written:
         return Written(text, tuple(writer.losing.losses))

@@ -243,11 +243,12 @@ class Writer:
         for place, message in enumerate(context.messages):
             self.losing.path = f"messages[{place}]"
             role = {"developer": "system"}.get(message.role, message.role)
-            texts.append(_turn(turns, role, self._message(message)))
+            texts.append(_turn(turns, role, self.message(message)))
         self.losing.path = ""
         return "".join(texts) + (turns.get("assistant", ("", ""))[0] if ask else "")
 
-    def _message(self, message: Message) -> str:
+    def message(self, message: Message) -> str:
+        """Write the parts of a message, without what stands around its turn."""
         pieces: list[str] = []
         calls: list[ToolCall] = []
         parts: Sequence[Any] = [Text(message.content)] if isinstance(message.content, str) else message.parts
