@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_case_cut_at_any_place_offers_no_call_that_it_has_not(name: str, tally
 
 
 def test_another_parser_is_judged_by_the_same_cases() -> None:
-    def naive(text: str, tools: list[object]) -> Expected:
+    def naive(text: str, tools: list[dict[str, Any]]) -> Expected:
         del tools
         return Expected(content=text)
 

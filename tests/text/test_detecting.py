@@ -9,7 +9,7 @@ from toolwire import ToolCall
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.text import UnknownFormat, detect, format, names
 
-HERMES = '{% for tool in tools %}<tools>{{ tool }}</tools>{% endfor %}<|im_start|>assistant\n<tool_call>\n{"name": x}\n</tool_call>'
+HERMES = '<tools>{{ tools }}</tools><|im_start|>\n<tool_call>\n{"name": x}\n</tool_call>'
 CODER = HERMES + "<function=example>\n<parameter=p>\n</parameter>\n</function>"
 RESPONSE = {
     "version": 1,
@@ -74,7 +74,7 @@ def test_a_response_template_is_a_format_of_its_own() -> None:
         assert response.content == "Yes  so "
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in {"granite4"}])
+@pytest.mark.parametrize("name", [name for name in names() if name != "granite4"])
 def test_by_a_text_of_its_own(name: str) -> None:
     text = format(name).encode_call(ToolCall(None, "f", {"s": "x"}), [F]).text
     found = detect(text, tools=[F]).names

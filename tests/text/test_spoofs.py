@@ -1,4 +1,4 @@
-"""Blocks that somebody else wrote: in what we write into a prompt they begin nothing, and repeated they are quotations."""
+"""Blocks that somebody else wrote: in a prompt of ours they begin nothing, and repeated they are quotations."""
 
 import random
 from collections import Counter

@@ -104,7 +104,7 @@ def test_a_value_that_a_format_cannot_say_is_a_loss_and_never_another_call(name:
 def test_an_answer_reads_back_with_its_words_and_thoughts(name: str) -> None:
     each = format(name)
     answer = Message("assistant", [Thinking("I look."), Text("Sure."), ToolCall(None, "f", {"s": "x"})])
-    written = each.encode_context(Context(messages=["Hi", answer], tools=TOOLS))
+    written = each.encode_context(Context(messages=[Message("Hi"), answer], tools=TOOLS))
     text = written.text[written.text.index("I look.") if "I look." in written.text else written.text.index("Sure.") :]
     response = read(each, text, thinking="I look." in text)
     assert [(call.name, call.arguments) for call in response.tool_calls] == [("f", {"s": "x"})]

@@ -46,7 +46,7 @@ class _Cases(Struct):
     cases: list[Case]
 
 
-class Difference(Struct, frozen=True):
+class _Difference(Struct, frozen=True):
     """A case that a parser read otherwise: the field, and both values."""
 
     case: Case
@@ -58,7 +58,7 @@ class Difference(Struct, frozen=True):
         return f"{self.case.kind}: {self.field}: expected {self.expected!r}, got {self.got!r}"
 
 
-Parser = Callable[[str, list[dict[str, Any]]], Expected]
+_Parser = Callable[[str, list[dict[str, Any]]], Expected]
 
 
 @cache
@@ -73,7 +73,7 @@ def cases_of(name: Any) -> list[Case]:
     return msgspec.json.decode(file.read_bytes(), type=_Cases).cases if file.is_file() else []
 
 
-def ours(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> Parser:
+def ours(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> _Parser:
     """Give our own parser of a format; `cut` says in which pieces it gets the text."""
     known = format(name)
 
@@ -96,19 +96,19 @@ def said(response: Response) -> Expected:
     )
 
 
-def check(name: str, parser: Parser | None = None) -> Iterator[Difference]:
+def check(name: str, parser: _Parser | None = None) -> Iterator[_Difference]:
     """Judge a parser by the cases of a format, and give each difference."""
     parse = parser or ours(name)
     for case in cases_of(name):
         yield from differences(case, parse(case.text, tools_of_cases()))
 
 
-def differences(case: Case, got: Expected) -> Iterator[Difference]:
+def differences(case: Case, got: Expected) -> Iterator[_Difference]:
     """Compare what was read with what a case says."""
     for field in ("content", "thinking", "calls", "broken"):
         wanted, given = getattr(case.expected, field), getattr(got, field)
         if _squeezed(wanted) != _squeezed(given):
-            yield Difference(case, field, wanted, given)
+            yield _Difference(case, field, wanted, given)
 
 
 def _squeezed(value: Any) -> Any:

@@ -46,7 +46,7 @@ from toolwire.types import (
 _AROUND = (MessageStart, ChoiceEnd, MessageEnd)
 
 
-class TextDialect:
+class _TextDialect:
     """A wire whose answers hold calls in their texts."""
 
     def __init__(
@@ -177,7 +177,7 @@ def _worded(response: Response, form: Format) -> tuple[Response, list[Loss]]:
 class _Decoder:
     """Reads a stream through the decoder of its wire; every part gets its key anew."""
 
-    def __init__(self, over: TextDialect, inner: Any) -> None:
+    def __init__(self, over: _TextDialect, inner: Any) -> None:
         self._over = over
         self._inner = inner
         self._next = 0
@@ -332,4 +332,4 @@ def over(
     if form.name == "tagged":
         return over_tagged(wire, tools, native=native, given=given)
     offered = None if tools is None else list(tools)
-    return TextDialect(dialect(wire), form, offered, tuple(given), native=native)
+    return _TextDialect(dialect(wire), form, offered, tuple(given), native=native)

@@ -47,7 +47,7 @@ def _skim_string(quote: str) -> Reading:
             return found.end
 
 
-class Literals:
+class _Literals:
     """Reads literals one after the other; raises ValueError where there is none."""
 
     def __init__(self, text: str) -> None:
@@ -145,7 +145,7 @@ def _number(word: str) -> Any:
 
 def read_python(text: str) -> Any:
     """Read one literal; raises ValueError."""
-    literals = Literals(text)
+    literals = _Literals(text)
     value = literals.value()
     if literals.peek():
         raise ValueError("something follows the value")
@@ -182,7 +182,7 @@ def _parts(text: str) -> list[tuple[int, int]]:
 
 def keywords_of(part: str) -> dict[str, Any]:
     """Read the arguments of one call, which are given by name; raises ValueError."""
-    literals = Literals(part[part.index("(") + 1 :])
+    literals = _Literals(part[part.index("(") + 1 :])
     given: dict[str, Any] = {}
     while not literals.take(")"):
         key = literals.word()

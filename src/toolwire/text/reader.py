@@ -8,7 +8,7 @@ Rules of this file:
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from toolwire.text.cursor import Cursor, Find, Reading
@@ -41,7 +41,7 @@ from toolwire.wire.arguments import format_arguments
 _NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
 
 
-class Teller:
+class _Teller:
     """Tells words, thoughts and calls as events."""
 
     def __init__(self, answer: Answer) -> None:
@@ -139,7 +139,7 @@ class Stream:
         self, marked: Marked, offer: Offer | None, given: Iterable[str] = (), *, seed: str = "", thinking: bool = False
     ) -> None:
         self.marked = marked
-        self.teller = Teller(Answer(offer, seed))
+        self.teller = _Teller(Answer(offer, seed))
         self.offer = offer
         self._given_texts = given
         self.given = Given(given)
@@ -314,8 +314,3 @@ class Stream:
             arguments = {}
         read = answer.admit(name, arguments, heard.id, heard.text)
         return read.as_call() if isinstance(read, CallError) else read
-
-
-def told(events: Iterable[Event]) -> Iterator[ToolCall]:
-    """Give the calls that events tell."""
-    return (event.call for event in events if isinstance(event, CallEnd))

@@ -52,7 +52,7 @@ class Written(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-class Losing:
+class _Losing:
     """Collects what a text does not say, with the place where it stood."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def _schema_of(value: Any) -> dict[str, Any]:
     return {"type": "string"}
 
 
-def arguments_of(call: ToolCall) -> dict[str, Any]:
+def _arguments_of(call: ToolCall) -> dict[str, Any]:
     """Give the arguments of a call; free text stands in the argument `input`."""
     return {"input": call.raw or ""} if call.custom else call.arguments
 
@@ -115,7 +115,7 @@ class Writer:
         self.marked = marked
         self.row = marked.row
         self.tools = {tool.name: tool for tool in tools}
-        self.losing = Losing()
+        self.losing = _Losing()
 
     def words(self, text: str) -> str:
         """Write words that are no call."""
@@ -144,7 +144,7 @@ class Writer:
 
     def _checked(self, calls: list[ToolCall]) -> str:
         """Write calls, and say what of them does not read back."""
-        arguments = [arguments_of(call) for call in calls]
+        arguments = [_arguments_of(call) for call in calls]
         text = self._block(calls, arguments)
         read = self._read(text, calls)
         if not _same(read, calls, arguments):
@@ -289,7 +289,7 @@ def _turn(turns: dict[str, tuple[str, str]], role: str, text: str) -> str:
 
 
 def _tool_of(call: ToolCall) -> Tool:
-    return Tool(call.name, parameters=_schema_of(arguments_of(call)))
+    return Tool(call.name, parameters=_schema_of(_arguments_of(call)))
 
 
 def _same(read: Sequence[ToolCall], calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> bool:

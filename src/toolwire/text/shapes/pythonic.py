@@ -13,7 +13,7 @@ from typing import Any
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
 from toolwire.text.python_text import calls_in, keywords_of, skim_python
-from toolwire.text.rows import Row, core
+from toolwire.text.rows import Row
 from toolwire.text.shapes import json_calls
 from toolwire.types import ToolCall
 
@@ -106,8 +106,3 @@ def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any
     for call, given in zip(calls, arguments, strict=True):
         texts.append(f"{call.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})")
     return [f"[{', '.join(texts)}]"] if row.list else ["\n".join(texts)]
-
-
-def ends_of(row: Row) -> tuple[str, ...]:
-    """Give the marks that end a section."""
-    return tuple(core(end) for end in exits_of(row).values())
