@@ -55,7 +55,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     `auth` is the header that carries the key, `env` the variables that may hold it, `base_url_env` the one
     that may say where the server is instead. `paths` says where the dialect's own paths are at this server,
-    if elsewhere: a prefix that is replaced, and what takes its place.
+    if elsewhere: a prefix that is replaced, and what takes its place. `format` is how its models write calls in their
+    text, where they do (`toolwire.text`).
     """
 
     name: str
@@ -72,6 +73,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     local: bool = False
     default_model: str | None = None
+    format: str = ""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url, self.name)

@@ -5,9 +5,9 @@ from functools import cache
 from typing import Any
 
 from toolwire.streams.accumulation import accumulate
-from toolwire.text.reader import Marked, Stream
+from toolwire.text.reader import Marked, TextStream
 from toolwire.text.rows import Row, row_of
-from toolwire.text.writing import Writer, Written, escape
+from toolwire.text.writing import FormatWriter, Written, escape
 from toolwire.text_tagged.calls import offer_of
 from toolwire.types import Context, Request, Response, ToolCall, ToolResult
 
@@ -29,14 +29,14 @@ class Format:
 
     def decode_stream(
         self, tools: Iterable[Any] | None = None, *, given: Iterable[str] = (), seed: str = "", thinking: bool = False
-    ) -> Stream:
+    ) -> TextStream:
         """Read a text in pieces: `feed(text)` and `close()` give events for `accumulate`.
 
         Only calls of `tools` are read; without them, those of any name. `given` are the texts that the model was
         given: a block that stands there is a quotation. `seed` keeps ids apart that are made for equal calls of
         different answers. With `thinking`, the text begins inside of a thought, as some templates have it.
         """
-        return Stream(self.marked, offer_of(tools), given, seed=seed, thinking=thinking)
+        return TextStream(self.marked, offer_of(tools), given, seed=seed, thinking=thinking)
 
     def decode(self, text: str, tools: Iterable[Any] | None = None, *, whole: bool = True, **settings: Any) -> Response:
         """Read a text at once; one that was cut off is not `whole`. The settings are those of `decode_stream`."""
@@ -75,10 +75,10 @@ class Format:
         """Give words in which no mark of this format begins anything."""
         return escape(self.row, text)
 
-    def _writer(self, tools: Iterable[Any] = ()) -> Writer:
-        return Writer(self.marked, tools)
+    def _writer(self, tools: Iterable[Any] = ()) -> FormatWriter:
+        return FormatWriter(self.marked, tools)
 
-    def _written(self, writer: Writer, text: str) -> Written:
+    def _written(self, writer: FormatWriter, text: str) -> Written:
         return Written(text, tuple(writer.losing.losses))
 
 

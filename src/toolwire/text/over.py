@@ -17,7 +17,7 @@ from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.streams.accumulation import Accumulator, accumulate, events_of
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
-from toolwire.text.writing import Writer
+from toolwire.text.writing import FormatWriter
 from toolwire.text_tagged import over as over_tagged
 from toolwire.text_tagged.requests import add_words
 from toolwire.types import (
@@ -133,7 +133,7 @@ def ended(choice: Choice, parts: Iterable[Any]) -> Choice:
 def _told(request: Request, form: Format) -> tuple[Request, list[Loss]]:
     """Tell a request's tools, calls and results in text."""
     context = request.context
-    writer = Writer(form.marked, [tool for tool in context.tools if not isinstance(tool, ServerTool)])
+    writer = FormatWriter(form.marked, [tool for tool in context.tools if not isinstance(tool, ServerTool)])
     kept = [tool for tool in context.tools if isinstance(tool, ServerTool)]
     told = [tool for tool in context.tools if not isinstance(tool, ServerTool)]
     messages = [_message(writer, message, place) for place, message in enumerate(context.messages)]
@@ -150,7 +150,7 @@ def _told(request: Request, form: Format) -> tuple[Request, list[Loss]]:
     return replace(request, context=changed, **settings), writer.losing.losses
 
 
-def _message(writer: Writer, message: Message, place: int) -> Message:
+def _message(writer: FormatWriter, message: Message, place: int) -> Message:
     writer.losing.path = f"messages[{place}]"
     if message.role == "assistant":
         return Message("assistant", writer.message(message))
@@ -164,7 +164,7 @@ def _message(writer: Writer, message: Message, place: int) -> Message:
 
 def _worded(response: Response, form: Format) -> tuple[Response, list[Loss]]:
     """Write the calls of a response into its text."""
-    writer, choices = Writer(form.marked), []
+    writer, choices = FormatWriter(form.marked), []
     for place, choice in enumerate(response.choices):
         writer.losing.path = f"choices[{place}].message"
         if any(isinstance(part, ToolCall) for part in choice.message.parts):

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolwire.text.cursor import Cursor, Find, Reading
 from toolwire.text.heard import Heard, Scene, entries_of, exits_of
-from toolwire.text.rows import Row, core, spelled
+from toolwire.text.rows import Row, core, spelled, turns_of
 from toolwire.text.shapes import ENGINES
 from toolwire.text_tagged.calls import Answer, CallError, Offer
 from toolwire.text_tagged.quoting import Given
@@ -38,6 +38,8 @@ from toolwire.types import (
 )
 from toolwire.wire.arguments import format_arguments
 
+# A mark of a turn that is no longer than this may be meant as it stands: `</s>`.
+_SHORT = 4
 _NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
 
 
@@ -118,9 +120,10 @@ class Marked:
         thoughts = tuple(spelled(self.thought[0])) if row.thinking else ()
         joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
         ends = tuple(end for end in self.exits.values() if end)
-        self.noise = frozenset(row.noise)
-        self.outside = Find((*self.entries, *joined, *thoughts, *ends, *row.noise), tells=True)
-        self.between = Find((*self.entries, *self.calls, *ends, *thoughts, *row.noise, *row.separators), near=True)
+        stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
+        self.noise = frozenset((*row.noise, *((stop,) if len(stop) > _SHORT else ())))
+        self.outside = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
+        self.between = Find((*self.entries, *self.calls, *ends, *thoughts, *self.noise, *row.separators), near=True)
         self.inner = Find((*entries_of(row), *self.calls), near=True)
         self.thoughts = frozenset(thoughts)
         self.thought_ends = frozenset(spelled(self.thought[1])) if row.thinking else frozenset()
@@ -132,7 +135,7 @@ class Marked:
         self.begins = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
 
 
-class Stream:
+class TextStream:
     """Reads a text of one format. `given` is what the model was given; with `thinking` it begins in a thought."""
 
     def __init__(
@@ -250,7 +253,7 @@ class Stream:
         self.teller.end_part()
 
     def _ends_with_call(self, text: str) -> bool:
-        stream = Stream(self.marked, self.offer, self._given_texts)
+        stream = TextStream(self.marked, self.offer, self._given_texts)
         stream.feed(text)
         stream.close()
         return stream.teller.last_is_call and stream.teller.calls > 0

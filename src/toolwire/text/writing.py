@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.text.reader import Marked, Stream
+from toolwire.text.reader import Marked, TextStream
 from toolwire.text.rows import Row, core, turns_of
 from toolwire.text.shapes import channels
 from toolwire.text.values import json_of
@@ -108,7 +108,7 @@ def _arguments_of(call: ToolCall) -> dict[str, Any]:
     return {"input": call.raw or ""} if call.custom else call.arguments
 
 
-class Writer:
+class FormatWriter:
     """Writes in one format."""
 
     def __init__(self, marked: Marked, tools: Iterable[Tool] = ()) -> None:
@@ -171,7 +171,7 @@ class Writer:
 
     def _read(self, text: str, calls: Sequence[ToolCall]) -> list[ToolCall]:
         offer = {call.name: self.tools.get(call.name) or _tool_of(call) for call in calls}
-        stream = Stream(self.marked, offer)
+        stream = TextStream(self.marked, offer)
         events = [*stream.feed(text), *stream.close()]
         read = [event.call for event in events if hasattr(event, "call")]
         return [] if stream.teller.said else read
