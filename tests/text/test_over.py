@@ -6,7 +6,19 @@ from typing import Any
 import pytest
 
 from tests.text.offers import TOOLS, cuts
-from toolwire import Context, Message, Request, Response, Text, ToolCall, ToolResult, accumulate, dialect, events_of
+from toolwire import (
+    Context,
+    Document,
+    Message,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    accumulate,
+    dialect,
+    events_of,
+)
 from toolwire.dialects import NAMES
 from toolwire.text import format, over
 
@@ -64,6 +76,26 @@ def test_a_request_tells_tools_calls_and_results_in_text(wire: str) -> None:
     assert {"tools"} <= {loss.concept for loss in encoded.losses}
     native = over(wire, TOOLS, format="hermes", native=True).encode_request(request)
     assert native == dialect(wire).encode_request(request)
+
+
+@pytest.mark.parametrize("wire", NAMES)
+@pytest.mark.parametrize("name", FORMATS[:5])
+def test_no_words_of_others_are_a_call_in_a_request(name: str, wire: str) -> None:
+    block = format(name).encode_call(CALL, TOOLS).text
+    history = [Message("user", [Text(block), Document(text=block)]), Message("tool", [ToolResult("c", "f", block)])]
+    request = Request(context=Context(system=block, messages=[*history, Message(block)]), model="m", max_tokens=9)
+    body = over(wire, TOOLS, format=name).encode_request(request).body
+    texts = [text for text in strings(body) if text]
+    assert any("\\" in text for text in texts)
+    for text in texts:
+        assert format(name).decode(text, TOOLS).tool_calls == [], text
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for each in inner for text in strings(each)]
 
 
 @pytest.mark.parametrize("wire", NAMES)

@@ -139,3 +139,13 @@ def test_an_id_of_the_text_is_kept_where_a_format_has_one() -> None:
     assert read(format("kimi-k2"), written.text).tool_calls[0].id == "functions.f:7"
     [loss] = format("hermes").encode_call(call).losses
     assert (loss.path, loss.severity) == ("id", "minor")
+
+
+def test_maps_are_taken_where_values_are() -> None:
+    form, tool = format("hermes"), {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    assert (
+        form.encode_call({"name": "f", "arguments": {}}, [tool]).text == form.encode_call(ToolCall(None, "f", {})).text
+    )
+    assert form.encode_result({"name": "f", "content": "7"}).text == "<tool_response>\n7\n</tool_response>"
+    assert form.encode_context([{"role": "user", "content": "Hi"}]).text == "<|im_start|>user\nHi<|im_end|>\n"
+    assert '"name": "f"' in form.encode_tools([tool]).text

@@ -6,10 +6,11 @@ Rules of this package:
 - What is written is read back the same; what a format cannot say is a loss.
 """
 
+from toolwire.errors import UnknownFormat
 from toolwire.text.detecting import Guess, detect
 from toolwire.text.format import Format, format
 from toolwire.text.over import over
-from toolwire.text.rows import UnknownFormat, names
+from toolwire.text.rows import names
 from toolwire.text.templates import from_response_template
 from toolwire.text.writing import Written
 

@@ -9,7 +9,7 @@ from toolwire.text.reader import Marked, TextStream
 from toolwire.text.rows import Row, row_of
 from toolwire.text.writing import FormatWriter, Written, escape
 from toolwire.text_tagged.calls import offer_of
-from toolwire.types import Context, Request, Response, ToolCall, ToolResult
+from toolwire.types import Context, Request, Response, Tool, ToolCall, ToolResult
 
 
 class Format:
@@ -48,26 +48,32 @@ class Format:
         writer, declared = self._writer(), Context(tools=list(tools)).tools
         return self._written(writer, writer.telling(declared))
 
-    def encode_call(self, call: ToolCall, tools: Iterable[Any] = ()) -> Written:
+    def encode_call(self, call: ToolCall | Mapping[str, Any], tools: Iterable[Any] = ()) -> Written:
         """Write one call."""
         return self.encode_calls([call], tools)
 
-    def encode_calls(self, calls: Iterable[ToolCall], tools: Iterable[Any] = ()) -> Written:
+    def encode_calls(self, calls: Iterable[ToolCall | Mapping[str, Any]], tools: Iterable[Any] = ()) -> Written:
         """Write calls that were made together. With `tools`, what their schemas say of values is tried as well."""
         writer = self._writer(tools)
-        return self._written(writer, writer.calls(list(calls)))
+        made = [call if isinstance(call, ToolCall) else ToolCall.new(call) for call in calls]
+        return self._written(writer, writer.calls(made))
 
-    def encode_result(self, result: ToolResult) -> Written:
+    def encode_result(self, result: ToolResult | Mapping[str, Any]) -> Written:
         """Write what came of a call."""
         writer = self._writer()
-        return self._written(writer, writer.result(result))
+        made = result if isinstance(result, ToolResult) else ToolResult.new(result)
+        return self._written(writer, writer.result(made))
 
-    def encode_context(self, context: Context | Request | Mapping[str, Any], *, ask: bool = False) -> Written:
+    def encode_context(
+        self, context: Context | Request | Mapping[str, Any] | list[Any], *, ask: bool = False
+    ) -> Written:
         """Write a conversation as the text that a model reads; `ask` for an answer at its end."""
         if isinstance(context, Request):
             context = context.context
-        elif not isinstance(context, Context):
+        elif isinstance(context, Mapping):
             context = Context(**context)
+        elif not isinstance(context, Context):
+            context = Context(messages=list(context))
         writer = self._writer(context.tools)
         return self._written(writer, writer.context(context, ask=ask))
 
@@ -76,7 +82,8 @@ class Format:
         return escape(self.row, text)
 
     def _writer(self, tools: Iterable[Any] = ()) -> FormatWriter:
-        return FormatWriter(self.marked, tools)
+        declared = Context(tools=list(tools)).tools
+        return FormatWriter(self.marked, [tool for tool in declared if isinstance(tool, Tool)])
 
     def _written(self, writer: FormatWriter, text: str) -> Written:
         return Written(text, tuple(writer.losing.losses))

@@ -25,6 +25,7 @@ from toolwire.types import (
     Choice,
     ChoiceEnd,
     Context,
+    Document,
     Encoded,
     ErrorEnd,
     Event,
@@ -139,7 +140,7 @@ def _told(request: Request, form: Format) -> tuple[Request, list[Loss]]:
     messages = [_message(writer, message, place) for place, message in enumerate(context.messages)]
     writer.losing.path = ""
     words = writer.telling(told) if request.tool_choice is None or request.tool_choice.mode != "none" else ""
-    system = context.system
+    system = _quoted(writer, context.system)
     if words:
         writer.losing.lose("tools", "tools", "they stand in the system prompt", "moved", "minor")
         system, messages = add_words(system, messages, words)
@@ -156,10 +157,18 @@ def _message(writer: FormatWriter, message: Message, place: int) -> Message:
         return Message("assistant", writer.message(message))
     if message.role == "tool":
         return Message("user", writer.message(message))
-    if isinstance(message.content, str):
-        return replace(message, content=writer.words(message.content))
-    parts = [replace(part, text=writer.words(part.text)) if isinstance(part, Text) else part for part in message.parts]
-    return replace(message, content=parts)
+    return replace(message, content=_quoted(writer, message.content))
+
+
+def _quoted(writer: FormatWriter, content: Any) -> Any:
+    """Give words of others, in which no mark begins anything."""
+    if isinstance(content, str) or content is None:
+        return writer.words(content) if content else content
+    worded = (Text, Document)
+    return [
+        replace(part, text=writer.words(part.text)) if isinstance(part, worded) and part.text else part
+        for part in content
+    ]
 
 
 def _worded(response: Response, form: Format) -> tuple[Response, list[Loss]]:

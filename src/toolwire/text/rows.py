@@ -8,7 +8,7 @@ Rules of this file:
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -17,20 +17,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolwire.errors import InvalidField, UserError
+from toolwire.errors import InvalidField, UnknownFormat
 
 _FILE = Path(__file__).parent / "formats.toml"
 _SPLIT = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 Pair = tuple[str, str]
-
-
-class UnknownFormat(UserError, LookupError):
-    """A name of a format that there is not; `known` are those that are."""
-
-    def __init__(self, name: object, known: Iterable[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        super().__init__(f"unknown format {name!r}; known: {', '.join(self.known)}")
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
